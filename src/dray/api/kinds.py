@@ -1,0 +1,164 @@
+"""What a kind is: its names, its versions with their codecs, its rules for writing, and its columns.
+
+A kind is described once, by a ``Kind``; the server, discovery, OpenAPI and the printers read everything from it.
+Rules work on the *hub*: the newest shape of the object, as a plain dict. A served version is a codec to and from
+the hub; versions never know one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dray.api.field import FieldError
+from dray.api.release import Gates
+
+Object = dict[str, Any]
+
+
+class GroupVersionKind(NamedTuple):
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class UserInfo(NamedTuple):
+    """Who is asking, as authentication found out."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+
+def _no_namespace(name: str) -> Mapping[str, str] | None:
+    return None
+
+
+def _allow(verb: str, group: str, resource: str, subresource: str, namespace: str, name: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """What a rule may know beside the object: gates, the clock's reading, the caller, and two look-ups."""
+
+    gates: Gates
+    now: str = ""  # RFC 3339, seconds
+    user: UserInfo = UserInfo("system:anonymous")
+    namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_namespace
+    allows: Callable[[str, str, str, str, str, str], bool] = _allow  # may the caller do this other thing?
+
+
+class UpdateRules:
+    """Rules for changing an object through one door: the main resource or a subresource such as ``status``.
+
+    Objects are hub dicts. ``prepare_*`` may change ``new`` in place, never ``old``.
+    """
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        """Reset what this door must not change; drop gated fields that ``old`` does not use."""
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        return ()
+
+    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+        return ()
+
+
+class Rules(UpdateRules):
+    """Rules of a kind's main resource."""
+
+    #: PUT without a resourceVersion overwrites whatever is there.
+    unconditional_update = True
+    #: PUT of a name that does not exist creates it.
+    create_on_update = False
+    #: DELETE answers with the deleted object; otherwise with a Status.
+    delete_returns_object = False
+    #: objects are removed at once on DELETE unless finalizers hold them; see ``grace``.
+    #: how metadata.name is checked: called with (name, is_prefix) and returns messages.
+    check_name: Callable[[str, bool], Sequence[str]] | None = None
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        """Clear status, set generation, drop gated fields."""
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        return ()
+
+    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+        return ()
+
+    def grace(self, obj: Object, requested: int | None) -> int | None:
+        """Seconds to wait before the object is really removed; None: this kind knows no graceful deletion."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Version:
+    """One served version of a kind.
+
+    ``type`` names its schema (``dray.api.schema``). ``default`` fills upstream's defaults into a decoded object of
+    this version, in place. ``to_hub`` and ``from_hub`` may return their argument; they never change a shared object
+    and keep what the version cannot express.
+    """
+
+    name: str
+    type: str
+    default: Callable[[Object], None] | None = None
+    to_hub: Callable[[Object], Object] | None = None
+    from_hub: Callable[[Object], Object] | None = None
+    deprecated: str = ""  # the Warning text, with upstream's wording
+    served: Callable[[Gates], bool] | None = None  # beyond the release table, e.g. behind a gate
+
+
+class Column(NamedTuple):
+    """One column of a Table. Priority 0 is always shown, 1 with ``-o wide``."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Printer:
+    """Columns and the cells of one row. ``cells`` gets the hub object and the current time (epoch seconds)."""
+
+    columns: tuple[Column, ...]
+    cells: Callable[[Object, float], Sequence[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """Everything the server needs to know about a kind."""
+
+    group: str
+    kind: str
+    plural: str
+    versions: tuple[Version, ...]  # most preferred first
+    storage: str  # name of the version objects are stored in
+    hub: str = ""  # name of the version the hub's shape equals; default: storage
+    namespaced: bool = True
+    singular: str = ""  # default: kind in lower case
+    list_kind: str = ""  # default: kind + "List"
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    prefix: str = ""  # storage prefix below /registry/; default: plural (or group/plural where upstream does so)
+    rules: Rules = field(default_factory=Rules)
+    views: Mapping[str, UpdateRules] = field(default_factory=dict)  # "status", "ephemeralcontainers", "approval", ...
+    printer: Printer | None = None  # default: NAME and AGE
+    fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)  # selectable beyond metadata.*
+    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    ttl: float | None = None  # seconds an object lives (events)
+
+    def version(self, name: str) -> Version:
+        for v in self.versions:
+            if v.name == name:
+                return v
+        raise KeyError(name)

@@ -1,0 +1,4 @@
+"""A revisioned key-value store in etcd's model: one counter, compare-and-swap, watch, compaction, leases.
+
+Three implementations behind one interface: ``memory``, ``sqlite`` and ``etcd``.
+"""
