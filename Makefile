@@ -1,0 +1,70 @@
+# Every task of the project. `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SHARED ?= ../shared
+
+.DEFAULT_GOAL := help
+.PHONY: help up down status demo test unit check format conformance bench tools docs protos clean
+
+help: ## list every task
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- environment ------------------------------------------------------------------------------------------------
+
+$(VENV)/.run: pyproject.toml
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@$(BIN)/python -m pip install --quiet --group test --group check
+	@touch $@
+
+tools: $(VENV)/.dev ## fetch the real components that tests talk to (kubectl, helm, etcd, containerd)
+	@$(BIN)/python scripts/tools.py
+
+# --- the main job -----------------------------------------------------------------------------------------------
+
+up: $(VENV)/.run ## set everything up and start a whole DRA cluster
+	@$(BIN)/dray up --detach
+
+down: ## stop the cluster
+	@test ! -x $(BIN)/dray || $(BIN)/dray down
+
+status: $(VENV)/.run ## say what is running
+	@$(BIN)/dray status
+
+demo: $(VENV)/.run ## play the tour on the running cluster
+	@$(BIN)/dray demo
+
+# --- quality ----------------------------------------------------------------------------------------------------
+
+check: $(VENV)/.dev ## lint, formatting, types, import contracts
+	@$(BIN)/ruff check src tests scripts
+	@$(BIN)/ruff format --check src tests scripts
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## put the code into shape
+	@$(BIN)/ruff check --fix src tests scripts
+	@$(BIN)/ruff format src tests scripts
+
+unit: $(VENV)/.dev ## the quick tests only
+	@$(BIN)/pytest tests/unit -n 2
+
+test: tools ## every test, against real components where they can be had
+	@$(BIN)/pytest tests -n 2 --dist loadgroup
+
+conformance: $(VENV)/.dev ## compare with upstream's recorded answers and print the scores
+	@$(BIN)/python scripts/conformance.py --data $(SHARED)/conformance
+
+bench: $(VENV)/.dev ## measure the hot paths and print the figures
+	@$(BIN)/python scripts/bench.py --data $(SHARED)
+
+protos: $(VENV)/.dev ## regenerate the gRPC stubs
+	@$(BIN)/python scripts/protos.py
+
+clean: ## remove everything that was generated
+	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis

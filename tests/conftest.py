@@ -1,0 +1,49 @@
+"""What every test can ask for: the real tools, and the recorded answers of upstream."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / ".tools" / "bin"
+CONFORMANCE = ROOT.parent / "shared" / "conformance"
+
+_skipped: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def tool() -> Callable[[str], str]:
+    """The path of a real component, or a visible skip."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name, path=f"{TOOLS}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        if path is None:
+            pytest.skip(f"{name} cannot be had on this machine")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def conformance() -> Path:
+    """The directory with upstream's recorded answers, or a visible skip."""
+    if not CONFORMANCE.is_dir():
+        pytest.skip("the recorded answers are not beside the repository (../shared/conformance)")
+    return CONFORMANCE
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _skipped.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """In CI nothing may be skipped: there a skip is a failure."""
+    if os.environ.get("CI") and _skipped and exitstatus == 0 and not hasattr(session.config, "workerinput"):
+        print("\nskipped, which CI does not allow:", *_skipped, sep="\n  ")
+        session.exitstatus = 1
