@@ -93,9 +93,19 @@ class Rules(UpdateRules):
     def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
         return ()
 
+    def canonicalize(self, obj: Object) -> None:
+        """Last touches before storing, after validation and once a generated name is known."""
+
     def grace(self, obj: Object, requested: int | None) -> int | None:
         """Seconds to wait before the object is really removed; None: this kind knows no graceful deletion."""
         return None
+
+    def begin_deletion(self, obj: Object, ctx: Context) -> None:
+        """Mark an object whose deletion has just begun and that stays for now (its deletionTimestamp is set)."""
+
+    def held(self, obj: Object) -> bool:
+        """Whether something beside metadata.finalizers and grace keeps a deleted object (a namespace's finalizers)."""
+        return False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +124,9 @@ class Version:
     from_hub: Callable[[Object], Object] | None = None
     deprecated: str = ""  # the Warning text, with upstream's wording
     served: Callable[[Gates], bool] | None = None  # beyond the release table, e.g. behind a gate
+    #: custom resources bring their own shape: called after parsing with the object (changed in place: unknown fields
+    #: are pruned) and returns the problems found, in document order. ``type`` is then empty.
+    prune: Callable[[Object], Sequence[str]] | None = None
 
 
 class Column(NamedTuple):
@@ -132,6 +145,16 @@ class Printer:
 
     columns: tuple[Column, ...]
     cells: Callable[[Object, float], Sequence[Any]]
+    conditions: Callable[[Object], Sequence[Object]] | None = None  # of the row, e.g. a pod that has completed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scale:
+    """Where the ``scale`` subresource finds the replicas; ``selector`` gives the pods' selector as a string."""
+
+    spec_replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    selector: Callable[[Object], str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,6 +179,17 @@ class Kind:
     fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)  # selectable beyond metadata.*
     verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     ttl: float | None = None  # seconds an object lives (events)
+    scale: Scale | None = None  # serves the scale subresource
+    #: subresources that are neither views nor scale, each with its verbs: ``binding``, ``eviction``, ``log``, ...
+    actions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: the kind whose storage and hub this one shares (events.k8s.io events are stored as core events)
+    stored_as: Kind | None = None
+    custom: bool = False  # made from a CustomResourceDefinition: no strategic merge patch, no protobuf
+
+    @property
+    def virtual(self) -> bool:
+        """Never stored: the answer to a POST is all there is (access and token reviews, bindings)."""
+        return self.verbs == ("create",)
 
     def version(self, name: str) -> Version:
         for v in self.versions:
