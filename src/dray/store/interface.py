@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -29,6 +28,14 @@ class Event(NamedTuple):
     def deleted(self) -> bool:
         return self.value is None
 
+    @property
+    def entry(self) -> Entry | None:
+        """What the key holds from this event on."""
+        if self.value is None:
+            return None
+        created = self.revision if self.previous is None else self.previous.created
+        return Entry(self.key, self.value, created, self.revision)
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -47,9 +54,17 @@ class StoreError(Exception):
 class KeyExists(StoreError):
     """Create of a key that is there already."""
 
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} exists already")
+        self.key = key
+
 
 class KeyNotFound(StoreError):
     """Update or delete of a key that is not there."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} does not exist")
+        self.key = key
 
 
 class RevisionMismatch(StoreError):
@@ -73,6 +88,11 @@ class Compacted(StoreError):
 class FutureRevision(StoreError):
     """The revision asked for has not happened yet."""
 
+    def __init__(self, revision: int, current: int) -> None:
+        super().__init__(f"revision {revision} has not happened yet; the newest is {current}")
+        self.revision = revision
+        self.current = current
+
 
 class WatcherTooSlow(StoreError):
     """The watcher fell so far behind that it was dropped."""
@@ -86,7 +106,7 @@ class Watch(Protocol):
     """Events in batches, in order, without gaps. An async iterator and its own context manager.
 
     Iteration ends with ``WatcherTooSlow`` when the consumer lags too far, ``StoreUnavailable`` when the store goes
-    away, and plainly when the watch is closed.
+    away, and plainly when the watch is closed. A batch may be shared with other watchers: read it, do not change it.
     """
 
     def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
@@ -96,15 +116,33 @@ class Watch(Protocol):
     def close(self) -> None: ...
 
 
+#: Takes a batch of durable events, in the event loop. It must not block, and it cannot await.
+Deliver = Callable[[Sequence[Event]], None]
+#: Told once when a subscription ends although nobody closed it.
+Lost = Callable[[StoreError], None]
+
+
+class Subscription(Protocol):
+    """A callback's registration; see ``Store.subscribe``."""
+
+    def close(self) -> None: ...
+
+
 class Store(Protocol):
-    """Keys are '/'-separated text, values bytes. Every write gets the next revision; no answer precedes durability."""
+    """Keys are '/'-separated text, values bytes. Every write gets the next revision; no answer precedes durability.
+
+    What is not durable is not visible: not to readers, not to watchers, not to other writers.
+    """
+
+    @property
+    def revision(self) -> int:
+        """The revision up to which every subscriber has been told everything. Embedded stores: the newest."""
+        ...
 
     async def get(self, key: str) -> Entry | None: ...
 
-    async def range(
-        self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0
-    ) -> Page:
-        """Entries whose key begins with ``prefix``, in key order, from ``start`` (inclusive) on.
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        """Entries whose key begins with ``prefix``, in key order, from ``start`` (a whole key, inclusive) on.
 
         ``revision`` 0 reads the newest state. Raises ``Compacted`` or ``FutureRevision``.
         """
@@ -115,7 +153,10 @@ class Store(Protocol):
         ...
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: float | None = None) -> int:
-        """Replace the value if the key's modified revision is ``expected``; else ``RevisionMismatch``/``KeyNotFound``."""
+        """Replace the value if the key's modified revision is ``expected``; else ``RevisionMismatch``/``KeyNotFound``.
+
+        Without ``ttl`` the key stays for good, whatever was said when it was created.
+        """
         ...
 
     async def delete(self, key: str, *, expected: int) -> int:
@@ -126,14 +167,34 @@ class Store(Protocol):
         """Events with a revision greater than ``after``; raises ``Compacted`` on first iteration if it is too old."""
         ...
 
+    def subscribe(
+        self, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None = None
+    ) -> Subscription:
+        """Call ``deliver`` with every batch of events under ``prefix`` that is newer than ``after``.
+
+        For a cache in this process: what happened between ``after`` and now is delivered before this method returns,
+        and every later write has been delivered before the writer's own ``await`` returns, so nobody has to poll or
+        wait for the cache to catch up. Other processes' writes (etcd) arrive by themselves; ``caught_up`` waits for
+        them. Raises ``Compacted`` if ``after`` is too old. When the store can no longer deliver without a gap, or
+        ``deliver`` raises, the subscription ends and ``lost`` is called: read the range anew and subscribe again.
+        """
+        ...
+
+    async def caught_up(self, revision: int = 0) -> int:
+        """Wait until ``self.revision`` has reached ``revision`` (0: whatever is newest now, linearizable).
+
+        Returns ``self.revision``. After it, a cache fed by ``subscribe`` answers as the store itself would.
+        """
+        ...
+
     async def current_revision(self) -> int:
         """The newest revision, linearizable."""
         ...
 
-    async def compact(self, revision: int) -> None: ...
+    async def compact(self, revision: int) -> None:
+        """Forget what was superseded at or before ``revision``. Nothing happens if that is done already."""
+        ...
 
-    async def close(self) -> None: ...
-
-
-class StoreFactory(Protocol):
-    def __call__(self, target: str) -> AbstractAsyncContextManager[Store]: ...
+    async def close(self) -> None:
+        """Let writes under way finish, then end every watch and subscription with ``StoreUnavailable``."""
+        ...
