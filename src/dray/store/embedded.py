@@ -1,0 +1,252 @@
+"""What the embedded stores share: reading, deciding writes, watching, expiry and compaction, all in memory.
+
+A subclass says how a decided write becomes durable. The rule that keeps this simple: a key has at most one write that
+is decided but not durable, and whoever wants to write the same key waits for its fate first. So every decision rests
+on durable state, what is not durable is never seen, and a failed commit fails its own writers and nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from dray.store.fanout import LAG_LIMIT, Callback, Fanout, QueuedWatch
+from dray.store.interface import (
+    Compacted,
+    Deliver,
+    Entry,
+    Event,
+    FutureRevision,
+    KeyExists,
+    KeyNotFound,
+    Lost,
+    Page,
+    RevisionMismatch,
+    StoreUnavailable,
+)
+from dray.store.state import State
+
+_log = logging.getLogger(__name__)
+
+#: Seconds of history kept at least, as kube-apiserver keeps on etcd, unless one of the bounds below comes first.
+COMPACTION_INTERVAL: Final = 300.0
+HISTORY_EVENTS: Final = 100_000
+HISTORY_BYTES: Final = 128 * 2**20
+EXPIRY_RETRY: Final = 1.0
+
+
+class Write(NamedTuple):
+    """A decided write: what it replaces, and when it expires (epoch seconds)."""
+
+    key: str
+    value: bytes | None
+    previous: Entry | None
+    expires: float | None
+
+
+class _Expiry(NamedTuple):
+    at: float
+    key: str
+    revision: int
+
+
+class EmbeddedStore:
+    """A store whose state lives in this process. Construct it inside the event loop that will use it."""
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        clock: Callable[[], float] = time.time,
+        compaction_interval: float = COMPACTION_INTERVAL,
+        history_events: int = HISTORY_EVENTS,
+        history_bytes: int = HISTORY_BYTES,
+        lag_limit: int = LAG_LIMIT,
+    ) -> None:
+        self._state = state
+        self._fanout = Fanout()
+        self._loop = asyncio.get_running_loop()
+        self._undecided: dict[str, asyncio.Future[int]] = {}  # keys with a write that is not durable yet
+        self._clock = clock
+        self._expiries: list[_Expiry] = []
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._history_events = history_events
+        self._history_bytes = history_bytes
+        self._lag_limit = lag_limit
+        self._closed = False
+        self._compaction_interval = compaction_interval
+        self._compact_next = state.revision
+        self._compaction_timer = self._loop.call_later(compaction_interval, self._compact_periodically)
+
+    # Reading
+
+    @property
+    def revision(self) -> int:
+        return self._state.revision
+
+    async def get(self, key: str) -> Entry | None:
+        self._check_open()
+        return self._state.get(key)
+
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        self._check_open()
+        return self._state.range(prefix, start=start, limit=limit, revision=revision)
+
+    async def current_revision(self) -> int:
+        self._check_open()
+        return self._state.revision
+
+    async def caught_up(self, revision: int = 0) -> int:
+        self._check_open()
+        if revision > self._state.revision:
+            raise FutureRevision(revision, self._state.revision)
+        return self._state.revision
+
+    # Writing
+
+    async def create(self, key: str, value: bytes, *, ttl: float | None = None) -> int:
+        while (other := self._undecided.get(key)) is not None:
+            await asyncio.wait((other,))
+        self._check_open()
+        if self._state.get(key) is not None:
+            raise KeyExists(key)
+        submitted = self._submit(Write(key, value, None, self._deadline(ttl)))
+        return submitted if isinstance(submitted, int) else await submitted
+
+    async def update(self, key: str, value: bytes, *, expected: int, ttl: float | None = None) -> int:
+        while (other := self._undecided.get(key)) is not None:
+            await asyncio.wait((other,))
+        previous = self._expect(key, expected)
+        submitted = self._submit(Write(key, value, previous, self._deadline(ttl)))
+        return submitted if isinstance(submitted, int) else await submitted
+
+    async def delete(self, key: str, *, expected: int) -> int:
+        while (other := self._undecided.get(key)) is not None:
+            await asyncio.wait((other,))
+        previous = self._expect(key, expected)
+        submitted = self._submit(Write(key, None, previous, None))
+        return submitted if isinstance(submitted, int) else await submitted
+
+    def _expect(self, key: str, expected: int) -> Entry:
+        self._check_open()
+        entry = self._state.get(key)
+        if entry is None:
+            raise KeyNotFound(key)
+        if entry.modified != expected:
+            raise RevisionMismatch(key, entry)
+        return entry
+
+    def _submit(self, write: Write) -> int | asyncio.Future[int]:
+        """Make a decided write durable: its revision, at once or later. ``_undecided`` holds its key meanwhile."""
+        raise NotImplementedError
+
+    def _publish(self, events: list[Event], expiries: list[float | None]) -> None:
+        """Durable events, in order: into the state, then out to everybody. Nothing can come in between."""
+        for event, expires in zip(events, expiries, strict=True):
+            self._state.apply(event)
+            if expires is not None:
+                self._expire_at(expires, event.key, event.revision)
+        self._fanout.publish(events)
+        if (
+            self._state.history_events > self._history_events
+            or self._state.history_bytes > self._history_bytes
+        ):
+            self._bound_history()
+
+    # Watching
+
+    def watch(self, prefix: str, *, after: int) -> QueuedWatch:
+        watch = QueuedWatch(self._fanout, prefix, after=after, limit=self._lag_limit)
+        try:
+            self._check_open()
+            watch.backlog(self._state.events(prefix, after=after))
+        except (Compacted, StoreUnavailable) as error:
+            watch.fail(error)
+        else:
+            self._fanout.add(watch)
+        return watch
+
+    def subscribe(self, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None = None) -> Callback:
+        self._check_open()
+        callback = Callback(self._fanout, prefix, deliver, after=after, lost=lost)
+        if missed := self._state.events(prefix, after=after):
+            deliver(missed)
+        self._fanout.add(callback)
+        return callback
+
+    # Expiry
+
+    def _deadline(self, ttl: float | None) -> float | None:
+        return None if ttl is None else self._clock() + ttl
+
+    def _expire_at(self, at: float, key: str, revision: int) -> None:
+        heapq.heappush(self._expiries, _Expiry(at, key, revision))
+        if self._expiries[0].revision == revision:
+            self._arm_expiry()
+
+    def _arm_expiry(self) -> None:
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+        if self._expiries and not self._closed:
+            wait = max(self._expiries[0].at - self._clock(), 0.0)
+            self._expiry_timer = self._loop.call_later(wait, self._expire)
+
+    def _expire(self) -> None:
+        """Delete what is past its time, unless it was written again since."""
+        now = self._clock()
+        while self._expiries and self._expiries[0].at <= now:
+            due = heapq.heappop(self._expiries)
+            entry = self._state.get(due.key)
+            if entry is None or entry.modified != due.revision:
+                continue
+            if due.key in self._undecided:
+                heapq.heappush(self._expiries, due._replace(at=now + EXPIRY_RETRY))
+                continue
+            submitted = self._submit(Write(due.key, None, entry, None))
+            if isinstance(submitted, asyncio.Future):
+                submitted.add_done_callback(lambda done, due=due: self._expired(done, due))  # type: ignore[misc]
+        self._arm_expiry()
+
+    def _expired(self, done: asyncio.Future[int], due: _Expiry) -> None:
+        if (error := done.exception()) is not None and not self._closed:
+            _log.warning("%s could not be expired, trying again: %s", due.key, error)
+            self._expire_at(self._clock() + EXPIRY_RETRY, due.key, due.revision)
+
+    # Compaction
+
+    async def compact(self, revision: int) -> None:
+        self._check_open()
+        self._discard(self._state.compact(revision))
+
+    def _discard(self, revisions: list[int]) -> None:
+        """Called after a compaction with the revisions that nobody can ask for any more."""
+
+    def _compact_periodically(self) -> None:
+        self._discard(self._state.compact(self._compact_next))
+        self._compact_next = self._state.revision
+        self._compaction_timer = self._loop.call_later(self._compaction_interval, self._compact_periodically)
+
+    def _bound_history(self) -> None:
+        """Give up the older half: rarely, rather than one event at every write."""
+        keep = self._state.history_events // 2
+        self._discard(self._state.compact(self._state.revision - keep))
+        self._compact_next = max(self._compact_next, self._state.compacted)
+
+    # End
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._compaction_timer.cancel()
+        self._arm_expiry()
+        self._fanout.fail(StoreUnavailable("the store has been closed"))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the store has been closed")

@@ -1,0 +1,204 @@
+"""Events out to whoever asked for them: queued watches for remote readers, callbacks for caches in this process.
+
+Watchers are found by prefix, so a write costs in proportion to who is interested in it. All watchers of a prefix get
+the very same batch, and none is waited for: one that lets too many events pile up is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from dray.store.interface import Deliver, Event, Lost, StoreError, WatcherTooSlow
+
+_log = logging.getLogger(__name__)
+
+#: Events a watcher may lag behind before it is dropped.
+LAG_LIMIT: Final = 10_000
+
+
+class _Sink(Protocol):
+    prefix: str
+
+    def deliver(self, events: Sequence[Event]) -> None: ...
+    def fail(self, error: StoreError) -> None: ...
+
+
+class Fanout:
+    """Who listens, by prefix."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, list[_Sink]] = {}  # prefixes that end in "/", found by walking up a key
+        self._others: dict[str, list[_Sink]] = {}  # any other prefix, found by trying each
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Hand a batch of durable events to everybody it concerns."""
+        if not self._folders and not self._others:
+            return
+        batches: dict[str, list[Event]] = {}
+        for event in events:
+            key = event.key
+            slash = key.find("/")
+            while slash >= 0:
+                slash += 1
+                if (folder := key[:slash]) in self._folders:
+                    batches.setdefault(folder, []).append(event)
+                slash = key.find("/", slash)
+            for prefix in self._others:
+                if key.startswith(prefix):
+                    batches.setdefault(prefix, []).append(event)
+        for prefix, batch in batches.items():
+            for sink in tuple(self._sinks(prefix).get(prefix, ())):
+                sink.deliver(batch)
+
+    def fail(self, error: StoreError) -> None:
+        """End every watch and subscription with ``error``."""
+        sinks = [
+            sink for group in (self._folders, self._others) for listed in group.values() for sink in listed
+        ]
+        for sink in sinks:
+            self.remove(sink)
+            sink.fail(error)
+
+    def add(self, sink: _Sink) -> None:
+        self._sinks(sink.prefix).setdefault(sink.prefix, []).append(sink)
+
+    def remove(self, sink: _Sink) -> None:
+        group = self._sinks(sink.prefix)
+        listed = group.get(sink.prefix, [])
+        if sink in listed:
+            listed.remove(sink)
+            if not listed:
+                del group[sink.prefix]
+
+    def _sinks(self, prefix: str) -> dict[str, list[_Sink]]:
+        return self._folders if prefix.endswith("/") else self._others
+
+
+class Callback:
+    """A subscription: events are delivered in the call that publishes them."""
+
+    __slots__ = ("_after", "_deliver", "_fanout", "_lost", "prefix")
+
+    def __init__(
+        self, fanout: Fanout, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None
+    ) -> None:
+        self.prefix = prefix
+        self._fanout = fanout
+        self._deliver = deliver
+        self._lost = lost
+        self._after = after
+
+    def deliver(self, events: Sequence[Event]) -> None:
+        if events[0].revision <= self._after:
+            events = [event for event in events if event.revision > self._after]
+            if not events:
+                return
+        try:
+            self._deliver(events)
+        except Exception as error:
+            # The other subscribers and the writer must not pay for it; this one has a gap now and must start anew.
+            _log.exception("a subscriber of %s failed", self.prefix)
+            self.close()
+            self.fail(StoreError(f"the subscriber failed: {error!r}"))
+
+    def fail(self, error: StoreError) -> None:
+        if self._lost is not None:
+            self._lost(error)
+
+    def close(self) -> None:
+        self._fanout.remove(self)
+
+
+class QueuedWatch:
+    """A watch: batches wait in a queue for their reader, and the queue is bounded."""
+
+    __slots__ = (
+        "_after",
+        "_backlog",
+        "_closed",
+        "_error",
+        "_fanout",
+        "_lag",
+        "_limit",
+        "_queue",
+        "_waiter",
+        "prefix",
+    )
+
+    def __init__(self, fanout: Fanout, prefix: str, *, after: int, limit: int = LAG_LIMIT) -> None:
+        self.prefix = prefix
+        self._closed = False
+        self._fanout = fanout
+        self._backlog: Sequence[Event] = ()
+        self._after = after
+        self._limit = limit
+        self._queue: deque[Sequence[Event]] = deque()
+        self._lag = 0
+        self._error: StoreError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def backlog(self, events: Sequence[Event]) -> None:
+        """What happened before the watch began: read first, and no lag of the reader's."""
+        self._backlog = events
+
+    def deliver(self, events: Sequence[Event]) -> None:
+        if events[0].revision <= self._after:
+            events = [event for event in events if event.revision > self._after]
+            if not events:
+                return
+        self._lag += len(events)
+        if self._lag > self._limit:
+            self._fanout.remove(self)
+            self._backlog = ()
+            self._queue.clear()
+            self.fail(WatcherTooSlow(f"a watcher of {self.prefix} fell {self._lag} events behind"))
+            return
+        self._queue.append(events)
+        self._wake()
+
+    def fail(self, error: StoreError) -> None:
+        """End the watch with ``error`` once what is queued has been read."""
+        self._error = self._error or error
+        self._wake()
+
+    def close(self) -> None:
+        self._closed = True
+        self._fanout.remove(self)
+        self._backlog = ()
+        self._queue.clear()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def __aiter__(self) -> QueuedWatch:
+        return self
+
+    async def __anext__(self) -> Sequence[Event]:
+        if self._backlog:
+            events, self._backlog = self._backlog, ()
+            return events
+        while not self._queue:
+            if self._closed:
+                raise StopAsyncIteration
+            if self._error is not None:
+                raise self._error
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        events = self._queue.popleft()
+        self._lag -= len(events)
+        return events
+
+    async def __aenter__(self) -> QueuedWatch:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.close()

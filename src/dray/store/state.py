@@ -1,0 +1,112 @@
+"""The state of an embedded store: the newest entries in key order, and the events since the last compaction.
+
+Everything here is plain memory and happens at once. A past state is the newest one with the events since undone,
+which is why an event carries what its key held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+
+from dray.store.interface import Compacted, Entry, Event, FutureRevision, Page
+from dray.store.keys import SortedKeys, prefix_end
+
+#: An empty store stands at revision 1, as etcd's does: the first write is revision 2.
+FIRST_REVISION = 1
+
+
+class State:
+    """Entries at ``revision``, and every event after ``floor``. Revisions have no gaps: one write, one revision."""
+
+    __slots__ = ("_entries", "_history", "_keys", "compacted", "floor", "history_bytes", "revision")
+
+    def __init__(
+        self, entries: Iterable[Entry] = (), *, revision: int = FIRST_REVISION, compacted: int = 0
+    ) -> None:
+        self._entries = {entry.key: entry for entry in entries}
+        self._keys = SortedKeys(self._entries)
+        self._history: list[Event] = []
+        self.history_bytes = 0  # what only the history still holds: values that have been superseded
+        self.revision = revision
+        self.compacted = compacted
+        self.floor = revision
+
+    @property
+    def history_events(self) -> int:
+        return len(self._history)
+
+    def get(self, key: str) -> Entry | None:
+        return self._entries.get(key)
+
+    def apply(self, event: Event) -> None:
+        """Make ``event`` the newest. Its revision is the next one and its ``previous`` what the key holds."""
+        revision, key, value, previous = event
+        if value is None:
+            del self._entries[key]
+            self._keys.remove(key)
+        elif previous is None:
+            self._entries[key] = Entry(key, value, revision, revision)
+            self._keys.add(key)
+        else:
+            self._entries[key] = Entry(key, value, previous.created, revision)
+        if previous is not None:
+            self.history_bytes += len(previous.value)
+        self._history.append(event)
+        self.revision = revision
+
+    def events(self, prefix: str, *, after: int) -> Sequence[Event]:
+        """Events under ``prefix`` newer than ``after``, or ``Compacted``."""
+        if after >= self.revision:
+            return ()
+        if after < self.compacted:
+            raise Compacted(after, self.compacted)
+        recent = self._history[max(after - self.floor, 0) :]
+        return [event for event in recent if event.key.startswith(prefix)] if prefix else recent
+
+    def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        if revision > self.revision:
+            raise FutureRevision(revision, self.revision)
+        low, high = max(start, prefix), prefix_end(prefix)
+        if revision in (0, self.revision):
+            keys, remaining = self._keys.between(low, high, limit)
+            entries = [self._entries[key] for key in keys]
+        else:
+            entries, remaining = self._past(prefix, low, high, limit, revision)
+        return Page(entries, revision or self.revision, more=remaining > 0, remaining=remaining)
+
+    def _past(
+        self, prefix: str, low: str, high: str | None, limit: int, revision: int
+    ) -> tuple[list[Entry], int]:
+        """A range as it was at ``revision``: the keys untouched since, and what the others held then."""
+        undone: dict[str, Entry | None] = {}
+        for event in self.events(prefix, after=revision):
+            if event.key >= low:
+                undone.setdefault(event.key, event.previous)
+        # However many of the first keys were touched since, enough untouched ones are left to fill the limit.
+        keys, beyond = self._keys.between(low, high, limit and limit + len(undone))
+        then = [self._entries[key] for key in keys if key not in undone]
+        then += [entry for entry in undone.values() if entry is not None]
+        then.sort(key=attrgetter("key"))
+        touched_beyond = beyond and sum(key > keys[-1] and key in self._entries for key in undone)
+        cut = then[:limit] if limit else then
+        return cut, len(then) - len(cut) + beyond - touched_beyond
+
+    def compact(self, revision: int) -> list[int]:
+        """Forget the history up to ``revision``; returns the revisions whose values nobody can ask for any more."""
+        if revision > self.revision:
+            raise FutureRevision(revision, self.revision)
+        if revision <= self.compacted:
+            return []
+        count = max(revision - self.floor, 0)
+        gone: list[int] = []
+        for event in self._history[:count]:
+            if event.previous is not None:
+                gone.append(event.previous.modified)
+                self.history_bytes -= len(event.previous.value)
+            if event.value is None:
+                gone.append(event.revision)
+        del self._history[:count]
+        self.compacted = revision
+        self.floor = max(revision, self.floor)
+        return gone
