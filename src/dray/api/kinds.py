@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from dray.api.expressions import Compiler, accept_anything
 from dray.api.field import FieldError
 from dray.api.release import Gates
 
@@ -46,13 +47,15 @@ def _allow(verb: str, group: str, resource: str, subresource: str, namespace: st
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """What a rule may know beside the object: gates, the clock's reading, the caller, and two look-ups."""
+    """What a rule may know beside the object: gates, the clock's reading, the caller, and some look-ups."""
 
     gates: Gates
     now: str = ""  # RFC 3339, seconds
     user: UserInfo = UserInfo("system:anonymous")
     namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_namespace
     allows: Callable[[str, str, str, str, str, str], bool] = _allow  # may the caller do this other thing?
+    verb: str = "update"  # what the caller is doing: create, update, patch, ...
+    expressions: Compiler = accept_anything
 
 
 class UpdateRules:

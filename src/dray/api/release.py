@@ -17,9 +17,10 @@ from typing import Final, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The feature gates in force, by name. An unknown gate is off."""
+    """The feature gates in force, by name, and the release they belong to. An unknown gate is off."""
 
     on: frozenset[str] = field(default_factory=frozenset)
+    release: tuple[int, int] = (1, 37)
 
     def __contains__(self, gate: str) -> bool:
         return gate in self.on
@@ -28,7 +29,7 @@ class Gates:
         on = set(self.on)
         for gate, value in changes.items():
             (on.add if value else on.discard)(gate)
-        return Gates(frozenset(on))
+        return Gates(frozenset(on), self.release)
 
 
 class SettingError(ValueError):
@@ -130,7 +131,7 @@ class Release:
                 continue
             self._check_gate(name, value)
             (on.add if value else on.discard)(name)
-        return Gates(frozenset(on))
+        return Gates(frozenset(on), self.number)
 
     def _check_gate(self, name: str, value: bool) -> None:
         feature = self.known_gates().get(name)

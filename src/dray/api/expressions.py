@@ -1,0 +1,47 @@
+"""What validation asks of whoever compiles CEL: an expression in, a verdict out.
+
+The API package knows no CEL. The server injects a compiler through ``Context.expressions``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+
+class Environment(Enum):
+    """Which variables an expression sees."""
+
+    DEVICE = "device"  # a device selector: a bool over ``device``
+    DERIVED = "derived"  # a derived attribute: a scalar or a list of scalars over ``device``
+    NAMED_RESOURCES = "namedResources"  # 1.30's selectors: a bool over ``attributes``
+
+
+class Verdict(NamedTuple):
+    """What compiling an expression found out."""
+
+    error: str = ""  # cel-go's words; empty when the expression is fine
+    internal: bool = False  # the error is not the author's fault
+    max_cost: int = 0
+
+
+class Compiler(Protocol):
+    def __call__(
+        self,
+        expression: str,
+        *,
+        environment: Environment = Environment.DEVICE,
+        list_attributes: bool = False,
+        consumable_capacity: bool = True,
+    ) -> Verdict: ...
+
+
+def accept_anything(
+    expression: str,
+    *,
+    environment: Environment = Environment.DEVICE,
+    list_attributes: bool = False,
+    consumable_capacity: bool = True,
+) -> Verdict:
+    """The compiler of a server without CEL."""
+    return Verdict()
