@@ -1,0 +1,86 @@
+"""Filters that look at one pod and one node: name, cordon, taints, affinity, ports and resources.
+
+Each returns None or the ``Rejection`` upstream's plugin of the same name gives, asked in upstream's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from dray.scheduler import matching
+from dray.scheduler.nodes import Node
+from dray.scheduler.pods import HostPort, Pod
+from dray.scheduler.verdicts import Rejection
+
+Filter = Callable[[Pod, Node], Rejection | None]
+
+_UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",), resolvable=False)
+_OTHER_NAME = Rejection("NodeName", ("node(s) didn't match the requested node name",), resolvable=False)
+_TAINTED = Rejection("TaintToleration", ("node(s) had untolerated taint(s)",), resolvable=False)
+_AFFINITY = Rejection(
+    "NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",), resolvable=False
+)
+_PORTS = Rejection("NodePorts", ("node(s) didn't have free ports for the requested pod ports",))
+
+_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def node_unschedulable(pod: Pod, node: Node) -> Rejection | None:
+    if not node.unschedulable or any(matching.tolerates(t, _CORDON) for t in pod.tolerations):
+        return None
+    return _UNSCHEDULABLE
+
+
+def node_name(pod: Pod, node: Node) -> Rejection | None:
+    wanted = pod.document["spec"].get("nodeName")
+    return None if not wanted or wanted == node.name else _OTHER_NAME
+
+
+def taint_toleration(pod: Pod, node: Node) -> Rejection | None:
+    if (
+        not node.taints
+        or matching.untolerated(node.taints, pod.tolerations, ("NoSchedule", "NoExecute")) is None
+    ):
+        return None
+    return _TAINTED
+
+
+def node_affinity(pod: Pod, node: Node) -> Rejection | None:
+    return None if pod.node_test is None or pod.node_test(node.name, node.labels) else _AFFINITY
+
+
+def node_ports(pod: Pod, node: Node) -> Rejection | None:
+    if pod.host_ports and any(_clash(port, node) for port in pod.host_ports):
+        return _PORTS
+    return None
+
+
+def _clash(port: HostPort, node: Node) -> bool:
+    if port.ip == "0.0.0.0":
+        return any(p.port == port.port and p.protocol == port.protocol for p in node.ports)
+    return port in node.ports or port._replace(ip="0.0.0.0") in node.ports
+
+
+def resources_fit(pod: Pod, node: Node, *, served_by_devices: Container[str] = ()) -> Rejection | None:
+    """Everything the pod asks for must be free. ``served_by_devices``: extended resources that devices stand for."""
+    reasons: list[str] = []
+    resolvable = True
+    if len(node.pods) + 1 > node.max_pods:
+        reasons.append("Too many pods")
+    asked, offered, taken = pod.requests, node.allocatable, node.requested
+    for name, want, have, used in (
+        ("cpu", asked.cpu, offered.cpu, taken.cpu),
+        ("memory", asked.memory, offered.memory, taken.memory),
+        ("ephemeral-storage", asked.ephemeral, offered.ephemeral, taken.ephemeral),
+    ):
+        if want and want > have - used:
+            reasons.append(f"Insufficient {name}")
+            resolvable &= want <= have
+    for name, want in asked.scalars.items():
+        have = offered.scalars.get(name, 0)
+        if want and want > have - taken.scalars.get(name, 0):
+            if not have and name in served_by_devices:
+                continue
+            reasons.append(f"Insufficient {name}")
+            resolvable &= want <= have
+    return Rejection("NodeResourcesFit", tuple(reasons), resolvable) if reasons else None

@@ -1,0 +1,169 @@
+"""Nodes with what runs on them, and the log of changes that lets decisions be reused until a node really changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dray.scheduler.pods import HostPort, Pod
+from dray.scheduler.resources import Amounts, amounts, minus, plus, whole
+
+
+class Node:
+    """One node: what it offers, what is taken, who is there. ``generation`` moves with every change."""
+
+    __slots__ = (
+        "allocatable", "document", "generation", "labels", "max_pods", "name", "pods", "ports", "requested",
+        "score_cpu", "score_memory", "taints", "unschedulable",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.document: Mapping[str, Any] | None = None
+        self.labels: Mapping[str, str] = {}
+        self.taints: Sequence[Mapping[str, Any]] = ()
+        self.unschedulable = False
+        self.allocatable = Amounts()
+        self.max_pods = 0
+        self.requested = Amounts()
+        self.score_cpu = self.score_memory = 0
+        self.pods: dict[str, Pod] = {}
+        self.ports: dict[HostPort, int] = {}
+        self.generation = 0
+
+    def describe(self, document: Mapping[str, Any]) -> None:
+        spec, status = document.get("spec") or {}, document.get("status") or {}
+        offered = status.get("allocatable") or {}
+        self.document = document
+        self.labels = document["metadata"].get("labels") or {}
+        self.taints = spec.get("taints") or ()
+        self.unschedulable = bool(spec.get("unschedulable"))
+        self.allocatable = amounts(offered)
+        self.max_pods = whole(str(offered.get("pods", 0)))
+
+    def add(self, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
+        self.requested = plus(self.requested, pod.requests)
+        self.score_cpu += pod.score_cpu
+        self.score_memory += pod.score_memory
+        for port in pod.host_ports:
+            self.ports[port] = self.ports.get(port, 0) + 1
+
+    def remove(self, uid: str) -> Pod | None:
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return None
+        self.requested = minus(self.requested, pod.requests)
+        self.score_cpu -= pod.score_cpu
+        self.score_memory -= pod.score_memory
+        for port in pod.host_ports:
+            left = self.ports[port] - 1
+            if left:
+                self.ports[port] = left
+            else:
+                del self.ports[port]
+        return pod
+
+    def without(self, uids: frozenset[str]) -> Node:
+        """A copy as it would be with some pods gone; for preemption's what-if."""
+        copy = Node(self.name)
+        for slot in ("document", "labels", "taints", "unschedulable", "allocatable", "max_pods"):
+            setattr(copy, slot, getattr(self, slot))
+        for uid, pod in self.pods.items():
+            if uid not in uids:
+                copy.add(pod)
+        return copy
+
+
+class Cluster:
+    """All nodes, and an append-only log of which changed; readers remember how far they have read."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._where: dict[str, str] = {}  # pod uid → node name
+        self._generation = 0
+        self._log: list[str] = []
+        self._log_start = 0
+        self.picky_pods = 0  # placed pods with required anti-affinity: they constrain everyone
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[Node]:
+        """Nodes that exist; a node known only from pods that name it does not count."""
+        return (n for n in self._nodes.values() if n.document is not None)
+
+    def get(self, name: str) -> Node | None:
+        node = self._nodes.get(name)
+        return node if node is not None and node.document is not None else None
+
+    @property
+    def position(self) -> int:
+        return self._log_start + len(self._log)
+
+    def changed_since(self, position: int) -> set[str] | None:
+        """Names of nodes touched after ``position``; None when that is too long ago to tell."""
+        if position < self._log_start:
+            return None
+        return set(self._log[position - self._log_start :])
+
+    def touch(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is not None:
+            self._generation += 1
+            node.generation = self._generation
+        self._log.append(name)
+        if len(self._log) > 100_000:
+            del self._log[:50_000]
+            self._log_start += 50_000
+
+    def touch_all(self) -> None:
+        """Something changed that any node may depend on: everyone must look at everything again."""
+        self._log_start = self.position + 1
+        self._log.clear()
+
+    def set_node(self, document: Mapping[str, Any]) -> Node:
+        name = document["metadata"]["name"]
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = Node(name)
+        node.describe(document)
+        self.touch(name)
+        return node
+
+    def remove_node(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        if node.pods:
+            node.document = None  # its pods are still bound to it until they are gone too
+        else:
+            del self._nodes[name]
+        self.touch(name)
+
+    def place(self, pod: Pod, name: str) -> None:
+        """The pod is, or is about to be, on the node; placing it again replaces what was known of it."""
+        self.unplace(pod.uid)
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = Node(name)
+        node.add(pod)
+        self._where[pod.uid] = name
+        self.picky_pods += bool(pod.anti_affinity)
+        self.touch(name)
+
+    def unplace(self, uid: str) -> Pod | None:
+        name = self._where.pop(uid, None)
+        if name is None:
+            return None
+        node = self._nodes[name]
+        pod = node.remove(uid)
+        if pod is not None:
+            self.picky_pods -= bool(pod.anti_affinity)
+        if node.document is None and not node.pods:
+            del self._nodes[name]
+        self.touch(name)
+        return pod
+
+    def node_of(self, uid: str) -> str | None:
+        return self._where.get(uid)
