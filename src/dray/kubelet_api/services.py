@@ -1,0 +1,82 @@
+"""Services by name: client stubs and server handlers made from the generated descriptions.
+
+One small generic layer instead of generated stub classes: those pin the grpcio release they were generated with,
+and a reader of this file sees all there is.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+
+class Service(NamedTuple):
+    """One gRPC service: the module of its messages, its name in there, and the name drivers announce it by."""
+
+    messages: str
+    name: str
+    announced: str = ""
+
+    @property
+    def module(self) -> ModuleType:
+        """The generated message classes; imported on first use."""
+        return importlib.import_module(f"dray.kubelet_api.{self.messages}_pb2")
+
+    @property
+    def descriptor(self) -> Any:
+        return self.module.DESCRIPTOR.services_by_name[self.name]
+
+
+REGISTRATION = Service("registration_v1", "Registration")
+DRA_V1 = Service("dra_v1", "DRAPlugin", "v1.DRAPlugin")
+DRA_V1BETA1 = Service("dra_v1beta1", "DRAPlugin", "v1beta1.DRAPlugin")
+HEALTH_V1ALPHA1 = Service("health_v1alpha1", "DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+POD_RESOURCES = Service("podresources_v1", "PodResourcesLister")
+CRI_RUNTIME = Service("cri_v1", "RuntimeService")
+CRI_IMAGES = Service("cri_v1", "ImageService")
+
+#: What a kubelet can call to prepare claims, newest first.
+DRA_SERVICES = {service.announced: service for service in (DRA_V1, DRA_V1BETA1)}
+
+#: ``PluginInfo.type`` of DRA drivers.
+DRA_PLUGIN = "DRAPlugin"
+
+
+def stub(service: Service, channel: Any) -> Any:
+    """An object with one awaitable (or async-iterable, for streams) call per method of the service."""
+    from google.protobuf.message_factory import GetMessageClass
+
+    calls = {}
+    for method in service.descriptor.methods:
+        make = channel.unary_stream if method.server_streaming else channel.unary_unary
+        calls[method.name] = make(
+            f"/{service.descriptor.full_name}/{method.name}",
+            request_serializer=GetMessageClass(method.input_type).SerializeToString,
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+    return SimpleNamespace(**calls)
+
+
+def handlers(service: Service, implementation: Any) -> Any:
+    """What ``server.add_generic_rpc_handlers`` takes. ``implementation`` has a coroutine (or async generator) per
+    method, called with ``(request, context)``; a method it lacks is answered with UNIMPLEMENTED."""
+    import grpc
+    from google.protobuf.message_factory import GetMessageClass
+
+    known = {}
+    for method in service.descriptor.methods:
+        behaviour = getattr(implementation, method.name, None)
+        if behaviour is None:
+            continue
+        make = (
+            grpc.unary_stream_rpc_method_handler
+            if method.server_streaming
+            else grpc.unary_unary_rpc_method_handler
+        )
+        known[method.name] = make(
+            behaviour,
+            request_deserializer=GetMessageClass(method.input_type).FromString,
+            response_serializer=GetMessageClass(method.output_type).SerializeToString,
+        )
+    return grpc.method_handlers_generic_handler(service.descriptor.full_name, known)
