@@ -71,13 +71,13 @@ class Affinity:
 
     def reject(self, node: Node) -> Rejection | None:
         labels = node.labels
-        if any(t not in labels for t in (term.topology_key for term in self._pod.affinity)):
-            return _AFFINITY
-        if self._pod.affinity and not all(
-            self._wanted[(t.topology_key, labels[t.topology_key])] for t in self._pod.affinity
-        ):
+        if self._pod.affinity:
+            if any(t.topology_key not in labels for t in self._pod.affinity):
+                return _AFFINITY
+            met = all(self._wanted[(t.topology_key, labels[t.topology_key])] for t in self._pod.affinity)
             # The first pod of a group that wants to be near its own kind may start anywhere.
-            if self._wanted or not self._self_match:
+            first = not self._wanted and self._self_match
+            if not met and not first:
                 return _AFFINITY
         for term in self._pod.anti_affinity:
             if self._unwanted[(term.topology_key, labels.get(term.topology_key, ""))]:

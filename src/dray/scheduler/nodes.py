@@ -84,7 +84,10 @@ class Cluster:
         self._generation = 0
         self._log: list[str] = []
         self._log_start = 0
-        self.picky_pods = 0  # placed pods with required anti-affinity: they constrain everyone
+        self.picky_pods = 0  # placed pods with affinity terms of their own: they have a say about newcomers
+        self.soft_tainted: set[str] = (
+            set()
+        )  # nodes to be avoided if possible: they must be compared with others
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -128,6 +131,8 @@ class Cluster:
         if node is None:
             node = self._nodes[name] = Node(name)
         node.describe(document)
+        avoid = any(t.get("effect") == "PreferNoSchedule" for t in node.taints)
+        (self.soft_tainted.add if avoid else self.soft_tainted.discard)(name)
         self.touch(name)
         return node
 
@@ -135,6 +140,7 @@ class Cluster:
         node = self._nodes.get(name)
         if node is None:
             return
+        self.soft_tainted.discard(name)
         if node.pods:
             node.document = None  # its pods are still bound to it until they are gone too
         else:
@@ -149,7 +155,7 @@ class Cluster:
             node = self._nodes[name] = Node(name)
         node.add(pod)
         self._where[pod.uid] = name
-        self.picky_pods += bool(pod.anti_affinity)
+        self.picky_pods += _picky(pod)
         self.touch(name)
 
     def unplace(self, uid: str) -> Pod | None:
@@ -159,7 +165,7 @@ class Cluster:
         node = self._nodes[name]
         pod = node.remove(uid)
         if pod is not None:
-            self.picky_pods -= bool(pod.anti_affinity)
+            self.picky_pods -= _picky(pod)
         if node.document is None and not node.pods:
             del self._nodes[name]
         self.touch(name)
@@ -167,3 +173,7 @@ class Cluster:
 
     def node_of(self, uid: str) -> str | None:
         return self._where.get(uid)
+
+
+def _picky(pod: Pod) -> bool:
+    return bool(pod.anti_affinity or pod.affinity or pod.preferred_affinity or pod.preferred_anti_affinity)

@@ -1,0 +1,338 @@
+"""Finding a node for a pod: by index where nodes can be judged one by one, by scan where they must be compared.
+
+Pods of one shape share what was learnt about every node. A change touches one node, so after a placement only that
+node is judged again, and the cost of placing a pod does not grow with the cluster (``ShapeIndex``). Pods whose score
+depends on other nodes or other pods take the scan, which stops after enough candidates as upstream does.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dray.scheduler import filters, neighbours, scores
+from dray.scheduler.nodes import Cluster, Node
+from dray.scheduler.pods import Pod
+from dray.scheduler.verdicts import Rejection
+
+#: below this many nodes every node is looked at
+ALL_NODES = 100
+_MAX_SHAPES = 64
+
+
+class DeviceCheck(Protocol):
+    """What the devices say about a pod on a node. One check serves one attempt of one pod."""
+
+    #: equal for pods whose claims every node treats alike; None when nothing can be shared
+    shape: bytes | None
+
+    def on(self, node: Node) -> Any | Rejection:
+        """The plan for this node, or why there is none. May raise the allocator's error."""
+        ...
+
+    def score(self, plan: Any) -> int: ...
+
+    @property
+    def scores_matter(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    node: str
+    plan: Any = None
+    feasible: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    nodes: int
+    rejections: Mapping[str, Rejection] = field(default_factory=dict)
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        return frozenset(r.plugin for r in self.rejections.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Which filters and scores are in force, by upstream's plugin names."""
+
+    scoring: scores.Scoring = field(default_factory=scores.Scoring)
+    disabled: frozenset[str] = frozenset()
+    sample_percent: int = 0  # 0: upstream's adaptive share
+    default_spread: tuple[Mapping[str, Any], ...] = ()
+
+
+class Placement:
+    """Decides over one ``Cluster``. Pure but for the indexes it keeps and the randomness it was given."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        profile: Profile | None = None,
+        rng: random.Random,
+        namespaces: Callable[[], neighbours.Namespaces] = dict,
+        served_by_devices: Container[str] = (),
+    ) -> None:
+        self.cluster = cluster
+        self.profile = profile or Profile()
+        self._rng = rng
+        self._namespaces = namespaces
+        self._served_by_devices = served_by_devices
+        self._shapes: dict[tuple[bytes, bytes | None, int], ShapeIndex] = {}
+        self._start = 0
+        self.nominated: dict[str, dict[str, Pod]] = {}  # node → pods promised room there
+        self._filters: list[filters.Filter] = [
+            f
+            for name, f in (
+                ("NodeUnschedulable", filters.node_unschedulable),
+                ("NodeName", filters.node_name),
+                ("TaintToleration", filters.taint_toleration),
+                ("NodeAffinity", filters.node_affinity),
+                ("NodePorts", filters.node_ports),
+                ("NodeResourcesFit", self._fits),
+            )
+            if name not in self.profile.disabled
+        ]
+
+    # -- promises ---------------------------------------------------------------------------------------------------
+
+    def nominate(self, pod: Pod, node: str) -> None:
+        self.withdraw(pod.uid)
+        if node:
+            self.nominated.setdefault(node, {})[pod.uid] = pod
+            self.cluster.touch(node)
+
+    def withdraw(self, uid: str) -> None:
+        for node, pods in list(self.nominated.items()):
+            if pods.pop(uid, None) is not None:
+                if not pods:
+                    del self.nominated[node]
+                self.cluster.touch(node)
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+
+    def judge(self, pod: Pod, node: Node) -> Rejection | None:
+        """The node's own filters, with and without the pods that were promised room there."""
+        promised = self.nominated.get(node.name)
+        if promised:
+            guests = [p for p in promised.values() if p.uid != pod.uid and p.priority >= pod.priority]
+            if guests:
+                crowded = node.without(frozenset())
+                for guest in guests:
+                    crowded.add(guest)
+                if (rejection := self._judge(pod, crowded)) is not None:
+                    return rejection
+        return self._judge(pod, node)
+
+    def _judge(self, pod: Pod, node: Node) -> Rejection | None:
+        for test in self._filters:
+            if (rejection := test(pod, node)) is not None:
+                return rejection
+        return None
+
+    def _fits(self, pod: Pod, node: Node) -> Rejection | None:
+        return filters.resources_fit(pod, node, served_by_devices=self._served_by_devices)
+
+    def find(
+        self, pod: Pod, devices: DeviceCheck | None, *, spread: Sequence[neighbours.Constraint] = ()
+    ) -> Found | NotFound:
+        """The best node, or why there is none. ``spread``: the pod's own constraints or the defaults for its owner."""
+        nominee = pod.nominated_node and self.cluster.get(pod.nominated_node)
+        if nominee:
+            outcome = self._scan(pod, devices, [nominee], spread)
+            if isinstance(outcome, Found):
+                return outcome
+        only = pinned_nodes(pod)
+        if only is not None:
+            nodes = [n for name in only if (n := self.cluster.get(name)) is not None]
+            return self._scan(pod, devices, nodes, spread)
+        if self._by_index(pod, devices, spread):
+            return self._shape(pod, devices).find(pod, devices)
+        return self._scan(pod, devices, list(self.cluster), spread)
+
+    def _by_index(
+        self, pod: Pod, devices: DeviceCheck | None, spread: Sequence[neighbours.Constraint]
+    ) -> bool:
+        return not (
+            spread
+            or pod.looks_at_other_pods
+            or pod.preferred_nodes
+            or self.cluster.picky_pods
+            or self.cluster.soft_tainted
+            or (devices is not None and (devices.shape is None or devices.scores_matter))
+        )
+
+    def _shape(self, pod: Pod, devices: DeviceCheck | None) -> ShapeIndex:
+        key = (pod.shape, devices.shape if devices is not None else None, pod.priority)
+        index = self._shapes.pop(key, None)
+        if index is None:
+            index = ShapeIndex(self, self._rng)
+            if len(self._shapes) >= _MAX_SHAPES:
+                del self._shapes[next(iter(self._shapes))]  # the one used longest ago
+        self._shapes[key] = index
+        return index
+
+    def _scan(
+        self,
+        pod: Pod,
+        devices: DeviceCheck | None,
+        nodes: list[Node],
+        spread: Sequence[neighbours.Constraint],
+    ) -> Found | NotFound:
+        total = len(self.cluster)
+        everyone = list(self.cluster)
+        affinity = counts = None
+        if pod.looks_at_other_pods or self.cluster.picky_pods:
+            affinity = neighbours.Affinity(pod, everyone, self._namespaces())
+        if spread:
+            counts = neighbours.Spread(pod, everyone, spread)
+        rejections: dict[str, Rejection] = {}
+        feasible: list[tuple[Node, Any]] = []
+        wanted = self._sample_size(len(nodes))
+        start = self._start % len(nodes) if nodes else 0
+        for node in (*nodes[start:], *nodes[:start]):
+            rejection = self.judge(pod, node)
+            if rejection is None and counts is not None:
+                rejection = counts.reject(node)
+            if rejection is None and affinity is not None:
+                rejection = affinity.reject(node)
+            plan = None
+            if rejection is None and devices is not None:
+                plan = devices.on(node)
+                if isinstance(plan, Rejection):
+                    rejection = plan
+            if rejection is not None:
+                rejections[node.name] = rejection
+                continue
+            feasible.append((node, plan))
+            if len(feasible) >= wanted:
+                break
+        self._start = start + len(feasible) + len(rejections)
+        if not feasible:
+            return NotFound(total, rejections)
+        if len(feasible) == 1:
+            return Found(feasible[0][0].name, feasible[0][1])
+        total_scores = self._score(pod, devices, feasible, affinity, counts)
+        best = max(feasible, key=lambda pair: (total_scores[pair[0].name], self._rng.random()))
+        return Found(best[0].name, best[1], len(feasible))
+
+    def _sample_size(self, nodes: int) -> int:
+        if nodes < ALL_NODES:
+            return nodes
+        percent = self.profile.sample_percent or max(50 - nodes // 125, 5)
+        return max(nodes * percent // 100, ALL_NODES)
+
+    def _score(
+        self,
+        pod: Pod,
+        devices: DeviceCheck | None,
+        feasible: list[tuple[Node, Any]],
+        affinity: neighbours.Affinity | None,
+        counts: neighbours.Spread | None,
+    ) -> dict[str, float]:
+        scoring, weights = self.profile.scoring, self.profile.scoring.weights
+        nodes = [node for node, _ in feasible]
+        total = {node.name: scoring.of_node(pod, node) for node in nodes}
+
+        def add(plugin: str, values: Mapping[str, int]) -> None:
+            weight = weights.get(plugin, 0)
+            for name, value in values.items():
+                total[name] += weight * value
+
+        add(
+            "TaintToleration",
+            scores.normalised({n.name: scores.intolerable_taints(pod, n) for n in nodes}, reverse=True),
+        )
+        if pod.preferred_nodes:
+            add("NodeAffinity", scores.normalised({n.name: scores.preferred_nodes(pod, n) for n in nodes}))
+        if affinity is not None and affinity.scores_matter:
+            add("InterPodAffinity", neighbours.normalise_affinity({n.name: affinity.score(n) for n in nodes}))
+        if counts is not None and counts.scores_matter:
+            add("PodTopologySpread", counts.scores(nodes))
+        if devices is not None and devices.scores_matter:
+            add("DynamicResources", scores.normalised({n.name: devices.score(plan) for n, plan in feasible}))
+        return total
+
+
+class ShapeIndex:
+    """What is known of every node for pods of one shape: a heap of those that fit, and why the others do not."""
+
+    def __init__(self, placement: Placement, rng: random.Random) -> None:
+        self._placement = placement
+        self._rng = rng
+        self._position = -1
+        self._heap: list[tuple[float, float, int, str]] = []  # (-score, tie-break, generation, node)
+        self._rejections: dict[str, Rejection] = {}
+
+    def find(self, pod: Pod, devices: DeviceCheck | None) -> Found | NotFound:
+        self._catch_up(pod)
+        cluster, heap = self._placement.cluster, self._heap
+        while heap:
+            _, _, generation, name = heap[0]
+            node = cluster.get(name)
+            if node is None or node.generation != generation:
+                heapq.heappop(heap)
+                continue
+            if devices is None:
+                return Found(name)
+            plan = devices.on(node)
+            if not isinstance(plan, Rejection):
+                return Found(name, plan)
+            self._rejections[name] = plan
+            heapq.heappop(heap)
+        return NotFound(len(cluster), self._rejections)
+
+    def _catch_up(self, pod: Pod) -> None:
+        cluster = self._placement.cluster
+        changed = cluster.changed_since(self._position)
+        if changed is None:
+            self._heap.clear()
+            self._rejections.clear()
+            for node in cluster:
+                self._learn(pod, node)
+        else:
+            for name in changed:
+                self._rejections.pop(name, None)
+                node = cluster.get(name)
+                if node is not None:
+                    self._learn(pod, node)
+        if len(self._heap) > 4 * len(cluster) + 64:
+            self._forget_stale()
+        self._position = cluster.position
+
+    def _learn(self, pod: Pod, node: Node) -> None:
+        rejection = self._placement.judge(pod, node)
+        if rejection is not None:
+            self._rejections[node.name] = rejection
+            return
+        score = self._placement.profile.scoring.of_node(pod, node)
+        heapq.heappush(self._heap, (-score, self._rng.random(), node.generation, node.name))
+
+    def _forget_stale(self) -> None:
+        cluster = self._placement.cluster
+        self._heap = [e for e in self._heap if (n := cluster.get(e[3])) is not None and n.generation == e[2]]
+        heapq.heapify(self._heap)
+
+
+def pinned_nodes(pod: Pod) -> set[str] | None:
+    """The nodes that required affinity names outright, as daemon pods do; None when it names none."""
+    affinity = (pod.document["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    terms: Iterable[Mapping[str, Any]] = (
+        affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    ).get("nodeSelectorTerms") or ()
+    named: set[str] = set()
+    for term in terms:
+        names: set[str] | None = None
+        for f in term.get("matchFields") or ():
+            if f.get("key") == "metadata.name" and f.get("operator") == "In":
+                values = set(f.get("values") or ())
+                names = values if names is None else names & values
+        if names is None:
+            return None
+        named |= names
+    return named or None

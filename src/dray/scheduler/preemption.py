@@ -1,0 +1,185 @@
+"""Making room: which pods of lower priority would have to go, and on which node that hurts least.
+
+Pure what-if: the caller evicts. As upstream, resources and ports are freed by evicting, devices are not; with
+``free_devices`` (beyond upstream) a victim's devices count as free too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dray.scheduler import matching
+from dray.scheduler.nodes import Cluster, Node
+from dray.scheduler.pods import Pod
+from dray.scheduler.verdicts import Rejection, unavailable
+
+NOT_HELPFUL = Rejection("DefaultPreemption", ("Preemption is not helpful for scheduling",), resolvable=False)
+_NO_VICTIMS = Rejection(
+    "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
+)
+
+Fits = Callable[[Node], Rejection | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Evict these from that node, most important first."""
+
+    node: str
+    victims: tuple[Pod, ...]
+    violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """Preempting would not help; ``message`` says why, node by node."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A PodDisruptionBudget, ready to be asked."""
+
+    namespace: str
+    matches: matching.LabelTest
+    allowed: int
+    disrupted: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def of(cls, pdb: Mapping[str, Any]) -> Budget:
+        status = pdb.get("status") or {}
+        selector = (pdb.get("spec") or {}).get("selector")
+        return cls(
+            namespace=pdb["metadata"]["namespace"],
+            matches=matching.label_selector(selector),
+            allowed=status.get("disruptionsAllowed") or 0,
+            disrupted=frozenset(status.get("disruptedPods") or ()),
+        )
+
+
+def preempt(
+    pod: Pod,
+    cluster: Cluster,
+    rejections: Mapping[str, Rejection],
+    *,
+    fits: Callable[[Node], Rejection | None],
+    budgets: Sequence[Budget] = (),
+    resolvable: Callable[[Rejection], bool] = lambda r: r.resolvable,
+) -> Preempt | NoRoom:
+    """``fits`` judges the pod on a node as it would be without some pods."""
+    if pod.document["spec"].get("preemptionPolicy") == "Never":
+        return NoRoom("not eligible due to preemptionPolicy=Never.")
+    if _waiting_for_victims(pod, cluster, rejections):
+        return NoRoom("not eligible due to a terminating pod on the nominated node.")
+    verdicts: dict[str, Rejection] = {node.name: NOT_HELPFUL for node in cluster}
+    candidates: list[Preempt] = []
+    for node in cluster:
+        rejection = rejections.get(node.name)
+        if rejection is None or not resolvable(rejection):
+            continue
+        match _victims(pod, node, fits, budgets):
+            case Preempt() as candidate:
+                candidates.append(candidate)
+            case verdict:
+                verdicts[node.name] = verdict
+    if not candidates:
+        return NoRoom(unavailable(len(cluster), verdicts.values()))
+    return min(candidates, key=_pain)
+
+
+def more_important_first(pods: Iterable[Pod]) -> list[Pod]:
+    """Higher priority first; of equals, the one that has run longer."""
+    return sorted(pods, key=lambda p: (-p.priority, _started(p)))
+
+
+def _waiting_for_victims(pod: Pod, cluster: Cluster, rejections: Mapping[str, Rejection]) -> bool:
+    node = cluster.get(pod.nominated_node) if pod.nominated_node else None
+    if node is None:
+        return False
+    rejection = rejections.get(node.name)
+    if rejection is not None and not rejection.resolvable:
+        return False
+    return any(p.priority < pod.priority and _terminating_by_preemption(p) for p in node.pods.values())
+
+
+def _terminating_by_preemption(pod: Pod) -> bool:
+    if not pod.terminating:
+        return False
+    for condition in (pod.document.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget":
+            return condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
+    return False
+
+
+def _victims(pod: Pod, node: Node, fits: Fits, budgets: Sequence[Budget]) -> Preempt | Rejection:
+    lower = [p for p in node.pods.values() if p.priority < pod.priority]
+    if not lower:
+        return _NO_VICTIMS
+    gone = {p.uid for p in lower}
+    rejection = fits(node.without(frozenset(gone)))
+    if rejection is not None:
+        return rejection
+    violating, others = _by_budget(more_important_first(lower), budgets)
+    victims: list[Pod] = []
+    violations = 0
+    for candidate in (*violating, *others):
+        # Spare whoever can be spared, the most precious first.
+        if fits(node.without(frozenset(gone - {candidate.uid}))) is None:
+            gone.discard(candidate.uid)
+        else:
+            victims.append(candidate)
+            violations += candidate in violating
+    return Preempt(node.name, tuple(more_important_first(victims)), violations)
+
+
+def _by_budget(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[list[Pod], list[Pod]]:
+    left = [b.allowed for b in budgets]
+    violating: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        violates = False
+        for i, budget in enumerate(budgets):
+            if (
+                budget.namespace == pod.namespace
+                and pod.labels
+                and budget.matches(pod.labels)
+                and pod.name not in budget.disrupted
+            ):
+                left[i] -= 1
+                violates |= left[i] < 0
+        (violating if violates else others).append(pod)
+    return violating, others
+
+
+def _pain(candidate: Preempt) -> tuple[Any, ...]:
+    """Fewest broken budgets, lowest top priority, lowest sum of priorities, fewest pods, latest start."""
+    victims = candidate.victims
+    top = max((p.priority for p in victims), default=-(2**31))
+    total = sum(p.priority + 2**31 for p in victims)
+    earliest = min((_started(p) for p in victims if p.priority == top), default="")
+    return candidate.violations, top, total, len(victims), _Latest(earliest)
+
+
+class _Latest:
+    """Orders later times first."""
+
+    __slots__ = ("when",)
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+
+    def __lt__(self, other: _Latest) -> bool:
+        return self.when > other.when
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Latest) and self.when == other.when
+
+    def __hash__(self) -> int:
+        return hash(self.when)
+
+
+def _started(pod: Pod) -> str:
+    return (pod.document.get("status") or {}).get("startTime") or pod.created

@@ -1,0 +1,222 @@
+"""Which pod is tried next: ready pods by priority, pods that wait out a back-off, and pods that cannot be placed.
+
+A pod that cannot be placed sleeps until something changes that may help it. What changed arrives as a ``Change``;
+what may help is decided by the plugins that turned the pod down (``hints``). Time is a parameter.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dray.scheduler.pods import Pod
+
+INITIAL_BACKOFF = 1.0
+MAX_BACKOFF = 10.0
+#: even a pod that nothing seems to help is looked at again after this long
+MAX_SLEEP = 300.0
+
+
+class Change(NamedTuple):
+    """Something happened in the cluster: the kind of object, what happened, and the object before and after."""
+
+    resource: str  # "Node", "Pod", "ResourceClaim", ...
+    action: str  # "add", "update", "delete"
+    old: Any = None
+    new: Any = None
+
+
+@dataclass(slots=True)
+class Queued:
+    """A pod in the queue, with what is remembered between attempts."""
+
+    pod: Pod
+    since: float
+    attempts: int = 0
+    failures: int = 0  # attempts that count towards the back-off
+    error: bool = False  # the last attempt ended in an error rather than a "no"
+    rejected_by: frozenset[str] = field(default_factory=frozenset)
+    gated_by: str = ""
+    last_attempt: float = 0.0
+    first_attempt: float | None = None
+    reasons: Any = None
+
+
+Hint = Callable[[Queued, Change], bool]
+
+
+def backoff(failures: int) -> float:
+    return min(INITIAL_BACKOFF * 2 ** (failures - 1), MAX_BACKOFF) if failures > 0 else 0.0
+
+
+class Queue:
+    """Active, backing off, unschedulable, gated. Every pod is in at most one of them."""
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._serial = itertools.count()
+        self._ready: list[tuple[int, float, int, str]] = []  # (-priority, since, serial, uid)
+        self._resting: list[tuple[float, int, str]] = []  # (when, serial, uid)
+        self._active: dict[str, tuple[Queued, int]] = {}  # uid → entry and its valid serial
+        self._backing_off: dict[str, tuple[Queued, int]] = {}
+        self._unschedulable: dict[str, Queued] = {}
+        self._gated: dict[str, Queued] = {}
+
+    def __len__(self) -> int:
+        return len(self._active) + len(self._backing_off) + len(self._unschedulable) + len(self._gated)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backing_off),
+            "unschedulable": len(self._unschedulable),
+            "gated": len(self._gated),
+        }
+
+    def add(self, pod: Pod, *, gate: str = "") -> Queued:
+        """A pod that wants a node. With a gate it is only remembered."""
+        entry = self.discard(pod.uid) or Queued(pod, since=self._clock())
+        entry.pod = pod
+        entry.gated_by = gate
+        if gate:
+            self._gated[pod.uid] = entry
+        else:
+            self._activate(entry)
+        return entry
+
+    def update(self, pod: Pod, *, gate: str, may_help: bool) -> None:
+        """The pod itself has changed; ``may_help``: in a way that could make it schedulable."""
+        held = self._backing_off.get(pod.uid)
+        if pod.uid in self._gated or (pod.uid in self._unschedulable and may_help) or gate:
+            entry = self.discard(pod.uid) or Queued(pod, since=self._clock())
+            entry.pod = pod
+            entry.gated_by = gate
+            if gate:
+                self._gated[pod.uid] = entry
+            else:
+                self._wake(entry)
+        elif pod.uid in self._unschedulable:
+            self._unschedulable[pod.uid].pod = pod
+        elif held is not None:
+            held[0].pod = pod
+        elif pod.uid in self._active:
+            entry = self._active[pod.uid][0]
+            if entry.pod.priority != pod.priority:
+                self.discard(pod.uid)
+                entry.pod = pod
+                self._activate(entry)
+            else:
+                entry.pod = pod
+
+    def get(self, uid: str) -> Queued | None:
+        for place in (self._active, self._backing_off):
+            held = place.get(uid)
+            if held is not None:
+                return held[0]
+        return self._unschedulable.get(uid) or self._gated.get(uid)
+
+    def discard(self, uid: str) -> Queued | None:
+        for place in (self._active, self._backing_off):
+            held = place.pop(uid, None)
+            if held is not None:
+                return held[0]
+        return self._unschedulable.pop(uid, None) or self._gated.pop(uid, None)
+
+    def pop(self) -> Queued | None:
+        """The next pod to try. When nothing is ready, a pod that merely waits out a "no" may go early."""
+        self.flush()
+        entry = self._pop_ready() or self._pop_resting()
+        if entry is not None:
+            entry.attempts += 1
+            now = self._clock()
+            entry.last_attempt = now
+            if entry.first_attempt is None:
+                entry.first_attempt = now
+        return entry
+
+    def _pop_ready(self) -> Queued | None:
+        while self._ready:
+            _, _, serial, uid = heapq.heappop(self._ready)
+            held = self._active.get(uid)
+            if held is not None and held[1] == serial:
+                del self._active[uid]
+                return held[0]
+        return None
+
+    def _pop_resting(self) -> Queued | None:
+        candidates = [(e.pod, e) for e, _ in self._backing_off.values() if not e.error]
+        if not candidates:
+            return None
+        entry = min(candidates, key=lambda pair: (-pair[0].priority, pair[1].since))[1]
+        del self._backing_off[entry.pod.uid]
+        return entry
+
+    def failed(self, entry: Queued, *, rejected_by: frozenset[str], error: bool = False) -> None:
+        """An attempt ended without a node. With no plugin to wait for, the pod is tried again after its back-off."""
+        entry.failures += 1
+        entry.rejected_by = rejected_by
+        entry.error = error
+        if rejected_by and not error:
+            self._unschedulable[entry.pod.uid] = entry
+        else:
+            self._back_off(entry)
+
+    def wake(self, change: Change, hint: Hint) -> int:
+        """Move every sleeping pod that the change may help; returns how many."""
+        return self._wake_all([e for e in self._unschedulable.values() if hint(e, change)])
+
+    def wake_these(self, uids: Iterable[str]) -> int:
+        return self._wake_all([self._unschedulable[u] for u in uids if u in self._unschedulable])
+
+    def unschedulable(self) -> Iterable[Queued]:
+        return self._unschedulable.values()
+
+    def gated(self) -> Iterable[Queued]:
+        return self._gated.values()
+
+    def next_due(self) -> float | None:
+        """When the next back-off ends."""
+        return self._resting[0][0] if self._resting else None
+
+    def flush(self) -> None:
+        """Back-offs that are over, and sleepers that slept too long, become ready."""
+        now = self._clock()
+        while self._resting and self._resting[0][0] <= now:
+            _, serial, uid = heapq.heappop(self._resting)
+            held = self._backing_off.get(uid)
+            if held is not None and held[1] == serial:
+                del self._backing_off[uid]
+                self._activate(held[0])
+
+    def flush_sleepers(self) -> None:
+        now = self._clock()
+        self._wake_all([e for e in self._unschedulable.values() if now - e.last_attempt > MAX_SLEEP])
+
+    def _wake_all(self, entries: list[Queued]) -> int:
+        for entry in entries:
+            del self._unschedulable[entry.pod.uid]
+            self._wake(entry)
+        return len(entries)
+
+    def _wake(self, entry: Queued) -> None:
+        if entry.last_attempt + backoff(entry.failures) > self._clock():
+            self._back_off(entry)
+        else:
+            self._activate(entry)
+
+    def _activate(self, entry: Queued) -> None:
+        serial = next(self._serial)
+        self._active[entry.pod.uid] = (entry, serial)
+        heapq.heappush(self._ready, (-entry.pod.priority, entry.since, serial, entry.pod.uid))
+
+    def _back_off(self, entry: Queued) -> None:
+        serial = next(self._serial)
+        due = max(entry.last_attempt, self._clock() if entry.error else entry.last_attempt) + backoff(
+            entry.failures
+        )
+        self._backing_off[entry.pod.uid] = (entry, serial)
+        heapq.heappush(self._resting, (due, serial, entry.pod.uid))
