@@ -115,21 +115,21 @@ class EmbeddedStore:
         if self._state.get(key) is not None:
             raise KeyExists(key)
         submitted = self._submit(Write(key, value, None, self._deadline(ttl)))
-        return submitted if isinstance(submitted, int) else await submitted
+        return submitted if isinstance(submitted, int) else await asyncio.shield(submitted)
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: float | None = None) -> int:
         while (other := self._undecided.get(key)) is not None:
             await asyncio.wait((other,))
         previous = self._expect(key, expected)
         submitted = self._submit(Write(key, value, previous, self._deadline(ttl)))
-        return submitted if isinstance(submitted, int) else await submitted
+        return submitted if isinstance(submitted, int) else await asyncio.shield(submitted)
 
     async def delete(self, key: str, *, expected: int) -> int:
         while (other := self._undecided.get(key)) is not None:
             await asyncio.wait((other,))
         previous = self._expect(key, expected)
         submitted = self._submit(Write(key, None, previous, None))
-        return submitted if isinstance(submitted, int) else await submitted
+        return submitted if isinstance(submitted, int) else await asyncio.shield(submitted)
 
     def _expect(self, key: str, expected: int) -> Entry:
         self._check_open()
@@ -141,7 +141,10 @@ class EmbeddedStore:
         return entry
 
     def _submit(self, write: Write) -> int | asyncio.Future[int]:
-        """Make a decided write durable: its revision, at once or later. ``_undecided`` holds its key meanwhile."""
+        """Make a decided write durable: its revision, at once or later. ``_undecided`` holds its key meanwhile.
+
+        Writers shield the future from their own cancellation: the write goes on, and others may wait for it.
+        """
         raise NotImplementedError
 
     def _publish(self, events: list[Event], expiries: list[float | None]) -> None:
@@ -245,7 +248,11 @@ class EmbeddedStore:
         self._closed = True
         self._compaction_timer.cancel()
         self._arm_expiry()
+        await self._drain()
         self._fanout.fail(StoreUnavailable("the store has been closed"))
+
+    async def _drain(self) -> None:
+        """Wait for the writes under way; none will come after them."""
 
     def _check_open(self) -> None:
         if self._closed:

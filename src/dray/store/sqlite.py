@@ -1,0 +1,174 @@
+"""A durable store in one SQLite file: a log whose row id is the revision, written by one thread in grouped commits.
+
+The event loop decides writes and queues them. While the writer thread waits for one commit's fsync, the next batch
+gathers, so a single fsync serves everybody who waits. Revisions are given when a batch goes to the writer. Only when
+it is on disk does the batch enter the state, reach the watchers, and are its writers answered, in that order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final
+
+from dray.store import sqlite_log
+from dray.store.embedded import EmbeddedStore, Write
+from dray.store.interface import Event, StoreUnavailable
+from dray.store.state import State
+
+_log = logging.getLogger(__name__)
+
+#: Writes in one commit at most; SQLite takes 32,766 parameters in a statement and a row has five.
+BATCH_WRITES: Final = 4096
+#: Rows that one commit removes for a compaction at most: writers that wait for the same commit should not notice.
+BATCH_DISCARDS: Final = 1000
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one commit makes durable."""
+
+    durable: int  # the revision before
+    compacted: int | None  # where there is something to compact
+    events: list[Event] = field(default_factory=list)
+    expiries: list[float | None] = field(default_factory=list)
+    answers: list[asyncio.Future[int]] = field(default_factory=list)
+    discards: list[int] = field(default_factory=list)
+
+
+class SqliteStore(EmbeddedStore):
+    """See ``open``."""
+
+    def __init__(self, connection: sqlite3.Connection, state: State, **options: Any) -> None:
+        super().__init__(state, **options)
+        self._connection = connection
+        self._waiting: deque[tuple[Write, asyncio.Future[int]]] = deque()
+        self._discards: deque[int] = deque()
+        self._compacted_on_disk = state.compacted
+        self._idle = asyncio.Event()  # the writer has nothing to do
+        self._idle.set()
+        self._batches: SimpleQueue[_Batch | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write_batches, name="store-writer", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    async def open(cls, path: Path, *, clock: Callable[[], float] = time.time, **options: Any) -> SqliteStore:
+        """Open or create the store in the file ``path``, which nobody else may have open."""
+        try:
+            connection, loaded = await asyncio.to_thread(_open_and_load, path)
+        except sqlite3.Error as error:
+            hint = "another process has it open" if "locked" in str(error) else str(error)
+            raise StoreUnavailable(f"cannot open {path}: {hint}") from error
+        store = cls(connection, loaded.state, clock=clock, **options)
+        for expires, entry in loaded.expiries:
+            store._expire_at(expires, entry.key, entry.modified)
+        store._discard(loaded.garbage)
+        return store
+
+    # In the event loop
+
+    def _submit(self, write: Write) -> asyncio.Future[int]:
+        answer: asyncio.Future[int] = self._loop.create_future()
+        self._undecided[write.key] = answer
+        self._waiting.append((write, answer))
+        self._hand_over()
+        return answer
+
+    def _discard(self, revisions: list[int]) -> None:
+        self._discards.extend(revisions)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the writer everything that waits, unless it is at work."""
+        compacted = self._state.compacted
+        compacting = bool(self._discards) or compacted != self._compacted_on_disk
+        if not self._idle.is_set() or not (self._waiting or compacting):
+            return
+        self._idle.clear()
+        batch = _Batch(durable=self._state.revision, compacted=compacted if compacting else None)
+        for revision in range(batch.durable + 1, batch.durable + 1 + min(len(self._waiting), BATCH_WRITES)):
+            write, answer = self._waiting.popleft()
+            batch.events.append(Event(revision, write.key, write.value, write.previous))
+            batch.expiries.append(write.expires)
+            batch.answers.append(answer)
+        while self._discards and len(batch.discards) < BATCH_DISCARDS:
+            batch.discards.append(self._discards.popleft())
+        self._batches.put(batch)
+
+    def _settle(self, batch: _Batch, error: Exception | None) -> None:
+        """The fate of a batch is known: tell everybody, and go on with what has gathered meanwhile."""
+        self._idle.set()
+        for event in batch.events:
+            del self._undecided[event.key]
+        if error is None:
+            self._compacted_on_disk = batch.compacted or self._compacted_on_disk
+            if batch.events:
+                self._publish(batch.events, batch.expiries)
+            for event, answer in zip(batch.events, batch.answers, strict=True):
+                if not answer.done():
+                    answer.set_result(event.revision)
+        else:
+            _log.error("a commit of %d writes failed: %s", len(batch.events), error)
+            self._discards.extend(batch.discards)
+            for answer in batch.answers:
+                if not answer.done():
+                    answer.set_exception(StoreUnavailable(f"the write could not be made durable: {error}"))
+        # After a failure, what is left to discard comes with the next write: trying at once might never end.
+        if self._waiting or error is None:
+            self._hand_over()
+
+    async def _drain(self) -> None:
+        while not self._idle.is_set():
+            await self._idle.wait()
+        self._batches.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    # In the writer thread
+
+    def _write_batches(self) -> None:
+        suspect = False  # the last commit failed, and SQLite may or may not have kept some of it
+        while (batch := self._batches.get()) is not None:
+            failure: Exception | None = None
+            try:
+                _commit(self._connection, batch, suspect=suspect)
+            except Exception as error:
+                failure = error
+            suspect = failure is not None
+            with contextlib.suppress(RuntimeError):  # the loop was closed under us: nobody is left to tell
+                self._loop.call_soon_threadsafe(self._settle, batch, failure)
+        self._connection.close()
+
+
+def _commit(connection: sqlite3.Connection, batch: _Batch, *, suspect: bool) -> None:
+    if not suspect and batch.compacted is None:
+        sqlite_log.append(connection, batch.events, batch.expiries)
+        return
+    with sqlite_log.transaction(connection):
+        if suspect:
+            sqlite_log.truncate(connection, after=batch.durable)
+        if batch.compacted is not None:
+            sqlite_log.discard(connection, batch.discards, compacted=batch.compacted)
+        if batch.events:
+            sqlite_log.append(connection, batch.events, batch.expiries)
+
+
+def _open_and_load(path: Path) -> tuple[sqlite3.Connection, sqlite_log.Loaded]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The file holds secrets; SQLite gives its write-ahead log the same permissions.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    connection = sqlite_log.connect(path)
+    try:
+        return connection, sqlite_log.load(connection)
+    except BaseException:
+        connection.close()
+        raise

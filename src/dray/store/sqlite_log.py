@@ -1,0 +1,149 @@
+"""The SQLite file behind the store: one table whose row id is the revision, and the SQL that touches it.
+
+A row without a value is a deletion. Rows are only ever appended; compaction removes those that can no longer be asked
+for. There is no index beside the row id: the state is read once, at start, and kept in memory.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dray.store.interface import Entry, Event
+from dray.store.state import FIRST_REVISION, State
+
+_APPLICATION_ID: Final = 0x64726179  # "dray"
+_FORMAT: Final = 1
+
+_SCHEMA: Final = """
+CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,
+    key      TEXT NOT NULL,
+    created  INTEGER NOT NULL,
+    expires  REAL,
+    value    BLOB
+);
+CREATE TABLE compaction (revision INTEGER NOT NULL);
+INSERT INTO compaction VALUES (0);
+"""
+
+
+class WrongFile(sqlite3.DatabaseError):
+    """A SQLite file, but not one of this store's, or of a format this release does not know."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file for this process alone, with a commit that returns after its fsync."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0)
+    try:
+        # Exclusive before WAL: the index of the log then lives on our heap, and a second process is kept out.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute(f"PRAGMA journal_size_limit = {64 * 2**20}")
+        with transaction(connection):
+            _create_or_check(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create_or_check(connection: sqlite3.Connection) -> None:
+    ((application,),) = connection.execute("PRAGMA application_id")
+    ((file_format,),) = connection.execute("PRAGMA user_version")
+    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_schema")
+    if tables == 0:
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {_FORMAT}")
+    elif application != _APPLICATION_ID:
+        raise WrongFile("it is a SQLite file, but not a store of dray's")
+    elif file_format != _FORMAT:
+        raise WrongFile(f"its format is {file_format}, this release knows format {_FORMAT}")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    state: State
+    expiries: Sequence[tuple[float, Entry]]
+    garbage: list[int]  # rows left over from a compaction that was cut short
+
+
+def load(connection: sqlite3.Connection) -> Loaded:
+    """State and history as of the last commit that reached the disk."""
+    ((compacted,),) = connection.execute("SELECT revision FROM compaction")
+    base: dict[str, Entry] = {}
+    garbage: list[int] = []
+    expires_by_key: dict[str, float] = {}
+    rows = connection.execute(
+        "SELECT revision, key, created, expires, value FROM log WHERE revision <= ? ORDER BY revision",
+        (compacted,),
+    )
+    for revision, key, created, expires, value in rows:
+        superseded = base.pop(key, None)
+        if superseded is not None:
+            garbage.append(superseded.modified)
+        if value is None:
+            garbage.append(revision)
+        else:
+            base[key] = Entry(key, value, created, revision)
+        _note_expiry(expires_by_key, key, expires)
+    state = State(base.values(), revision=max(compacted, FIRST_REVISION), compacted=compacted)
+    rows = connection.execute(
+        "SELECT revision, key, expires, value FROM log WHERE revision > ? ORDER BY revision", (compacted,)
+    )
+    for revision, key, expires, value in rows:
+        state.apply(Event(revision, key, value, state.get(key)))
+        _note_expiry(expires_by_key, key, expires)
+    expiries = [(at, entry) for key, at in expires_by_key.items() if (entry := state.get(key)) is not None]
+    return Loaded(state, expiries, garbage)
+
+
+def _note_expiry(expires_by_key: dict[str, float], key: str, expires: float | None) -> None:
+    if expires is not None:
+        expires_by_key[key] = expires
+    else:
+        expires_by_key.pop(key, None)
+
+
+def append(connection: sqlite3.Connection, events: Sequence[Event], expiries: Sequence[float | None]) -> None:
+    """Add rows; returns when they are on disk. If it raises, nothing has happened, or ``truncate`` makes it so.
+
+    One statement for the whole batch, its own transaction outside ``transaction``: the interpreter lock is given up
+    and taken back once, not once a row, which matters when the event loop is busy.
+    """
+    row: list[str | int | float | bytes | None] = []
+    for (revision, key, value, previous), expires in zip(events, expiries, strict=True):
+        row += (revision, key, revision if previous is None else previous.created, expires, value)
+    connection.execute("INSERT INTO log VALUES (?,?,?,?,?)" + ",(?,?,?,?,?)" * (len(events) - 1), row)
+
+
+def truncate(connection: sqlite3.Connection, *, after: int) -> None:
+    """Remove whatever a commit that was reported as failed may have left behind."""
+    connection.execute("DELETE FROM log WHERE revision > ?", (after,))
+
+
+def discard(connection: sqlite3.Connection, revisions: Iterable[int], *, compacted: int) -> None:
+    """Remove rows of a compaction up to ``compacted``, which is noted first of all."""
+    connection.execute("UPDATE compaction SET revision = ?1 WHERE revision <> ?1", (compacted,))
+    connection.executemany("DELETE FROM log WHERE revision = ?", ((revision,) for revision in revisions))
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything inside is durable together when the block ends, or has not happened."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
