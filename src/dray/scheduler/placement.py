@@ -293,14 +293,12 @@ class ShapeIndex:
         if changed is None:
             self._heap.clear()
             self._rejections.clear()
-            for node in cluster:
+            changed = {node.name for node in cluster}
+        for name in changed:
+            self._rejections.pop(name, None)
+            node = cluster.get(name)
+            if node is not None:
                 self._learn(pod, node)
-        else:
-            for name in changed:
-                self._rejections.pop(name, None)
-                node = cluster.get(name)
-                if node is not None:
-                    self._learn(pod, node)
         if len(self._heap) > 4 * len(cluster) + 64:
             self._forget_stale()
         self._position = cluster.position

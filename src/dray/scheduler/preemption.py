@@ -110,7 +110,9 @@ def _terminating_by_preemption(pod: Pod) -> bool:
         return False
     for condition in (pod.document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "DisruptionTarget":
-            return condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
+            return bool(
+                condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
+            )
     return False
 
 
