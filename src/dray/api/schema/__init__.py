@@ -1,0 +1,120 @@
+"""What the types of the API look like on the wire, and how a document becomes an object of one of them.
+
+The types are written down in ``types/<group>_<version>.types``, a block for each struct::
+
+    Container
+      name      string               required     # written even when empty
+      image     string               omitempty    # dropped when empty
+      ports     []ContainerPort      omitempty patch=merge:containerPort list=map:containerPort,protocol
+      resources ResourceRequirements value        # a struct held by value: always written, though optional
+      tty       *bool                omitempty    # a pointer: false is kept once set
+
+    PullPolicy = string enum Always Never IfNotPresent
+
+Leaves are string, bool, int32, int64, float64, quantity, intorstring, time, microtime, duration, bytes and raw (any
+JSON). ``[]T``, ``map[K]T`` and ``*T`` are as in Go; ``core/v1.Pod`` names a type of another file; ``A | B`` is told
+apart by its JSON shape. ``inline T`` takes over T's fields. ``always`` is ``required`` without being asked for.
+``omitzero`` drops an empty struct or time. ``patch=`` holds the strategic-merge strategies and ``merge:KEY``;
+``list=atomic|set|map:KEYS``, ``map=atomic`` and ``struct=atomic`` say how server-side apply shares ownership;
+``default=JSON`` is the published default. ``since=1.34`` and ``until=1.30`` bound the releases that know a field, and
+``before=1.34:always`` says how older releases wrote it. ``XList`` exists for every X.
+
+A decoded object is a plain dict in the order of the struct's fields, holding what Go would write after reading the
+same document: zero values gone or filled in, quantities and times in canonical form.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dray.api.schema import gojson
+from dray.api.schema.fast import Codec, Unsupported
+from dray.api.schema.loader import known, structs, type_of
+from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
+from dray.api.schema.reader import read, zero
+
+__all__ = [
+    "Decoded", "Field", "ListOf", "MapOf", "Scalar", "Struct", "Type", "UnionOf",
+    "decode", "has_duplicates", "known", "normalise", "parse", "structs", "type_of", "zero",
+]  # fmt: skip
+
+
+class Decoded(NamedTuple):
+    """An object and what a strict reader would object to, in document order."""
+
+    object: dict[str, Any]
+    problems: list[str]
+
+
+def decode(type_: Struct, data: bytes | dict[str, Any], *, strict: bool = False) -> Decoded:
+    """Read a document, or shape one that was parsed before.
+
+    ``strict`` also looks for duplicate members (unknown ones are always noticed). BadRequest, in Go's words, when
+    the document is not JSON or a value has the wrong type.
+    """
+    codec = _codec(type_)
+    try:
+        if isinstance(data, dict):
+            return Decoded(codec.convert(data), [])
+        decoded = codec.decode(data)
+        if not strict or not has_duplicates(data):
+            return Decoded(decoded, [])
+    except Unsupported:
+        pass
+    return Decoded(*read(type_, data if isinstance(data, dict) else gojson.parse(data)))
+
+
+def normalise(type_: Struct, document: dict[str, Any]) -> dict[str, Any]:
+    """A parsed document in Go's shape, as a new object; unknown fields are dropped."""
+    return decode(type_, document).object
+
+
+def parse(data: bytes) -> Decoded:
+    """A document without a type (a custom resource): plain JSON and its duplicate members."""
+    try:
+        document = _untyped.decode(data)
+        if isinstance(document, dict) and not has_duplicates(data):
+            return Decoded(document, [])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    document = gojson.parse(data)
+    return Decoded(gojson.plain(document), gojson.duplicates(document))
+
+
+def has_duplicates(data: bytes) -> bool:
+    """Whether a JSON document may hold a member twice; False is certain.
+
+    A document that keeps its size when it is decoded and written anew has lost no member. White space is no part of
+    the comparison, nor are the characters that Go writes as escapes.
+    """
+    try:
+        document = _untyped.decode(data)
+    except (_Fraction, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return True
+    return len(_bare(data)) != len(_bare(msgspec.json.encode(document)))
+
+
+def _bare(data: bytes) -> bytes:
+    data = data.translate(None, b" \t\r\n")
+    if b"\\u00" in data:
+        data = data.replace(b"\\u003c", b"<").replace(b"\\u003e", b">").replace(b"\\u0026", b"&")
+    return data
+
+
+class _Fraction(Exception):
+    """A number that may be written in other words than it was read."""
+
+
+def _refuse_fraction(text: str) -> Any:
+    raise _Fraction
+
+
+_untyped = msgspec.json.Decoder(float_hook=_refuse_fraction)
+
+
+@cache
+def _codec(type_: Struct) -> Codec:
+    return Codec(type_)
