@@ -154,11 +154,11 @@ class EmbeddedStore:
             if expires is not None:
                 self._expire_at(expires, event.key, event.revision)
         self._fanout.publish(events)
-        if (
-            self._state.history_events > self._history_events
-            or self._state.history_bytes > self._history_bytes
-        ):
-            self._bound_history()
+        history = self._state.history
+        if len(history) > self._history_events or history.superseded_bytes > self._history_bytes:
+            # The older half at once, rarely, rather than one event at every write.
+            self._discard(self._state.compact(history.older_half()))
+            self._compact_next = max(self._compact_next, self._state.compacted)
 
     # Watching
 
@@ -233,12 +233,6 @@ class EmbeddedStore:
         self._discard(self._state.compact(self._compact_next))
         self._compact_next = self._state.revision
         self._compaction_timer = self._loop.call_later(self._compaction_interval, self._compact_periodically)
-
-    def _bound_history(self) -> None:
-        """Give up the older half: rarely, rather than one event at every write."""
-        keep = self._state.history_events // 2
-        self._discard(self._state.compact(self._state.revision - keep))
-        self._compact_next = max(self._compact_next, self._state.compacted)
 
     # End
 

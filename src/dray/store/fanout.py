@@ -119,19 +119,19 @@ class QueuedWatch:
     __slots__ = (
         "_after",
         "_backlog",
-        "_closed",
         "_error",
         "_fanout",
         "_lag",
         "_limit",
         "_queue",
         "_waiter",
+        "closed",
         "prefix",
     )
 
     def __init__(self, fanout: Fanout, prefix: str, *, after: int, limit: int = LAG_LIMIT) -> None:
         self.prefix = prefix
-        self._closed = False
+        self.closed = False
         self._fanout = fanout
         self._backlog: Sequence[Event] = ()
         self._after = after
@@ -144,6 +144,7 @@ class QueuedWatch:
     def backlog(self, events: Sequence[Event]) -> None:
         """What happened before the watch began: read first, and no lag of the reader's."""
         self._backlog = events
+        self._wake()
 
     def deliver(self, events: Sequence[Event]) -> None:
         if events[0].revision <= self._after:
@@ -166,7 +167,7 @@ class QueuedWatch:
         self._wake()
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
         self._fanout.remove(self)
         self._backlog = ()
         self._queue.clear()
@@ -180,11 +181,11 @@ class QueuedWatch:
         return self
 
     async def __anext__(self) -> Sequence[Event]:
-        if self._backlog:
-            events, self._backlog = self._backlog, ()
-            return events
-        while not self._queue:
-            if self._closed:
+        while not self._queue or self._backlog:
+            if self._backlog:
+                events, self._backlog = self._backlog, ()
+                return events
+            if self.closed:
                 raise StopAsyncIteration
             if self._error is not None:
                 raise self._error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
+from dray.store.history import History
 from dray.store.interface import Compacted, Entry, Event, FutureRevision, Page
 from dray.store.keys import SortedKeys, prefix_end
 
@@ -17,24 +18,18 @@ FIRST_REVISION = 1
 
 
 class State:
-    """Entries at ``revision``, and every event after ``floor``. Revisions have no gaps: one write, one revision."""
+    """Entries at ``revision``, and the history since. Revisions have no gaps: one write, one revision."""
 
-    __slots__ = ("_entries", "_history", "_keys", "compacted", "floor", "history_bytes", "revision")
+    __slots__ = ("_entries", "_keys", "compacted", "history", "revision")
 
     def __init__(
         self, entries: Iterable[Entry] = (), *, revision: int = FIRST_REVISION, compacted: int = 0
     ) -> None:
         self._entries = {entry.key: entry for entry in entries}
         self._keys = SortedKeys(self._entries)
-        self._history: list[Event] = []
-        self.history_bytes = 0  # what only the history still holds: values that have been superseded
         self.revision = revision
         self.compacted = compacted
-        self.floor = revision
-
-    @property
-    def history_events(self) -> int:
-        return len(self._history)
+        self.history = History(compacted)
 
     def get(self, key: str) -> Entry | None:
         return self._entries.get(key)
@@ -50,19 +45,14 @@ class State:
             self._keys.add(key)
         else:
             self._entries[key] = Entry(key, value, previous.created, revision)
-        if previous is not None:
-            self.history_bytes += len(previous.value)
-        self._history.append(event)
+        self.history.append(event)
         self.revision = revision
 
     def events(self, prefix: str, *, after: int) -> Sequence[Event]:
         """Events under ``prefix`` newer than ``after``, or ``Compacted``."""
-        if after >= self.revision:
-            return ()
         if after < self.compacted:
             raise Compacted(after, self.compacted)
-        recent = self._history[max(after - self.floor, 0) :]
-        return [event for event in recent if event.key.startswith(prefix)] if prefix else recent
+        return self.history.since(after, prefix=prefix)
 
     def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
         if revision > self.revision:
@@ -98,15 +88,11 @@ class State:
             raise FutureRevision(revision, self.revision)
         if revision <= self.compacted:
             return []
-        count = max(revision - self.floor, 0)
+        self.compacted = revision
         gone: list[int] = []
-        for event in self._history[:count]:
+        for event in self.history.drop(revision):
             if event.previous is not None:
                 gone.append(event.previous.modified)
-                self.history_bytes -= len(event.previous.value)
             if event.value is None:
                 gone.append(event.revision)
-        del self._history[:count]
-        self.compacted = revision
-        self.floor = max(revision, self.floor)
         return gone

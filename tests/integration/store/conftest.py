@@ -1,0 +1,126 @@
+"""Every store there is, opened for one test; etcd is a real one, started once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from dray.store import open_store
+from dray.store.interface import Store
+
+OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
+
+_numbers = itertools.count()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Coroutine tests run in an event loop of their own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True
+
+
+class Etcd:
+    """A real etcd on loopback with a data directory of its own."""
+
+    def __init__(self, binary: str, directory: Path) -> None:
+        self._binary = binary
+        self._directory = directory
+        self._ports = _free_ports(2)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self._ports[0]}"
+
+    def start(self) -> None:
+        client, peer = (f"http://127.0.0.1:{port}" for port in self._ports)
+        self._process = subprocess.Popen(
+            [
+                self._binary,
+                f"--data-dir={self._directory / 'etcd'}",
+                f"--listen-client-urls={client}",
+                f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+                "--heartbeat-interval=20",
+                "--election-timeout=200",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=(self._directory / "etcd.log").open("ab"),
+        )
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._ports[0]), timeout=1):
+                return
+            time.sleep(0.02)
+        raise RuntimeError((self._directory / "etcd.log").read_text())
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@pytest.fixture(scope="session")
+def etcd(tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    server = Etcd(tool("etcd"), tmp_path_factory.mktemp("etcd"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def fresh_etcd(tool: Callable[[str], str], tmp_path: Path) -> Iterator[Etcd]:
+    """An etcd that a test may stop and start."""
+    server = Etcd(tool("etcd"), tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "sqlite", "etcd"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    """Opens the store under test, for use with ``async with``."""
+    spec = request.param
+    if spec == "etcd":
+        spec = f"etcd://{request.getfixturevalue('etcd').endpoint}"
+
+    @asynccontextmanager
+    async def open_and_close() -> AsyncIterator[Store]:
+        store = await open_store(spec, data=tmp_path)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    return open_and_close
+
+
+@pytest.fixture
+def root() -> str:
+    """A prefix that no other test writes to."""
+    return f"/registry/test-{next(_numbers)}/"
