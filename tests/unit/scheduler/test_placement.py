@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dray.scheduler.neighbours import Constraint
+from dray.scheduler.nodes import Cluster, Node
+from dray.scheduler.placement import Found, NotFound, Placement
+from dray.scheduler.pods import Pod
+from dray.scheduler.verdicts import Rejection, unavailable
+
+from .making import cluster, node, pod
+
+
+def placement(where: Cluster) -> Placement:
+    return Placement(where, rng=random.Random(0))
+
+
+def place(p: Placement, wanted: Pod) -> Found | NotFound:
+    outcome = p.find(wanted, None)
+    if isinstance(outcome, Found):
+        p.cluster.place(wanted, outcome.node)
+    return outcome
+
+
+def reasons(outcome: Found | NotFound) -> set[str]:
+    assert isinstance(outcome, NotFound)
+    return {reason for r in outcome.rejections.values() for reason in r.reasons}
+
+
+def test_pods_spread_over_equal_nodes() -> None:
+    p = placement(cluster(*(node(f"n{i}") for i in range(4))))
+    chosen = [place(p, pod(requests={"cpu": "1"})) for _ in range(4)]
+    assert {c.node for c in chosen if isinstance(c, Found)} == {"n0", "n1", "n2", "n3"}
+
+
+def test_a_full_cluster_says_what_is_missing() -> None:
+    p = placement(cluster(node("a", cpu="1"), node("b", memory="1Gi")))
+    outcome = place(p, pod(requests={"cpu": "2", "memory": "2Gi"}))
+    assert isinstance(outcome, NotFound)
+    assert unavailable(outcome.nodes, outcome.rejections.values()) == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."
+    )
+
+
+def test_room_that_a_pod_frees_is_found_again() -> None:
+    p = placement(cluster(node("a", cpu="1")))
+    first = pod(requests={"cpu": "1"})
+    assert isinstance(place(p, first), Found)
+    assert reasons(place(p, pod(requests={"cpu": "1"}))) == {"Insufficient cpu"}
+    p.cluster.unplace(first.uid)
+    assert isinstance(place(p, pod(requests={"cpu": "1"})), Found)
+
+
+def test_a_node_that_arrives_later_is_used() -> None:
+    p = placement(cluster(node("a", cpu="1")))
+    assert isinstance(place(p, pod(requests={"cpu": "2"})), NotFound)
+    p.cluster.set_node(node("b", cpu="2"))
+    assert place(p, pod(requests={"cpu": "2"})) == Found("b")
+
+
+def test_a_deleted_node_is_not_used() -> None:
+    p = placement(cluster(node("a"), node("b")))
+    assert isinstance(place(p, pod()), Found)
+    p.cluster.remove_node("a")
+    for _ in range(3):
+        assert place(p, pod()) == Found("b")
+
+
+@pytest.mark.parametrize(
+    ("document", "spec", "reason"),
+    [
+        (node("a", spec={"unschedulable": True}), {}, "node(s) were unschedulable"),
+        (
+            node("a", spec={"taints": [{"key": "k", "effect": "NoSchedule"}]}),
+            {},
+            "node(s) had untolerated taint(s)",
+        ),
+        (node("a"), {"nodeSelector": {"disk": "ssd"}}, "node(s) didn't match Pod's node affinity/selector"),
+        (node("a", pods="0"), {}, "Too many pods"),
+        (node("a"), {"requests": {"vendor.com/gpu": "1"}}, "Insufficient vendor.com/gpu"),
+    ],
+)
+def test_a_node_is_turned_down_in_upstreams_words(
+    document: dict[str, Any], spec: dict[str, Any], reason: str
+) -> None:
+    assert reasons(place(placement(cluster(document)), pod(**spec))) == {reason}
+
+
+def test_a_toleration_opens_a_tainted_node() -> None:
+    where = cluster(node("a", spec={"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}))
+    assert place(placement(where), pod(tolerations=[{"key": "k", "operator": "Exists"}])) == Found("a")
+
+
+def test_host_ports_exclude_each_other() -> None:
+    p = placement(cluster(node("a")))
+    container = {"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    assert isinstance(place(p, pod(containers=[container])), Found)
+    assert reasons(place(p, pod(containers=[container]))) == {
+        "node(s) didn't have free ports for the requested pod ports"
+    }
+
+
+def test_anti_affinity_keeps_pods_apart_and_binds_newcomers() -> None:
+    p = placement(cluster(node("a"), node("b")))
+    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+    lonely = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for _ in range(2):
+        assert isinstance(place(p, pod(labels={"app": "x"}, affinity=lonely)), Found)
+    assert reasons(place(p, pod(labels={"app": "x"}, affinity=lonely))) == {
+        "node(s) didn't match pod anti-affinity rules"
+    }
+    assert reasons(place(p, pod(labels={"app": "x"}))) == {
+        "node(s) didn't satisfy existing pods anti-affinity rules"
+    }
+    assert isinstance(place(p, pod(labels={"app": "y"})), Found)
+
+
+def test_affinity_brings_pods_together() -> None:
+    p = placement(cluster(node("a", labels={"zone": "1"}), node("b", labels={"zone": "2"})))
+    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+    social = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    chosen = {place(p, pod(labels={"app": "x"}, affinity=social)) for _ in range(3)}
+    assert len({c.node for c in chosen if isinstance(c, Found)}) == 1
+
+
+def test_topology_spread_refuses_skew() -> None:
+    p = placement(cluster(node("a", labels={"zone": "1"}), node("b", labels={"zone": "2"})))
+    spec = {
+        "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }  # fmt: skip
+    zones = []
+    for _ in range(4):
+        wanted = pod(labels={"app": "x"}, topologySpreadConstraints=[spec])
+        outcome = p.find(wanted, None, spread=[Constraint.of(spec, wanted.labels)])
+        assert isinstance(outcome, Found)
+        p.cluster.place(wanted, outcome.node)
+        zones.append(outcome.node)
+    assert zones.count("a") == zones.count("b") == 2
+
+
+def test_preferred_node_affinity_decides_between_equals() -> None:
+    p = placement(cluster(node("a"), node("b", labels={"disk": "ssd"})))
+    preference = {
+        "weight": 10,
+        "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
+    }
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
+    assert place(p, pod(affinity=affinity)).node == "b"  # type: ignore[union-attr]
+
+
+def test_soft_taints_are_avoided() -> None:
+    taint = {"key": "k", "effect": "PreferNoSchedule"}
+    p = placement(cluster(node("a", spec={"taints": [taint]}), node("b")))
+    assert place(p, pod()).node == "b"  # type: ignore[union-attr]
+
+
+def test_room_promised_to_a_higher_priority_is_kept() -> None:
+    p = placement(cluster(node("a", cpu="1")))
+    p.nominate(pod(priority=10, requests={"cpu": "1"}), "a")
+    assert reasons(place(p, pod(requests={"cpu": "1"}))) == {"Insufficient cpu"}
+    assert isinstance(place(p, pod(priority=20, requests={"cpu": "1"})), Found)
+
+
+class Devices:
+    """A stand-in for the allocator: one device a node."""
+
+    shape = b"one"
+    scores_matter = False
+
+    def __init__(self, free: dict[str, int]) -> None:
+        self.free = free
+        self.asked: list[str] = []
+
+    def on(self, where: Node) -> str | Rejection:
+        self.asked.append(where.name)
+        if self.free[where.name] <= 0:
+            return Rejection("DynamicResources", ("cannot allocate all claims",), resolvable=False)
+        return f"device of {where.name}"
+
+    def score(self, plan: Any) -> int:
+        return 0
+
+
+def test_devices_are_asked_once_per_placement_not_once_per_node() -> None:
+    names = [f"n{i}" for i in range(200)]
+    p = placement(cluster(*(node(n) for n in names)))
+    devices = Devices(dict.fromkeys(names, 1))
+    for _ in range(200):
+        wanted = pod()
+        outcome = p.find(wanted, devices)
+        assert isinstance(outcome, Found)
+        devices.free[outcome.node] -= 1
+        p.cluster.place(wanted, outcome.node)
+    assert len(devices.asked) <= 2 * 200
+    assert reasons(p.find(pod(), devices)) == {"cannot allocate all claims"}
+
+
+_actions = st.lists(
+    st.tuples(
+        st.sampled_from(["pod", "gone", "node", "cordon", "uncordon"]), st.integers(0, 5), st.integers(1, 3)
+    ),
+    max_size=40,
+)
+
+
+@given(_actions)
+@settings(max_examples=150, deadline=None)
+def test_the_index_agrees_with_judging_every_node_afresh(actions: list[tuple[str, int, int]]) -> None:
+    p = placement(cluster(node("n0"), node("n1", cpu="2")))
+    placed: list[Pod] = []
+    for action, which, size in actions:
+        match action:
+            case "pod":
+                wanted = pod(requests={"cpu": str(size)})
+                outcome = p.find(wanted, None)
+                fitting = {n.name for n in p.cluster if p.judge(wanted, n) is None}
+                if isinstance(outcome, Found):
+                    assert outcome.node in fitting
+                    best = max(p.profile.scoring.of_node(wanted, n) for n in p.cluster if n.name in fitting)
+                    chosen = p.cluster.get(outcome.node)
+                    assert chosen is not None
+                    assert p.profile.scoring.of_node(wanted, chosen) == best
+                    p.cluster.place(wanted, outcome.node)
+                    placed.append(wanted)
+                else:
+                    assert not fitting
+                    assert set(outcome.rejections) == {n.name for n in p.cluster}
+            case "gone" if placed:
+                p.cluster.unplace(placed.pop(which % len(placed)).uid)
+            case "node":
+                p.cluster.set_node(node(f"n{which}", cpu=str(size * 2)))
+            case "cordon" | "uncordon" if p.cluster.get(f"n{which}"):
+                p.cluster.set_node(node(f"n{which}", spec={"unschedulable": action == "cordon"}))

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dray.scheduler.queue import MAX_SLEEP, Change, Queue, backoff
+
+from .making import pod
+
+NODE_ADDED = Change("Node", "add")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_higher_priority_goes_first_then_the_longer_waiting() -> None:
+    clock = Clock()
+    queue = Queue(clock=clock)
+    first, second, urgent = pod(), pod(), pod(priority=5)
+    for p in (first, second, urgent):
+        queue.add(p)
+        clock.now += 1
+    order = [queue.pop().pod for _ in range(3)]  # type: ignore[union-attr]
+    assert order == [urgent, first, second]
+    assert queue.pop() is None
+
+
+def test_a_rejected_pod_sleeps_until_a_change_helps_it() -> None:
+    queue = Queue(clock=(clock := Clock()))
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.failed(entry, rejected_by=frozenset({"NodeResourcesFit"}))
+    clock.now += 5
+    assert queue.pop() is None
+    assert queue.wake(NODE_ADDED, lambda e, c: False) == 0
+    assert queue.wake(NODE_ADDED, lambda e, c: "NodeResourcesFit" in e.rejected_by) == 1
+    assert queue.pop() is entry
+
+
+def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
+    queue = Queue(clock=(clock := Clock()))
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.failed(entry, rejected_by=frozenset(), error=True)
+    assert queue.pop() is None
+    assert queue.next_due() == clock.now + backoff(1)
+    clock.now += backoff(1)
+    assert queue.pop() is entry
+
+
+def test_backoff_doubles_up_to_its_limit() -> None:
+    assert [backoff(n) for n in range(7)] == [0, 1, 2, 4, 8, 10, 10]
+
+
+def test_an_idle_scheduler_takes_a_resting_pod_early() -> None:
+    queue = Queue(clock=Clock())
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.failed(entry, rejected_by=frozenset({"X"}))
+    queue.wake(NODE_ADDED, lambda e, c: True)
+    assert queue.counts["backoff"] == 1
+    assert queue.pop() is entry
+
+
+def test_a_gated_pod_waits_for_its_gate() -> None:
+    queue = Queue(clock=Clock())
+    gated = pod()
+    queue.add(gated, gate="scheduling gates")
+    assert queue.pop() is None
+    queue.update(gated, gate="", may_help=False)
+    assert queue.pop() is not None
+
+
+def test_a_discarded_pod_never_comes() -> None:
+    queue = Queue(clock=Clock())
+    gone = pod()
+    queue.add(gone)
+    assert queue.discard(gone.uid) is not None
+    assert queue.pop() is None
+    assert len(queue) == 0
+
+
+def test_nobody_sleeps_for_ever() -> None:
+    queue = Queue(clock=(clock := Clock()))
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.failed(entry, rejected_by=frozenset({"X"}))
+    clock.now += MAX_SLEEP + 1
+    queue.flush_sleepers()
+    assert queue.pop() is entry

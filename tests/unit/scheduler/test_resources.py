@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.scheduler.config import ConfigError, parse
+from dray.scheduler.extended import ClassNames, Requests, requests, wanted
+from dray.scheduler.pods import Pod
+from dray.scheduler.resources import Amounts, pod_requests
+
+from .making import pod
+
+
+def container(name: str = "c", *, restart: str | None = None, **asked: str) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "name": name,
+        "resources": {"requests": {k.replace("_", "/"): v for k, v in asked.items()}},
+    }
+    return {**made, "restartPolicy": restart} if restart else made
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        ({"containers": [container(cpu="1"), container(cpu="500m")]}, 1500),
+        ({"containers": [container(cpu="1")], "initContainers": [container(cpu="3")]}, 3000),
+        (
+            {"containers": [container(cpu="1")], "initContainers": [container(cpu="2", restart="Always")]},
+            3000,
+        ),
+        (
+            {
+                "containers": [container(cpu="1")],
+                "initContainers": [container(cpu="1", restart="Always"), container(cpu="5")],
+            },
+            6000,
+        ),
+        ({"containers": [container(cpu="1")], "overhead": {"cpu": "250m"}}, 1250),
+        ({"containers": [container(cpu="1")], "resources": {"requests": {"cpu": "4"}}}, 4000),
+    ],
+)
+def test_a_pod_asks_for_what_runs_at_once(spec: dict[str, Any], cpu: int) -> None:
+    assert pod_requests(spec) == Amounts(cpu=cpu)
+
+
+def classes(**extended: str) -> ClassNames:
+    names = ClassNames()
+    for name, resource in extended.items():
+        names.set({"metadata": {"name": name}, "spec": {"extendedResourceName": resource}})
+    return names
+
+
+def ask(p: Pod, known: ClassNames) -> Requests:
+    return requests(p, wanted(p, known), known.serving)
+
+
+def test_containers_get_requests_of_their_own() -> None:
+    p = pod(containers=[container("a", example_gpu="1", cpu="1"), container("b", example_gpu="2")])
+    made = ask(p, classes(gpu="example/gpu"))
+    assert [(r["name"], r["exactly"]["deviceClassName"], r["exactly"]["count"]) for r in made.requests] == [
+        ("container-0-request-1", "gpu", 1),
+        ("container-1-request-0", "gpu", 2),
+    ]
+    assert [(m["containerName"], m["requestName"]) for m in made.mappings] == [
+        ("a", "container-0-request-1"),
+        ("b", "container-1-request-0"),
+    ]
+
+
+def test_an_init_container_uses_what_later_containers_will_have() -> None:
+    p = pod(initContainers=[container("i", example_gpu="3")], containers=[container("c", example_gpu="2")])
+    made = ask(p, classes(gpu="example/gpu"))
+    assert {r["name"]: r["exactly"]["count"] for r in made.requests} == {
+        "container-0-request-0": 1,
+        "container-1-request-0": 2,
+    }
+    assert [m["requestName"] for m in made.mappings if m["containerName"] == "i"] == [
+        "container-1-request-0",
+        "container-0-request-0",
+    ]
+
+
+def test_any_class_can_be_asked_for_by_its_name() -> None:
+    known = ClassNames()
+    known.set({"metadata": {"name": "nic"}, "spec": {}})
+    assert known.serving("deviceclass.resource.kubernetes.io/nic") == "nic"
+    known.remove("nic")
+    assert known.serving("deviceclass.resource.kubernetes.io/nic") is None
+
+
+def test_the_newest_class_serves_a_resource_that_several_claim() -> None:
+    known = ClassNames()
+    for name, created in (("old", "2026-01-01T00:00:00Z"), ("new", "2026-02-01T00:00:00Z")):
+        metadata = {"name": name, "creationTimestamp": created}
+        known.set({"metadata": metadata, "spec": {"extendedResourceName": "example/gpu"}})
+    assert known.serving("example/gpu") == "new"
+
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def test_configuration_takes_profiles_weights_and_device_arguments() -> None:
+    config = parse(
+        {
+            **HEAD,
+            "leaderElection": {"leaderElect": True, "leaseDuration": "1m30s"},
+            "profiles": [
+                {
+                    "schedulerName": "packer",
+                    "plugins": {
+                        "score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]},
+                        "multiPoint": {"disabled": [{"name": "InterPodAffinity"}]},
+                    },
+                    "pluginConfig": [
+                        {
+                            "name": "DynamicResources",
+                            "args": {"filterTimeout": "500ms", "devicePolicy": "pack"},
+                        },
+                        {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}},
+                    ],
+                }
+            ],
+        }
+    )
+    (profile,) = config.profiles
+    assert profile.name == "packer"
+    assert profile.filter_timeout == 0.5
+    assert profile.device_policy == "pack"
+    assert profile.placement.scoring.most_allocated
+    assert not profile.enabled("InterPodAffinity")
+    assert "NodeResourcesBalancedAllocation" not in profile.placement.scoring.weights
+    assert config.leader_election.lease_seconds == 90
+
+
+@pytest.mark.parametrize(
+    ("extra", "complaint"),
+    [
+        ({"kind": "Other"}, "kind 'Other'"),
+        ({"extenders": [{}]}, "extenders are not supported"),
+        (
+            {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Mine"}]}}}]},
+            "plugin 'Mine' is not supported",
+        ),
+        ({"profiles": [{}, {}]}, "used more than once"),
+        ({"leaderElection": {"leaseDuration": "soon"}}, "'soon' is not a duration"),
+        ({"colour": "blue"}, "colour: not supported"),
+    ],
+)
+def test_what_is_not_supported_is_named(extra: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        parse({**HEAD, **extra})
