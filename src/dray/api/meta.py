@@ -43,10 +43,7 @@ def validate_object_meta(
     if (generation := meta.get("generation", 0)) < 0:
         at = path.child("generation")
         found.append(field.invalid(at, generation, "must be greater than or equal to 0"))
-    found += _validate_common(meta, path)
-    if finalizers := meta.get("finalizers"):
-        found += validate_finalizers(finalizers, path.child("finalizers"))
-    return found
+    return found + _validate_common(meta, path, finalizers=meta.get("finalizers") or ())
 
 
 def validate_object_meta_update(
@@ -75,7 +72,9 @@ def _validate_namespace(namespace: str, namespaced: bool, path: Path) -> list[Fi
     return [field.invalid(path, namespace, words) for words in names.dns1123_label(namespace)]
 
 
-def _validate_common(meta: Mapping[str, Any], path: Path) -> list[FieldError]:
+def _validate_common(
+    meta: Mapping[str, Any], path: Path, *, finalizers: Sequence[str] = ()
+) -> list[FieldError]:
     found: list[FieldError] = []
     if labels := meta.get("labels"):
         found += validate_labels(labels, path.child("labels"))
@@ -83,6 +82,7 @@ def _validate_common(meta: Mapping[str, Any], path: Path) -> list[FieldError]:
         found += validate_annotations(annotations, path.child("annotations"))
     if owners := meta.get("ownerReferences"):
         found += validate_owner_references(owners, path.child("ownerReferences"))
+    found += validate_finalizers(finalizers, path.child("finalizers"))
     if managed := meta.get("managedFields"):
         found += validate_managed_fields(managed, path.child("managedFields"))
     return found
@@ -133,9 +133,11 @@ def _validate_owner(owner: Mapping[str, Any], path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     if not api_version.rpartition("/")[2] or api_version.count("/") > 1:
         found.append(field.invalid(path.child("apiVersion"), api_version, "version must not be empty"))
-    for name in ("kind", "name", "uid"):
-        if not owner.get(name):
-            found.append(field.invalid(path.child(name), "", "must not be empty"))
+    found += [
+        field.invalid(path.child(name), "", "must not be empty")
+        for name in ("kind", "name", "uid")
+        if not owner.get(name)
+    ]
     if (api_version, kind) == ("v1", "Event"):
         found.append(field.invalid(path, dict(owner), "/v1, Kind=Event is disallowed from being an owner"))
     return found

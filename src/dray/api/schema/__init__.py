@@ -20,7 +20,8 @@ apart by its JSON shape. ``inline T`` takes over T's fields. ``always`` is ``req
 ``before=1.34:always`` says how older releases wrote it. ``XList`` exists for every X.
 
 A decoded object is a plain dict in the order of the struct's fields, holding what Go would write after reading the
-same document: zero values gone or filled in, quantities and times in canonical form.
+same document: zero values gone or filled in, quantities and times in canonical form. Storing an object loses a
+little more, the difference between an empty list and none; ``settle`` does that.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ from dray.api.schema.fast import Codec, Unsupported
 from dray.api.schema.loader import known, structs, type_of
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
 from dray.api.schema.reader import read, zero
+from dray.api.schema.settling import settle
 
 __all__ = [
     "Decoded", "Field", "ListOf", "MapOf", "Scalar", "Struct", "Type", "UnionOf",
-    "decode", "has_duplicates", "known", "normalise", "parse", "structs", "type_of", "zero",
+    "decode", "has_duplicates", "known", "normalise", "parse", "settle", "structs", "type_of", "zero",
 ]  # fmt: skip
 
 

@@ -161,9 +161,7 @@ class _Compiler:
                 return annotation, msgspec.field(default_factory=annotation)
             case ListOf() | MapOf():
                 if written:
-                    return Annotated[annotation, Meta(min_length=1)] | None, msgspec.field(
-                        default_factory=_none
-                    )
+                    return annotation | None, msgspec.field(default_factory=_none)
                 return annotation, msgspec.field(default_factory=list if isinstance(type_, ListOf) else dict)
             case Scalar():
                 _, factory, default = _SCALARS[type_.base]

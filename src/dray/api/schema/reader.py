@@ -152,8 +152,7 @@ def _shaped(type_: Struct, given: dict[str, Any]) -> dict[str, Any]:
         elif field.pointer or not _is_zero(field, value):
             result[name] = value
         elif _emitted(field):
-            # Storing drops the difference between an empty and an absent list.
-            result[name] = None if isinstance(field.type, ListOf | MapOf) else value
+            result[name] = value
     return result
 
 
