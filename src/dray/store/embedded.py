@@ -20,7 +20,6 @@ from dray.store.interface import (
     Deliver,
     Entry,
     Event,
-    FutureRevision,
     KeyExists,
     KeyNotFound,
     Lost,
@@ -28,6 +27,7 @@ from dray.store.interface import (
     RevisionMismatch,
     StoreUnavailable,
 )
+from dray.store.progress import Progress
 from dray.store.state import State
 
 _log = logging.getLogger(__name__)
@@ -68,6 +68,7 @@ class EmbeddedStore:
         lag_limit: int = LAG_LIMIT,
     ) -> None:
         self._state = state
+        self._progress = Progress(state.revision)
         self._fanout = Fanout()
         self._loop = asyncio.get_running_loop()
         self._undecided: dict[str, asyncio.Future[int]] = {}  # keys with a write that is not durable yet
@@ -102,8 +103,7 @@ class EmbeddedStore:
 
     async def caught_up(self, revision: int = 0) -> int:
         self._check_open()
-        if revision > self._state.revision:
-            raise FutureRevision(revision, self._state.revision)
+        await self._progress.reached(revision)
         return self._state.revision
 
     # Writing
@@ -153,6 +153,7 @@ class EmbeddedStore:
             self._state.apply(event)
             if expires is not None:
                 self._expire_at(expires, event.key, event.revision)
+        self._progress.advance(self._state.revision)
         self._fanout.publish(events)
         history = self._state.history
         if len(history) > self._history_events or history.superseded_bytes > self._history_bytes:
@@ -243,7 +244,9 @@ class EmbeddedStore:
         self._compaction_timer.cancel()
         self._arm_expiry()
         await self._drain()
-        self._fanout.fail(StoreUnavailable("the store has been closed"))
+        closed = StoreUnavailable("the store has been closed")
+        self._progress.fail(closed)
+        self._fanout.fail(closed)
 
     async def _drain(self) -> None:
         """Wait for the writes under way; none will come after them."""

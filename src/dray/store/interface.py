@@ -183,7 +183,8 @@ class Store(Protocol):
     async def caught_up(self, revision: int = 0) -> int:
         """Wait until ``self.revision`` has reached ``revision`` (0: whatever is newest now, linearizable).
 
-        Returns ``self.revision``. After it, a cache fed by ``subscribe`` answers as the store itself would.
+        Returns ``self.revision``. After it, a cache fed by ``subscribe`` answers as the store itself would. A revision
+        far in the future may never come: bound the wait.
         """
         ...
 

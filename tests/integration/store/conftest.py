@@ -65,7 +65,10 @@ class Etcd:
         )
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._ports[0]), timeout=1):
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self._ports[0]), timeout=1),
+            ):
                 return
             time.sleep(0.02)
         raise RuntimeError((self._directory / "etcd.log").read_text())
@@ -102,22 +105,32 @@ def fresh_etcd(tool: Callable[[str], str], tmp_path: Path) -> Iterator[Etcd]:
     server.stop()
 
 
-@pytest.fixture(params=["memory", "sqlite", "etcd"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
-    """Opens the store under test, for use with ``async with``."""
+def _opener(request: pytest.FixtureRequest, directory: Path) -> OpenStore:
     spec = request.param
     if spec == "etcd":
         spec = f"etcd://{request.getfixturevalue('etcd').endpoint}"
 
     @asynccontextmanager
     async def open_and_close() -> AsyncIterator[Store]:
-        store = await open_store(spec, data=tmp_path)
+        store = await open_store(spec, data=directory)
         try:
             yield store
         finally:
             await store.close()
 
     return open_and_close
+
+
+@pytest.fixture(params=["memory", "sqlite", "etcd"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    """Opens the store under test, for use with ``async with``."""
+    return _opener(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "etcd"])
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    """The same for stores that outlive their process; every opening sees what the last one left."""
+    return _opener(request, tmp_path)
 
 
 @pytest.fixture

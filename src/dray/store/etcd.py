@@ -1,0 +1,302 @@
+"""A store in etcd, over its own protocol: several API servers can share it, kube-apiserver among them.
+
+Reads and writes are etcd's. One watch of the whole key space feeds the watchers and subscribers here, so whatever
+anybody writes arrives, in order; and as every revision is the revision of some event, "the cache has reached revision
+n" is known exactly, without etcd's progress notifications (which before 3.4.25 could overtake the events they follow).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from dray.store.etcd_api import compaction, leases
+from dray.store.etcd_api import rpc_pb2 as rpc
+from dray.store.etcd_api.connection import EVERYTHING, Connection
+from dray.store.fanout import LAG_LIMIT, Callback, Fanout, QueuedWatch
+from dray.store.history import History
+from dray.store.interface import (
+    Compacted,
+    Deliver,
+    Entry,
+    Event,
+    FutureRevision,
+    KeyExists,
+    KeyNotFound,
+    Lost,
+    Page,
+    RevisionMismatch,
+    StoreError,
+    StoreUnavailable,
+)
+from dray.store.keys import prefix_end
+from dray.store.progress import Progress
+from dray.store.state import FIRST_REVISION
+
+_log = logging.getLogger(__name__)
+
+#: Recent events kept here, for watches that begin in the near past. Older ones etcd itself is asked for.
+HISTORY_EVENTS: Final = 20_000
+#: How long a writer waits for its own event before it is answered without; the event comes when the watch is back.
+APPLY_TIMEOUT: Final = 5.0
+RECONNECT_PAUSE: Final = 0.1
+RECONNECT_PAUSE_MAX: Final = 2.0
+
+
+class EtcdStore:
+    """See ``open``."""
+
+    def __init__(self, connection: Connection, revision: int, *, lag_limit: int = LAG_LIMIT) -> None:
+        self._connection = connection
+        self._progress = Progress(revision)
+        # An etcd that was never written to stands at a revision without an event: nothing lies before it.
+        self._history = History(0 if revision == FIRST_REVISION else revision)
+        self._fanout = Fanout()
+        self._lag_limit = lag_limit
+        self._leases = leases.Leases(connection)
+        self._closed = False
+        self._tasks = {
+            asyncio.create_task(self._follow(), name="etcd-watch"),
+            asyncio.create_task(compaction.compact_periodically(connection), name="etcd-compaction"),
+        }
+
+    @classmethod
+    async def open(cls, endpoints: Sequence[str], *, lag_limit: int = LAG_LIMIT) -> EtcdStore:
+        """Connect to the etcd cluster behind ``endpoints`` (HOST:PORT each)."""
+        connection = Connection(endpoints)
+        try:
+            revision = await _newest(connection)
+        except StoreError as error:
+            await connection.close()
+            raise StoreUnavailable(f"cannot open etcd at {','.join(endpoints)}: {error}") from error
+        return cls(connection, revision, lag_limit=lag_limit)
+
+    # Reading
+
+    @property
+    def revision(self) -> int:
+        return self._progress.revision
+
+    async def get(self, key: str) -> Entry | None:
+        self._check_open()
+        reply = await self._connection.range(rpc.RangeRequest(key=_encode(key)))
+        return _entry(reply.kvs[0]) if reply.kvs else None
+
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        self._check_open()
+        end = prefix_end(prefix)
+        request = rpc.RangeRequest(
+            key=_encode(max(start, prefix)) or EVERYTHING,
+            range_end=EVERYTHING if end is None else _encode(end),
+            limit=limit,
+            revision=revision,
+        )
+        try:
+            reply = await self._connection.range(request)
+        except Compacted as error:
+            raise await self._compacted(revision) from error
+        except FutureRevision as error:
+            raise FutureRevision(revision, self.revision) from error
+        entries = [_entry(kv) for kv in reply.kvs]
+        return Page(entries, revision or reply.header.revision, reply.more, reply.count - len(entries))
+
+    async def current_revision(self) -> int:
+        self._check_open()
+        return await _newest(self._connection)
+
+    async def caught_up(self, revision: int = 0) -> int:
+        self._check_open()
+        await self._progress.reached(revision or await _newest(self._connection))
+        return self.revision
+
+    # Writing
+
+    async def create(self, key: str, value: bytes, *, ttl: float | None = None) -> int:
+        put = rpc.PutRequest(key=_encode(key), value=value, lease=await self._lease(ttl))
+        return await self._swap(key, 0, rpc.RequestOp(request_put=put))
+
+    async def update(self, key: str, value: bytes, *, expected: int, ttl: float | None = None) -> int:
+        put = rpc.PutRequest(key=_encode(key), value=value, lease=await self._lease(ttl))
+        return await self._swap(key, expected, rpc.RequestOp(request_put=put))
+
+    async def delete(self, key: str, *, expected: int) -> int:
+        delete = rpc.DeleteRangeRequest(key=_encode(key))
+        return await self._swap(key, expected, rpc.RequestOp(request_delete_range=delete))
+
+    async def _swap(self, key: str, expected: int, operation: rpc.RequestOp) -> int:
+        """Do ``operation`` if the key is at revision ``expected`` (0: is not there), and return its revision.
+
+        The condition makes it safe to try again when an answer got lost. If the first attempt was carried out after
+        all, the second is refused and finds the very value that it wanted to write: that is success.
+        """
+        self._check_open()
+        compare = rpc.Compare(target=rpc.Compare.MOD, key=_encode(key), mod_revision=expected)
+        read = rpc.RequestOp(request_range=rpc.RangeRequest(key=_encode(key)))
+        reply, repeated = await self._connection.txn(
+            rpc.TxnRequest(compare=[compare], success=[operation], failure=[read])
+        )
+        if reply.succeeded:
+            return await self._applied(reply.header.revision)
+        kvs = reply.responses[0].response_range.kvs
+        if not kvs:
+            raise KeyNotFound(key)
+        current = _entry(kvs[0])
+        if repeated and operation.HasField("request_put") and current.value == operation.request_put.value:
+            return await self._applied(current.modified)
+        raise RevisionMismatch(key, current) if expected else KeyExists(key)
+
+    async def _lease(self, ttl: float | None) -> int:
+        self._check_open()
+        return 0 if ttl is None else await self._leases.get(ttl)
+
+    async def _applied(self, revision: int) -> int:
+        """A write is answered when subscribers here know of it. It is durable either way, so the wait is bounded."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(APPLY_TIMEOUT):
+                await self._progress.reached(revision)
+        return revision
+
+    # Watching
+
+    def watch(self, prefix: str, *, after: int) -> QueuedWatch:
+        watch = QueuedWatch(self._fanout, prefix, after=after, limit=self._lag_limit)
+        if self._closed:
+            watch.fail(StoreUnavailable("the store has been closed"))
+        elif after >= self._history.floor:
+            watch.backlog(self._history.since(after, prefix=prefix))
+            self._fanout.add(watch)
+        else:
+            task = asyncio.create_task(self._catch_up(watch, after), name="etcd-catch-up")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return watch
+
+    def subscribe(self, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None = None) -> Callback:
+        self._check_open()
+        if after < self._history.floor:
+            raise Compacted(after, self._history.floor)
+        callback = Callback(self._fanout, prefix, deliver, after=after, lost=lost)
+        if missed := self._history.since(after, prefix=prefix):
+            deliver(missed)
+        self._fanout.add(callback)
+        return callback
+
+    async def _catch_up(self, watch: QueuedWatch, after: int) -> None:
+        """Read from etcd what the history here does not reach back to, then join the live watch without a gap."""
+        missed: list[Event] = []
+        reached = after
+        try:
+            async with self._connection.watch(after=after) as stream:
+                while reached < self._history.floor and not watch.closed:
+                    events = _events(await anext(stream), after=reached)
+                    if events:
+                        reached = events[-1].revision
+                        missed += (event for event in events if event.key.startswith(watch.prefix))
+        except StoreError as error:
+            watch.fail(error)
+            return
+        if not watch.closed:
+            watch.backlog([*missed, *self._history.since(reached, prefix=watch.prefix)])
+            self._fanout.add(watch)
+
+    async def _follow(self) -> None:
+        """Feed everybody from one watch, which is opened again where it broke off."""
+        pause = RECONNECT_PAUSE
+        while True:
+            try:
+                async with self._connection.watch(after=self.revision) as stream:
+                    async for events in stream:
+                        pause = RECONNECT_PAUSE
+                        self._receive(_events(events, after=self.revision))
+            except Compacted as error:
+                # So long away that etcd has forgotten what happened meanwhile: everybody must read anew.
+                _log.warning("the watch on etcd has a gap: %s", error)
+                self._fanout.fail(error)
+                self._history = History(error.oldest)
+                self._progress.advance(error.oldest)
+            except StoreError as error:
+                _log.warning("the watch on etcd broke off and is opened again: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, RECONNECT_PAUSE_MAX)
+
+    def _receive(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        for event in events:
+            self._history.append(event)
+        if len(self._history) > HISTORY_EVENTS:
+            self._history.drop(self._history.older_half())
+        self._progress.advance(events[-1].revision)
+        self._fanout.publish(events)
+
+    # Compaction and end
+
+    async def compact(self, revision: int) -> None:
+        self._check_open()
+        try:
+            await self._connection.compact(rpc.CompactionRequest(revision=revision))
+        except Compacted:
+            pass
+        except FutureRevision as error:
+            raise FutureRevision(revision, self.revision) from error
+        self._history.drop(min(revision, self.revision))
+
+    async def _compacted(self, revision: int) -> Compacted:
+        """etcd tells the oldest revision only to watchers, so ask as one."""
+        with contextlib.suppress(StoreError, TimeoutError):
+            try:
+                async with asyncio.timeout(1), self._connection.watch(after=revision) as stream:
+                    await anext(stream)
+            except Compacted as error:
+                return error
+        return Compacted(revision, self._history.floor)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        closed = StoreUnavailable("the store has been closed")
+        self._progress.fail(closed)
+        self._fanout.fail(closed)
+        await self._connection.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the store has been closed")
+
+
+async def _newest(connection: Connection) -> int:
+    reply = await connection.range(rpc.RangeRequest(key=EVERYTHING, count_only=True))
+    return reply.header.revision
+
+
+def _encode(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
+
+
+def _decode(key: bytes) -> str:
+    return key.decode("utf-8", "surrogateescape")
+
+
+def _entry(kv: rpc.KeyValue) -> Entry:
+    return Entry(_decode(kv.key), kv.value, kv.create_revision, kv.mod_revision)
+
+
+def _events(events: Iterable[rpc.Event], *, after: int) -> list[Event]:
+    return [
+        Event(
+            event.kv.mod_revision,
+            _decode(event.kv.key),
+            None if event.type == rpc.Event.DELETE else event.kv.value,
+            _entry(event.prev_kv) if event.HasField("prev_kv") else None,
+        )
+        for event in events
+        if event.kv.mod_revision > after
+    ]
