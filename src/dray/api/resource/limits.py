@@ -1,0 +1,44 @@
+"""The sizes upstream sets for the resource.k8s.io kinds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DEVICES: Final = 128
+DEVICES_WITH_ADVANCED_FEATURES: Final = 64
+ATTRIBUTES_AND_CAPACITIES: Final = 32
+ATTRIBUTE_VALUES: Final = 48
+COUNTER_SETS: Final = 8
+COUNTERS_PER_SET: Final = 32
+COUNTER_CONSUMPTIONS: Final = 2
+COMPATIBILITY_GROUPS: Final = 2
+
+DRIVER_NAME: Final = 63
+POOL_NAME: Final = 253
+DOMAIN: Final = 63
+IDENTIFIER: Final = 32
+ATTRIBUTE_VALUE: Final = 64
+
+REQUESTS: Final = 32
+ALTERNATIVES: Final = 8
+SELECTORS: Final = 32
+CONSTRAINTS: Final = 32
+CONFIGS: Final = 32
+RESULTS: Final = 32
+DERIVED_ATTRIBUTES: Final = 32
+VALID_VALUES: Final = 10
+TAINTS: Final = 16
+BINDING_CONDITIONS: Final = 4
+RESERVED_FOR: Final = 256
+CONDITIONS: Final = 8
+NETWORK_IPS: Final = 16
+INTERFACE_NAME: Final = 256
+HARDWARE_ADDRESS: Final = 128
+
+EXPRESSION: Final = 10 * 1024
+EXPRESSION_COST: Final = 1_000_000
+DERIVED_COST: Final = 1_000_000
+OPAQUE_PARAMETERS: Final = 10 * 1024
+DEVICE_STATUS_DATA: Final = 10 * 1024
+
+POOL_STATUS_LIMIT: Final = 100

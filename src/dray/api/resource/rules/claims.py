@@ -1,0 +1,100 @@
+"""ResourceClaims and their templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api.field import FieldError
+from dray.api.kinds import Context, Object, UpdateRules
+from dray.api.resource.rules.authorization import admin_access, admin_access_granted, status_parts
+from dray.api.resource.rules.gating import drop_spec_fields, drop_status_fields
+from dray.api.resource.validation import checks
+from dray.api.resource.validation.claim import claim_spec
+from dray.api.resource.validation.status import allocated_devices, claim_status, shared_device
+from dray.api.strategies import SPEC, STATUS, Subdomain, keep
+
+
+class ClaimRules(Subdomain):
+    """A claim's spec never changes; its status has a door of its own."""
+
+    delete_returns_object = True
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        obj["status"] = {}
+        drop_spec_fields(obj.get("spec") or {}, None, ctx.gates)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        spec = obj.get("spec") or {}
+        requests = (spec.get("devices") or {}).get("requests") or ()
+        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx)
+        claim_spec(spec, SPEC, ctx, errs)
+        return errs
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep(new, old, "status")
+        drop_spec_fields(new.get("spec") or {}, old.get("spec"), ctx.gates)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
+        return errs
+
+
+class ClaimStatusRules(UpdateRules):
+    """Allocation, reservation and device status of a claim."""
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep(new, old, "spec")
+        new.setdefault("status", {})
+        drop_status_fields(new, old, ctx.gates)
+        _forget_deallocated(new, old)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs = admin_access_granted(new, old, ctx) + status_parts(new, old, ctx)
+        claim_status(new, old, STATUS, errs, ctx.gates)
+        return errs
+
+
+def _forget_deallocated(new: Object, old: Object) -> None:
+    """Drop what drivers reported about devices that the claim has just given back."""
+    status = new["status"]
+    devices = status.get("devices")
+    if not devices:
+        return
+    gone = allocated_devices(old.get("status") or {}) - allocated_devices(status)
+    if gone:
+        kept = [device for device in devices if shared_device(device) not in gone]
+        if kept:
+            status["devices"] = kept
+        else:
+            del status["devices"]
+
+
+class TemplateRules(Subdomain):
+    """A template's spec never changes either, and is validated again on every write."""
+
+    delete_returns_object = True
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        drop_spec_fields(_claim_spec(obj), None, ctx.gates)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        spec = _claim_spec(obj)
+        requests = (spec.get("devices") or {}).get("requests") or ()
+        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx)
+        claim_spec(spec, SPEC.child("spec"), ctx, errs)
+        return errs
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        drop_spec_fields(_claim_spec(new), _claim_spec(old), ctx.gates)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        claim_spec(_claim_spec(new), SPEC.child("spec"), ctx, errs)
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
+        return errs
+
+
+def _claim_spec(template: Object) -> Object:
+    spec: Object = (template.get("spec") or {}).get("spec") or {}
+    return spec

@@ -1,0 +1,174 @@
+"""What there is to claim: DeviceClasses, ResourceSlices, DeviceTaintRules and questions about pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api import field, meta
+from dray.api.field import FieldError
+from dray.api.kinds import Context, Object, UpdateRules
+from dray.api.resource.rules.gating import drop_class_fields, drop_slice_fields
+from dray.api.resource.validation import checks
+from dray.api.resource.validation.device_class import class_spec
+from dray.api.resource.validation.pool_status import pool_status, pool_status_spec
+from dray.api.resource.validation.slice import slice_spec
+from dray.api.resource.validation.taints import taint_rule_spec
+from dray.api.strategies import SPEC, STATUS, StatusView, Subdomain, bump, keep
+
+
+def _spec(obj: Object) -> Object:
+    spec: Object = obj.get("spec") or {}
+    return spec
+
+
+def _count_change(new: Object, old: Object) -> None:
+    bump(new, old, changed=not checks.equal(new.get("spec"), old.get("spec")))
+
+
+class ClassRules(Subdomain):
+    delete_returns_object = True
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        obj["metadata"]["generation"] = 1
+        drop_class_fields(obj, None, ctx.gates)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        class_spec(_spec(obj), None, SPEC, ctx, errs)
+        return errs
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        drop_class_fields(new, old, ctx.gates)
+        _count_change(new, old)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        class_spec(_spec(new), _spec(old), SPEC, ctx, errs)
+        return errs
+
+
+class SliceRules(Subdomain):
+    delete_returns_object = True
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        obj["metadata"]["generation"] = 1
+        drop_slice_fields(obj, None, ctx.gates)
+        _date_taints(obj, ctx)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        slice_spec(_spec(obj), None, SPEC, errs)
+        return errs
+
+    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+        driver = _spec(obj).get("driver", "")
+        if driver == driver.lower():
+            return ()
+        shown = field.quote(driver)
+        return (f"spec.driver: driver names should be lowercase; {shown} contains uppercase characters",)
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        _date_taints(new, ctx)
+        # Counted before gated fields are dropped, as upstream does.
+        _count_change(new, old)
+        drop_slice_fields(new, old, ctx.gates)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        slice_spec(_spec(new), _spec(old), SPEC, errs)
+        return errs
+
+    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+        return self.warn(new, ctx)
+
+
+def _date_taints(obj: Object, ctx: Context) -> None:
+    """A taint without a time gets the current one. Upstream does this while decoding; a pure codec has no clock."""
+    for device in _spec(obj).get("devices") or ():
+        for taint in device.get("taints") or ():
+            if taint.get("timeAdded") is None:
+                taint["timeAdded"] = ctx.now
+
+
+class TaintRuleRules(Subdomain):
+    delete_returns_object = True
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        obj["status"] = {}
+        obj["metadata"]["generation"] = 1
+        _date_rule(obj, ctx)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        taint_rule_spec(_spec(obj), None, SPEC, errs)
+        return errs
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep(new, old, "status")
+        _date_rule(new, ctx)
+        taint, was = _spec(new).get("taint") or {}, _spec(old).get("taint") or {}
+        # The time tells since when this *effect* holds, which is what tolerationSeconds count from.
+        if taint.get("effect") != was.get("effect") and taint.get("timeAdded") == was.get("timeAdded"):
+            taint["timeAdded"] = ctx.now
+        _count_change(new, old)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        taint_rule_spec(_spec(new), _spec(old), SPEC, errs)
+        return errs
+
+
+def _date_rule(obj: Object, ctx: Context) -> None:
+    taint = _spec(obj).get("taint")
+    if taint is not None and taint.get("timeAdded") is None:
+        taint["timeAdded"] = ctx.now
+
+
+class TaintRuleStatusRules(StatusView):
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        super().prepare_update(new, old, ctx)
+        new.setdefault("status", {})
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        conditions = new["status"].get("conditions") or ()
+        errs += meta.validate_conditions(conditions, STATUS.child("conditions"))
+        checks.within(conditions, 8, STATUS, "conditions", errs)
+        return errs
+
+
+class PoolStatusRules(Subdomain):
+    """A request is asked once: its spec never changes, and only the status door answers it."""
+
+    delete_returns_object = True
+    unconditional_update = False
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        obj.pop("status", None)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        pool_status_spec(_spec(obj), SPEC, errs)
+        return errs
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep(new, old, "status")
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
+        return errs
+
+
+class PoolStatusAnswerRules(UpdateRules):
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep(new, old, "spec")
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs: list[FieldError] = []
+        status, before = new.get("status"), old.get("status")
+        if before is not None:
+            checks.immutable(status, before, STATUS, errs)
+        elif status is not None:
+            pool_status(status, STATUS, errs)
+        return errs
