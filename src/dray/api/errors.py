@@ -33,7 +33,7 @@ class StatusError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.details = dict(details) if details else None
+        self.details = dict(details) if details is not None else None
         self.http_code = self.code if code is None else code
         self.status_reason = self.reason if reason is None else reason
 
@@ -47,7 +47,7 @@ class StatusError(Exception):
         }
         if self.status_reason:
             body["reason"] = self.status_reason
-        if self.details:
+        if self.details is not None:
             body["details"] = self.details
         body["code"] = self.http_code
         return body

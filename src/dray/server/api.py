@@ -1,0 +1,270 @@
+"""The API server's heart: one pipeline for every request, however it arrives.
+
+authenticate → authorize → admit → validate → store. ``API.handle`` is what HTTP and the in-process transport call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from dray.api.errors import (
+    BadRequest,
+    Forbidden,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    ServiceUnavailable,
+    StatusError,
+    Timeout,
+    Unauthorized,
+)
+from dray.api.expressions import Compiler, accept_anything
+from dray.api.kinds import Context, Object, UserInfo
+from dray.api.release import Gates, Release
+from dray.server import negotiation
+from dray.server.admission import AdmissionChain
+from dray.server.auth import Attributes, AuthenticatorChain, Authorizer
+from dray.server.bodies import Decoder
+from dray.server.calls import Call
+from dray.server.inflight import InFlight
+from dray.server.metadata import Clock
+from dray.server.metrics import Metrics
+from dray.server.requests import Raw, Request, Response
+from dray.server.resources import Resource, Resources
+from dray.server.routing import Target, target_of
+from dray.server.verbs import VERBS
+from dray.store.interface import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+_MAX_SECONDS = 60.0
+
+Page = Callable[[Request, Target], Awaitable[Response]]
+
+
+class API:
+    """Everything a request may need. Wiring puts it together once, at start."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        release: Release,
+        gates: Gates,
+        authenticator: AuthenticatorChain,
+        authorizer: Authorizer,
+        admission: AdmissionChain | None = None,
+        expressions: Compiler = accept_anything,
+        clock: Clock | None = None,
+    ) -> None:
+        self.store = store
+        self.release = release
+        self.gates = gates
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.admission = admission or AdmissionChain()
+        self.expressions = expressions
+        self.clock = clock or Clock()
+        self.resources = Resources(store)
+        self.decoder = Decoder(self.resources)
+        self.metrics = Metrics()
+        self.inflight = InFlight(self.metrics)
+        self.pages: dict[str, Page] = {}  # by path
+        self.page_prefixes: dict[str, Page] = {}  # by the path's beginning, longest match
+
+    # -- the pipeline
+
+    async def handle(self, request: Request) -> Response:
+        """Answer a request. Every failure is a ``StatusError``."""
+        target = target_of(request.method, request.path, request.query)
+        user = request.user
+        if user is None:
+            user = request.user = self.authenticator.authenticate(request)
+        if target.long_running:
+            self._authorize(user, target, request)
+            return await self._dispatch(request, target, user)
+        with self.inflight.admit(target):
+            self._authorize(user, target, request)
+            async with asyncio.timeout(_seconds(request)) as deadline:
+                try:
+                    return await self._dispatch(request, target, user)
+                except TimeoutError:
+                    if not deadline.expired():
+                        raise
+            raise Timeout(
+                "Timeout: request did not complete within the allotted timeout", details={"retryAfterSeconds": 0}
+            )
+
+    def _authorize(self, user: UserInfo, target: Target, request: Request) -> None:
+        attributes = attributes_of(user, target, request)
+        verdict = self.authorizer.authorize(attributes)
+        if not verdict.allowed:
+            raise forbidden(attributes, verdict.reason)
+
+    async def _dispatch(self, request: Request, target: Target, user: UserInfo) -> Response:
+        if not target.resource:
+            return await self._page(request, target)
+        found = self.resources.find(target.group, target.version, target.resource)
+        if found is None:
+            raise self._unknown(target)
+        resource, codec = found
+        verb = VERBS.find(resource, target)
+        if verb is None:
+            raise NotFound("the server could not find the requested resource", details={})
+        if isinstance(verb, str):
+            raise method_not_allowed()
+        if codec.version.deprecated:
+            request.warn(codec.version.deprecated)
+        media = negotiation.output(request, custom=resource.kind.custom)
+        call = Call(self, request, target, resource, codec, user, media)
+        try:
+            return await verb(call)
+        except StoreError as e:
+            raise ServiceUnavailable(f"storage is not available: {e}") from e
+
+    async def _page(self, request: Request, target: Target) -> Response:
+        path = request.path
+        page = self.pages.get(path) or (self.pages.get(path.rstrip("/")) if len(path) > 1 else None)
+        if page is None:
+            best = max((p for p in self.page_prefixes if path.startswith(p)), key=len, default=None)
+            if best is None:
+                return text_not_found()
+            page = self.page_prefixes[best]
+        return await page(request, target)
+
+    def _unknown(self, target: Target) -> StatusError:
+        """Built-in groups answer with a Status; of other groups the server has never heard."""
+        if target.prefix == "api" or any(
+            r.kind.group == target.group and not r.kind.custom for r in self.resources
+        ):
+            return NotFound("the server could not find the requested resource", details={})
+        return PlainNotFound()
+
+    # -- what verbs ask for
+
+    def context(self, user: UserInfo, verb: str) -> Context:
+        return Context(
+            gates=self.gates,
+            now=self.clock.now(),
+            user=user,
+            namespace_labels=self.namespace_labels,
+            allows=lambda verb, group, resource, subresource, namespace, name: self.allows(
+                user, verb, group, resource, subresource, namespace, name
+            ),
+            verb=verb,
+            expressions=self.expressions,
+        )
+
+    def allows(
+        self, user: UserInfo, verb: str, group: str, resource: str, subresource: str, namespace: str, name: str
+    ) -> bool:
+        attributes = Attributes(user, verb, group, "*", resource, subresource, namespace, name)
+        return self.authorizer.authorize(attributes).allowed
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        resource = self.resources.resource("", "namespaces")
+        found = resource.stored.get(name) if resource is not None else None
+        return None if found is None else found.labels
+
+    def manage_created(self, call: Call, obj: Object, manager: str) -> None:
+        """Record who owns the fields of a new object."""
+
+    def keep_managed_times(self, new: Object, old: Object) -> None:
+        """An update that changes nothing but the time of its managed fields changes nothing."""
+
+    def stored(self, group: str, plural: str) -> Resource:
+        found = self.resources.resource(group, plural)
+        if found is None:
+            raise InternalError(f"{plural} are not served")
+        return found
+
+
+class PlainNotFound(StatusError):
+    """404 as plain text: the path means nothing to this server."""
+
+    def __init__(self) -> None:
+        super().__init__("404 page not found", code=404, reason="NotFound")
+
+
+def text_not_found() -> Response:
+    return Response(404, Raw(b"404 page not found\n", "text/plain; charset=utf-8"))
+
+
+def method_not_allowed() -> MethodNotAllowed:
+    return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+
+
+def attributes_of(user: UserInfo, target: Target, request: Request) -> Attributes:
+    if not target.resource:
+        return Attributes(user, target.verb, path=target.path)
+    fields = labels = ""
+    if request.query and target.verb in ("list", "watch", "deletecollection"):
+        fields, labels = request.query.get("fieldSelector"), request.query.get("labelSelector")
+    return Attributes(
+        user,
+        target.verb,
+        target.group,
+        target.version,
+        target.resource,
+        target.subresource,
+        target.namespace,
+        target.name,
+        target.path,
+        fields,
+        labels,
+    )
+
+
+def forbidden(attributes: Attributes, reason: str) -> Forbidden:
+    """Upstream's sentence about who cannot do what where."""
+    user = attributes.user.name
+    if not attributes.is_resource:
+        message = f'forbidden: User "{user}" cannot {attributes.verb} path "{attributes.path}"'
+        return Forbidden(f"{message}: {reason}" if reason else message, details={})
+    resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
+    qualified = f"{attributes.resource}.{attributes.group}" if attributes.group else attributes.resource
+    who = f'User "{user}" cannot {attributes.verb} resource "{resource}" in API group "{attributes.group}"'
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    name = f' "{attributes.name}"' if attributes.name else ""
+    message = f"{qualified}{name} is forbidden: {who} {where}"
+    details: dict[str, Any] = {}
+    if attributes.name:
+        details["name"] = attributes.name
+    if attributes.group:
+        details["group"] = attributes.group
+    details["kind"] = attributes.resource
+    return Forbidden(f"{message}: {reason}" if reason else message, details=details)
+
+
+def _seconds(request: Request) -> float:
+    """How long the request may take: what the client says, at most a minute."""
+    if not request.query or not (text := request.query.get("timeout")):
+        return _MAX_SECONDS
+    seconds = parse_duration(text)
+    if seconds is None:
+        raise BadRequest(
+            f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+        )
+    return seconds if 0 < seconds < _MAX_SECONDS else _MAX_SECONDS
+
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration(text: str) -> float | None:
+    """Go's notation for a span of time, such as ``1m30s``; None if it is none."""
+    import re
+
+    if text in ("0", "+0", "-0"):
+        return 0.0
+    match = re.fullmatch(r"([+-]?)((?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+", text)
+    if match is None:
+        return None
+    total = sum(float(n) * _UNITS[u] for n, u in re.findall(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", text))
+    return -total if match[1] == "-" else total
+
+
+__all__ = ["API", "Object", "Unauthorized"]

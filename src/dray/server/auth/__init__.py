@@ -1,0 +1,121 @@
+"""Who is asking, and whether they may: the interfaces, and the chains that ask each implementation in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from dray.api.errors import Unauthorized
+from dray.api.kinds import UserInfo
+from dray.server.requests import Request
+
+MASTERS: Final = "system:masters"
+AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+ANONYMOUS: Final = UserInfo("system:anonymous", groups=(UNAUTHENTICATED,))
+
+
+class Authenticator(Protocol):
+    """Reads one sort of credential. None: the request carries none of that sort. ``Unauthorized``: it is wrong."""
+
+    def authenticate(self, request: Request) -> UserInfo | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What somebody wants to do, as authorizers see it."""
+
+    user: UserInfo
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""  # of a request that is about no resource
+    field_selector: str = ""
+    label_selector: str = ""
+
+    @property
+    def is_resource(self) -> bool:
+        return bool(self.resource)
+
+
+class Decision(Enum):
+    ALLOW = "allow"
+    DENY = "deny"
+    NO_OPINION = "no opinion"
+
+
+class Verdict(NamedTuple):
+    decision: Decision
+    reason: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        return self.decision is Decision.ALLOW
+
+
+NO_OPINION: Final = Verdict(Decision.NO_OPINION)
+
+
+class Authorizer(Protocol):
+    """Has an opinion on what may be done. It answers from memory: authorization is on every request's path."""
+
+    def authorize(self, attributes: Attributes) -> Verdict: ...
+
+
+class AuthenticatorChain:
+    """The first authenticator that recognises its credential decides; without any, the caller is anonymous."""
+
+    def __init__(self, authenticators: Sequence[Authenticator], *, anonymous: bool = True) -> None:
+        self._authenticators = tuple(authenticators)
+        self._anonymous = anonymous
+
+    def authenticate(self, request: Request) -> UserInfo:
+        refused: Unauthorized | None = None
+        for authenticator in self._authenticators:
+            try:
+                user = authenticator.authenticate(request)
+            except Unauthorized as e:
+                refused = e
+                continue
+            if user is not None:
+                if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+                    return user
+                return user._replace(groups=(*user.groups, AUTHENTICATED))
+        if refused is not None or not self._anonymous or "authorization" in request.headers:
+            raise refused or Unauthorized("Unauthorized")
+        return ANONYMOUS
+
+
+class AuthorizerChain:
+    """The first authorizer with an opinion decides; nobody's opinion is a no."""
+
+    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
+        self._authorizers = tuple(authorizers)
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        reasons = []
+        for authorizer in self._authorizers:
+            verdict = authorizer.authorize(attributes)
+            if verdict.decision is not Decision.NO_OPINION:
+                return verdict
+            if verdict.reason:
+                reasons.append(verdict.reason)
+        return Verdict(Decision.NO_OPINION, "\n".join(reasons))
+
+
+class AlwaysAllow:
+    def authorize(self, attributes: Attributes) -> Verdict:
+        return Verdict(Decision.ALLOW)
+
+
+class Superusers:
+    """system:masters may do anything, whatever other authorizers say."""
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        return Verdict(Decision.ALLOW) if MASTERS in attributes.user.groups else NO_OPINION

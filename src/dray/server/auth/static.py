@@ -1,0 +1,96 @@
+"""Credentials that are known from the start: the administrator's token, a token file, client certificates."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from dray.api.errors import Unauthorized
+from dray.api.kinds import UserInfo
+from dray.server.auth import MASTERS
+from dray.server.requests import Request
+
+ADMIN = UserInfo("admin", groups=(MASTERS,))
+
+
+def bearer(request: Request) -> str | None:
+    """The bearer token of a request, if it has one."""
+    header = request.headers.get("authorization")
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        return None
+    return token.strip()
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+class StaticTokens:
+    """Bearer tokens and the users they stand for."""
+
+    def __init__(self, users: Mapping[str, UserInfo]) -> None:
+        # By digest: how long a look-up takes says nothing about a token.
+        self._users = {_digest(token): user for token, user in users.items()}
+
+    def authenticate(self, request: Request) -> UserInfo | None:
+        token = bearer(request)
+        if token is None:
+            return None
+        user = self._users.get(_digest(token))
+        if user is None:
+            raise Unauthorized("Unauthorized")
+        return user
+
+
+def read_token_file(path: Path) -> dict[str, UserInfo]:
+    """Upstream's CSV: token, user name, user uid, and optionally a quoted list of groups."""
+    users = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for number, row in enumerate(csv.reader(file, skipinitialspace=True), 1):
+            if not row or row[0].startswith("#"):
+                continue
+            if len(row) < 3:
+                raise ValueError(f"{path}:{number}: token file must have at least 3 columns (token, name, uid)")
+            token, name, uid, *rest = (cell.strip() for cell in row)
+            groups = tuple(g.strip() for g in rest[0].split(",") if g.strip()) if rest else ()
+            if token:
+                users[token] = UserInfo(name, uid, groups)
+    return users
+
+
+class ClientCertificates:
+    """A certificate that TLS has verified against the cluster's CA: CN is the user, each O a group."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, UserInfo | None] = {}
+
+    def authenticate(self, request: Request) -> UserInfo | None:
+        der = request.peer.certificate
+        if not der:
+            return None
+        if der not in self._known:
+            if len(self._known) > 1000:
+                self._known.clear()
+            self._known[der] = _subject(der)
+        return self._known[der]
+
+
+def _subject(der: bytes) -> UserInfo | None:
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    certificate = x509.load_der_x509_certificate(der)
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return None
+    if ExtendedKeyUsageOID.CLIENT_AUTH not in usages:
+        return None
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    groups = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    if not names:
+        return None
+    return UserInfo(str(names[0].value), groups=tuple(str(g.value) for g in groups))

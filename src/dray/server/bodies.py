@@ -1,0 +1,257 @@
+"""From the body of a request to a hub object: parse, check the type it claims to have, default, convert.
+
+Refusals are worded as upstream words them, which depends on how far its decoder gets; the fast path decodes straight
+into the expected type, and only a document that does not fit is looked at more closely.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from dray.api import schema
+from dray.api.errors import BadRequest
+from dray.api.kinds import Object, Version
+from dray.server.documents import Codec, Codecs, encode
+from dray.server.negotiation import YAML, input_type
+from dray.server.requests import Request
+from dray.server.resources import Resources
+
+STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
+
+_SCHEME: Final = "pkg/api/legacyscheme/scheme.go:30"
+_SUMMARY: Final = 30
+_TYPE_STRUCT: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_MAX_YAML_NODES: Final = 1_000_000
+
+
+class Decoder:
+    """Reads bodies that should hold an object of one version of a kind."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+
+    def read(self, request: Request, codec: Codec, codecs: Codecs, *, directive: str) -> Object:
+        """The body as a hub object, defaulted."""
+        return self.hub(self.versioned(request, codec, directive=directive), codec.version, codecs)
+
+    def hub(self, obj: Object, version: Version, codecs: Codecs) -> Object:
+        if version.default is not None:
+            version.default(obj)
+        return codecs.hub_of(obj, version)
+
+    def versioned(self, request: Request, codec: Codec, *, directive: str) -> Object:
+        """The body as an object of the version, shaped but not defaulted."""
+        body = request.body
+        if isinstance(body, bytes) and input_type(request, custom=codec.kind.custom) == YAML:
+            body = json_from_yaml(body)
+        obj, problems = self.shape(body, codec, strict=directive != IGNORE)
+        if problems and directive == STRICT:
+            raise _not_handled(codec, codec.kind.kind, codec.version.name, "strict decoding error: " + ", ".join(problems))
+        if directive == WARN:
+            for problem in problems:
+                request.warn(problem)
+        return obj
+
+    def shape(self, body: bytes | Object, codec: Codec, *, strict: bool) -> tuple[Object, list[str]]:
+        kind, version = codec.kind, codec.version
+        try:
+            if version.type:
+                obj, problems = schema.decode(schema.type_of(version.type), body, strict=strict)
+            else:
+                obj, problems = _custom(body, version)
+        except BadRequest as e:
+            raise self._explain(body, codec, e) from None
+        api_version, name = obj.get("apiVersion", ""), obj.get("kind", "")
+        if api_version != codec.api_version or name != kind.kind:
+            if (api_version and api_version != codec.api_version) or (name and name != kind.kind):
+                self._check_type(body, codec, api_version, name)
+            obj.pop("kind", None)
+            obj.pop("apiVersion", None)
+            obj = {"kind": kind.kind, "apiVersion": codec.api_version, **obj}
+        if not isinstance(obj.get("metadata"), dict):
+            obj["metadata"] = {}
+        return obj, problems
+
+    def _check_type(self, body: bytes | Object, codec: Codec, api_version: str, name: str) -> None:
+        """Refuse an object that says it is something else."""
+        group, version = split_api_version(api_version or codec.api_version)
+        name = name or codec.kind.kind
+        if codec.kind.custom:
+            if api_version and api_version != codec.api_version:
+                raise _wrong_version(api_version, codec)
+            expected = f"{codec.kind.group}, Kind={codec.kind.kind}"
+            found = f"{group}, Kind={name}"
+            raise BadRequest(f"the object provided is unrecognized (must be of type {codec.kind.kind}): {found} is not {expected}")
+        known = self._resources.named(group, version, name)
+        if known is None:
+            problem = f'no kind "{name}" is registered for version "{api_version or codec.api_version}" in scheme "{_SCHEME}"'
+            raise _not_handled(codec, name, version, problem)
+        if known.kind != codec.kind.kind or known.group != codec.kind.group:
+            source = f"{version}.{name}"
+            target = f"{(codec.kind.group or 'core').partition('.')[0]}.{codec.kind.kind}"
+            raise _not_handled(codec, name, version, f"converting ({source}) to ({target}): unknown conversion")
+        raise _wrong_version(api_version, codec)
+
+    def _explain(self, body: bytes | Object, codec: Codec, error: BadRequest) -> BadRequest:
+        """Put upstream's frame around what is wrong with a document."""
+        data = body if isinstance(body, bytes) else encode(body)
+        try:
+            head: Any = schema.parse(data).object if data.lstrip()[:1] == b"{" else msgspec.json.decode(data)
+        except BadRequest as e:
+            return _unrecognized(codec, f"couldn't get version/kind; json parse error: {e.message}", data)
+        except msgspec.MsgspecError:
+            return _unrecognized(codec, f"couldn't get version/kind; json parse error: {error.message}", data)
+        if not isinstance(head, dict):
+            problem = f"json: cannot unmarshal {json_name(head)} into Go value of type {_TYPE_STRUCT}"
+            return _unrecognized(codec, f"couldn't get version/kind; json parse error: {problem}", data)
+        for key, field in (("apiVersion", "apiVersion"), ("kind", "kind")):
+            value = head.get(key)
+            if value is not None and not isinstance(value, str):
+                problem = f"json: cannot unmarshal {json_name(value)} into Go struct field .{field} of type string"
+                return _unrecognized(codec, f"couldn't get version/kind; json parse error: {problem}", data)
+        api_version, name = head.get("apiVersion") or "", head.get("kind") or ""
+        if (api_version and api_version != codec.api_version) or (name and name != codec.kind.kind):
+            try:
+                self._check_type(body, codec, api_version, name)
+            except BadRequest as e:
+                return e
+        return _not_handled(codec, name or codec.kind.kind, codec.version.name, error.message)
+
+
+def _custom(body: bytes | Object, version: Version) -> tuple[Object, list[str]]:
+    if isinstance(body, bytes):
+        obj, problems = schema.parse(body)
+        if not isinstance(obj, dict):
+            raise BadRequest("not an object")
+    else:
+        obj, problems = clone(body), []
+    if version.prune is not None:
+        problems = [*problems, *version.prune(obj)]
+    return obj, problems
+
+
+def _not_handled(codec: Codec, name: str, version: str, problem: str) -> BadRequest:
+    return BadRequest(f'{name} in version "{version}" cannot be handled as a {codec.kind.kind}: {problem}')
+
+
+def _wrong_version(found: str, codec: Codec) -> BadRequest:
+    return BadRequest(
+        f"the API version in the data ({found}) does not match the expected API version ({codec.api_version})"
+    )
+
+
+def _unrecognized(codec: Codec, problem: str, data: bytes) -> BadRequest:
+    return BadRequest(
+        f"the object provided is unrecognized (must be of type {codec.kind.kind}): {problem} ({_summary(data)})"
+    )
+
+
+def _summary(data: bytes) -> str:
+    if not data:
+        return "<empty>"
+    cut, more = data[:_SUMMARY], " ..." if len(data) > _SUMMARY else ""
+    return (cut.decode("utf-8", "replace") if data[:1] == b"{" else cut.hex()) + more
+
+
+def json_name(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def split_api_version(text: str) -> tuple[str, str]:
+    group, _, version = text.rpartition("/")
+    return group, version
+
+
+def clone(value: Any) -> Any:
+    """A deep copy of plain JSON data."""
+    if isinstance(value, dict):
+        return {k: clone(v) if isinstance(v, dict | list) else v for k, v in value.items()}
+    if isinstance(value, list):
+        return [clone(v) if isinstance(v, dict | list) else v for v in value]
+    return value
+
+
+def json_from_yaml(data: bytes) -> bytes:
+    """YAML as the JSON upstream makes of it; one document, no dates, no bombs made of aliases."""
+    return encode(load_yaml(data))
+
+
+def load_yaml(data: bytes) -> Any:
+    import yaml
+
+    try:
+        document = yaml.load(data, Loader=_loader())
+    except (yaml.YAMLError, ValueError, RecursionError) as e:
+        problem = str(e).replace("\n", " ")
+        raise BadRequest(f"error converting YAML to JSON: yaml: {problem}") from None
+    budget = [_MAX_YAML_NODES]
+    try:
+        return _json_values(document, budget)
+    except RecursionError:
+        raise BadRequest("error converting YAML to JSON: yaml: document is nested too deeply") from None
+
+
+def _json_values(value: Any, budget: list[int]) -> Any:
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise BadRequest("error converting YAML to JSON: yaml: document contains excessive aliasing")
+    if isinstance(value, dict):
+        return {_json_key(k): _json_values(v, budget) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_json_values(v, budget) for v in value]
+    if isinstance(value, bytes):
+        import base64
+
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        raise BadRequest("error converting YAML to JSON: json: unsupported value: " + str(value))
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise BadRequest(f"error converting YAML to JSON: unsupported value of type {type(value).__name__}")
+
+
+def _json_key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int | float):
+        return str(key)
+    raise BadRequest(f"error converting YAML to JSON: unsupported map key: {key!r}")
+
+
+_yaml_loader: Any = None
+
+
+def _loader() -> Any:
+    global _yaml_loader
+    if _yaml_loader is None:
+        import yaml
+
+        base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+        class Loader(base):  # type: ignore[misc, valid-type]
+            """Safe, and without dates: JSON has none, and upstream keeps them as text."""
+
+        Loader.yaml_implicit_resolvers = {
+            first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+            for first, found in base.yaml_implicit_resolvers.items()
+        }
+        _yaml_loader = Loader
+    return _yaml_loader

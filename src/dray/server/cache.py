@@ -1,0 +1,337 @@
+"""Every kind's objects in memory, fed by the store, with a window of recent changes for watches.
+
+A collection is never behind what a writer has been told: embedded stores deliver before they answer, and on etcd
+readers wait until the cache has reached the store's revision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from dray.api.kinds import Object
+from dray.server.documents import Codec, Codecs, Document
+from dray.store.interface import Entry, Event, Store, StoreError, Subscription
+
+log = logging.getLogger(__name__)
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+
+Matches = Callable[[Document], bool]
+
+
+class Change:
+    """One write as watchers see it: the document before and after, and its encoded lines, shared by all of them."""
+
+    __slots__ = ("_departed", "_lines", "after", "before", "revision")
+
+    def __init__(self, revision: int, before: Document | None, after: Document | None) -> None:
+        self.revision = revision
+        self.before = before
+        self.after = after
+        self._departed: Document | None = None
+        self._lines: dict[tuple[Codec, str], bytes] = {}
+
+    @property
+    def departed(self) -> Document:
+        """What was there before, at the revision of this change: the object of a DELETED event."""
+        if self._departed is None:
+            assert self.before is not None
+            self._departed = self.before.at(self.revision)
+        return self._departed
+
+    def document(self, type: str) -> Document:
+        if type is DELETED:
+            return self.departed
+        assert self.after is not None
+        return self.after
+
+    def line(self, codec: Codec, type: str) -> bytes:
+        key = (codec, type)
+        found = self._lines.get(key)
+        if found is None:
+            body = self.document(type).rest(codec)
+            found = self._lines[key] = b'{"type":"%b","object":%b%b}\n' % (type.encode(), codec.head, body)
+        return found
+
+
+class Watcher:
+    """A cursor over a collection's changes. It never holds a change back from others, and may be dropped."""
+
+    __slots__ = ("_collection", "_matches", "_wake", "index", "key", "lost", "pending", "since")
+
+    def __init__(
+        self, collection: Collection, key: str, *, since: int, matches: Matches | None, index: tuple[str, str] | None
+    ) -> None:
+        self.key = key  # a namespace, or "" for all
+        self.index = index  # the one field and value it is interested in, where that is known
+        self.since = since
+        self.pending: deque[tuple[str, Change]] = deque()
+        self.lost = ""  # why the watch ended, when it did not end by itself
+        self._collection = collection
+        self._matches = matches
+        self._wake: asyncio.Future[None] | None = None
+
+    def offer(self, change: Change) -> None:
+        if change.revision <= self.since or self.lost:
+            return
+        type = self.classify(change)
+        if type is None:
+            return
+        if len(self.pending) >= self._collection.lag:
+            self.drop("the watcher is too slow")
+            return
+        self.pending.append((type, change))
+        self.wake()
+
+    def classify(self, change: Change) -> str | None:
+        """ADDED and DELETED also say that an object has begun or ceased to match the selectors."""
+        before, after, matches = change.before, change.after, self._matches
+        was = before is not None and (matches is None or matches(before))
+        now = after is not None and (matches is None or matches(after))
+        if now:
+            return MODIFIED if was else ADDED
+        return DELETED if was else None
+
+    def wake(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def changed(self) -> None:
+        """Wait until something is pending, or somebody calls ``wake``."""
+        if self.pending or self.lost:
+            return
+        self._wake = asyncio.get_running_loop().create_future()
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+
+    def drop(self, reason: str) -> None:
+        self.lost = reason
+        self.pending.clear()
+        self._collection.unwatch(self)
+        self.wake()
+
+    def close(self) -> None:
+        self._collection.unwatch(self)
+
+
+class Collection:
+    """All objects under one prefix of the store."""
+
+    def __init__(self, store: Store, prefix: str, codecs: Codecs, *, window: int = 4096, lag: int = 4096) -> None:
+        self.prefix = prefix
+        self.codecs = codecs
+        self.documents: dict[str, Document] = {}
+        self.lag = lag
+        self.floor = 0  # every change after this revision is in the window
+        self.modified = 0
+        self.index_fields: dict[str, Callable[[Document], str]] = {}
+        self._keys: list[str] = []
+        self._store = store
+        self._window: deque[Change] = deque()
+        self._window_size = window
+        self._watchers: dict[str, list[Watcher]] = {}  # by namespace
+        self._indexed: dict[str, dict[str, list[Watcher]]] = {}  # by field, then value
+        self._fresh: dict[bytes, Object] = {}
+        self._subscription: Subscription | None = None
+        self._reloading: asyncio.Task[None] | None = None
+        self._subscribers: list[Callable[[Change], None]] = []
+
+    # -- filling
+
+    async def load(self) -> None:
+        page = await self._store.range(self.prefix)
+        cut = len(self.prefix)
+        documents = {}
+        for entry in page.entries:
+            key = entry.key[cut:]
+            documents[key] = Document(self.codecs, key, entry.modified, value=entry.value)
+        self.documents = documents
+        self._keys = sorted(documents)
+        self._window.clear()
+        self.floor = page.revision
+        self.modified = max((e.modified for e in page.entries), default=0)
+        self._subscription = self._store.subscribe(
+            self.prefix, self._deliver, after=page.revision, lost=self._lost
+        )
+
+    def _lost(self, error: StoreError) -> None:
+        """The feed has a gap: end every watch (clients list anew) and read everything again."""
+        log.warning("the cache of %s lost its feed: %s", self.prefix, error)
+        for watcher in list(self._all_watchers()):
+            watcher.drop("the server lost track of changes")
+        with contextlib.suppress(RuntimeError):
+            self._reloading = asyncio.get_running_loop().create_task(self._reload())
+
+    async def _reload(self) -> None:
+        delay = 0.1
+        while True:
+            try:
+                await self.load()
+                return
+            except StoreError as e:
+                log.warning("cannot read %s: %s", self.prefix, e)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 5.0)
+
+    def close(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+        if self._reloading is not None:
+            self._reloading.cancel()
+        for watcher in list(self._all_watchers()):
+            watcher.drop("")
+
+    def redefine(self, codecs: Codecs) -> None:
+        """The kind has new versions or a new schema: what is already decoded may have the old shape."""
+        self.codecs = codecs
+        for document in self.documents.values():
+            document.redefine(codecs)
+
+    def announce(self, value: bytes, hub: Object) -> None:
+        """A writer is about to store ``value``; ``hub`` is what it decodes to, so nobody has to decode it again."""
+        self._fresh[value] = hub
+
+    def withdraw(self, value: bytes) -> None:
+        self._fresh.pop(value, None)
+
+    def _deliver(self, events: Sequence[Event]) -> None:
+        cut = len(self.prefix)
+        for event in events:
+            self._apply(event, event.key[cut:])
+        excess = len(self._window) - self._window_size
+        if excess > 0:
+            for _ in range(excess):
+                self.floor = self._window.popleft().revision
+
+    def _apply(self, event: Event, key: str) -> None:
+        before = self.documents.get(key)
+        after: Document | None = None
+        value = event.value
+        if value is None:
+            if before is None:
+                return
+            del self.documents[key]
+            del self._keys[bisect_left(self._keys, key)]
+        else:
+            hub = self._fresh.pop(value, None)
+            if hub is not None:
+                hub["metadata"]["resourceVersion"] = str(event.revision)
+            after = Document(self.codecs, key, event.revision, value=value, hub=hub)
+            if before is None:
+                insort(self._keys, key)
+            self.documents[key] = after
+        self.modified = event.revision
+        change = Change(event.revision, before, after)
+        self._window.append(change)
+        for subscriber in self._subscribers:
+            subscriber(change)
+        self._publish(change, key)
+
+    # -- reading
+
+    def get(self, key: str) -> Document | None:
+        return self.documents.get(key)
+
+    def range(self, namespace: str = "", *, after: str = "") -> Sequence[str]:
+        """Keys in order: all, or a namespace's; ``after`` is where to start (inclusive)."""
+        keys = self._keys
+        if not namespace:
+            return keys[bisect_left(keys, after) :] if after else keys
+        first = bisect_left(keys, max(after, namespace + "/"))
+        return keys[first : bisect_left(keys, namespace + "0", lo=first)]  # "0" follows "/"
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __iter__(self) -> Iterator[Document]:
+        documents = self.documents
+        return (documents[key] for key in self._keys)
+
+    def document(self, entry: Entry) -> Document:
+        """A document for an entry that was read past the cache."""
+        return Document(self.codecs, entry.key[len(self.prefix) :], entry.modified, value=entry.value)
+
+    # -- watching
+
+    def subscribe(self, subscriber: Callable[[Change], None]) -> Callable[[], None]:
+        """Call ``subscriber`` with every change, before the writer is answered; returns how to stop."""
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    def watch(
+        self,
+        namespace: str = "",
+        *,
+        since: int,
+        matches: Matches | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> Watcher:
+        """A watcher of changes after ``since``, which must not be below ``floor``."""
+        watcher = Watcher(self, namespace, since=since, matches=matches, index=index)
+        self._group(watcher).append(watcher)
+        if self._window and since < self._window[-1].revision:
+            folder = namespace + "/"
+            for change in self._window:
+                if change.revision <= since:
+                    continue
+                document = change.after or change.before
+                assert document is not None
+                if not namespace or document.key.startswith(folder):
+                    watcher.offer(change)
+        return watcher
+
+    def unwatch(self, watcher: Watcher) -> None:
+        group = self._group(watcher)
+        if watcher in group:
+            group.remove(watcher)
+        if group:
+            return
+        if watcher.index is None:
+            self._watchers.pop(watcher.key, None)
+            return
+        field, value = watcher.index
+        by_value = self._indexed.get(field, {})
+        by_value.pop(value, None)
+        if not by_value:
+            self._indexed.pop(field, None)
+
+    def _group(self, watcher: Watcher) -> list[Watcher]:
+        if watcher.index is None:
+            return self._watchers.setdefault(watcher.key, [])
+        field, value = watcher.index
+        return self._indexed.setdefault(field, {}).setdefault(value, [])
+
+    def _all_watchers(self) -> Iterator[Watcher]:
+        for group in self._watchers.values():
+            yield from group
+        for by_value in self._indexed.values():
+            for group in by_value.values():
+                yield from group
+
+    @property
+    def watchers(self) -> int:
+        return sum(1 for _ in self._all_watchers())
+
+    def _publish(self, change: Change, key: str) -> None:
+        if self._watchers:
+            for watcher in tuple(self._watchers.get("", ())):
+                watcher.offer(change)
+            namespace, slash, _ = key.rpartition("/")
+            if slash:
+                for watcher in tuple(self._watchers.get(namespace, ())):
+                    watcher.offer(change)
+        for field, by_value in tuple(self._indexed.items()):
+            read = self.index_fields[field]
+            values = {read(d) for d in (change.before, change.after) if d is not None}
+            for value in values:
+                for watcher in tuple(by_value.get(value, ())):
+                    if not watcher.key or key.startswith(watcher.key + "/"):
+                        watcher.offer(change)

@@ -1,0 +1,115 @@
+"""One call on one resource: everything a verb needs, gathered once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dray.api import errors
+from dray.api.errors import BadRequest, StatusError
+from dray.api.kinds import Context, Object, UserInfo
+from dray.server import admission
+from dray.server.documents import Codec, Document
+from dray.server.negotiation import Media
+from dray.server.requests import Request
+from dray.server.resources import Resource
+from dray.server.routing import Target
+
+if TYPE_CHECKING:
+    from dray.server.api import API
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    api: API
+    request: Request
+    target: Target
+    resource: Resource
+    codec: Codec
+    user: UserInfo
+    media: Media
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the objects this call is about; empty for cluster-scoped kinds."""
+        return self.target.namespace if self.resource.kind.namespaced else ""
+
+    @property
+    def key(self) -> str:
+        return self.resource.key(self.target.namespace, self.target.name)
+
+    def context(self, verb: str = "") -> Context:
+        """What the kind's rules may know."""
+        return self.api.context(self.user, verb or self.target.verb)
+
+    def attributes(
+        self,
+        operation: str,
+        *,
+        obj: Object | None = None,
+        old: Object | None = None,
+        name: str | None = None,
+        options: Object | None = None,
+        dry_run: bool = False,
+    ) -> admission.Attributes:
+        target, kind = self.target, self.resource.kind
+        # A namespace is looked at as if it lived in itself, so that policies can select it by its own labels.
+        namespace = target.namespace
+        if not namespace and kind.plural == "namespaces" and not kind.group:
+            namespace = target.name or name or ""
+        return admission.Attributes(
+            operation,
+            self.user,
+            kind.group,
+            self.codec.version.name,
+            kind.plural,
+            target.subresource,
+            kind.kind,
+            namespace,
+            target.name if name is None else name,
+            self.codec,
+            obj,
+            old,
+            options or {},
+            dry_run,
+            self.request.warn,
+        )
+
+    # -- errors about this resource
+
+    def not_found(self, name: str = "") -> StatusError:
+        kind = self.resource.kind
+        return errors.not_found(kind.plural, kind.group, name or self.target.name)
+
+    def conflict(self, problem: str, name: str = "") -> StatusError:
+        kind = self.resource.kind
+        return errors.conflict(kind.plural, kind.group, name or self.target.name, problem)
+
+    def existing(self) -> Document:
+        found = self.resource.stored.get(self.key)
+        if found is None:
+            raise self.not_found()
+        return found
+
+
+def ensure_namespace(metadata: Object, namespace: str) -> None:
+    """The object lives where the URL says; it may leave that out, but not contradict it."""
+    stated = metadata.get("namespace", "")
+    if stated == namespace:
+        return
+    if not stated:
+        metadata["namespace"] = namespace
+    elif not namespace:
+        del metadata["namespace"]
+    else:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def check_name(metadata: Object, target: Target) -> None:
+    """The object has the name that the URL says."""
+    name = metadata.get("name", "")
+    if not name:
+        words = "was undeterminable: name must be provided"
+        raise BadRequest(f"the name of the object ({target.name} based on URL) {words}")
+    if name != target.name:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")

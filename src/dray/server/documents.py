@@ -1,0 +1,214 @@
+"""Documents: an object of the store, decoded when somebody looks inside, encoded once per served version.
+
+The encoded form leaves out the leading ``kind`` and ``apiVersion``, because lists of built-in kinds leave them out
+too; ``Codec.head`` puts them back in front. What a document hands out is shared and must not be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from dray.api import schema
+from dray.api.kinds import Kind, Object, Version
+
+encode = msgspec.json.Encoder().encode
+parse = msgspec.json.Decoder().decode
+
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class Codec:
+    """One served version of a kind: from the hub to the wire and, for stored objects, back."""
+
+    __slots__ = ("api_version", "head", "kind", "list_head", "list_kind", "separator", "version")
+
+    def __init__(self, kind: Kind, version: Version) -> None:
+        self.kind = kind
+        self.version = version
+        self.api_version = f"{kind.group}/{version.name}" if kind.group else version.name
+        self.list_kind = kind.list_kind or kind.kind + "List"
+        self.head = b'{"kind":%b,"apiVersion":%b,' % (encode(kind.kind), encode(self.api_version))
+        self.list_head = b'{"kind":%b,"apiVersion":%b,' % (encode(self.list_kind), encode(self.api_version))
+        self.separator = b"," + (self.head if kind.custom else b"{")
+
+    def __repr__(self) -> str:
+        return f"Codec({self.kind.kind} {self.api_version})"
+
+    def object(self, hub: Object) -> Object:
+        """The hub object in this version; nested parts may be shared with the hub."""
+        shaped = self.version.from_hub(hub) if self.version.from_hub is not None else hub
+        if shaped.get("apiVersion") == self.api_version and shaped.get("kind") == self.kind.kind:
+            return shaped
+        return {"kind": self.kind.kind, "apiVersion": self.api_version, **_untyped(shaped)}
+
+    def rest(self, hub: Object) -> bytes:
+        """The encoded object after ``head``."""
+        shaped = self.version.from_hub(hub) if self.version.from_hub is not None else hub
+        return encode(_untyped(shaped))[1:]
+
+    def stored(self, hub: Object) -> bytes:
+        """The value for the store: this version, without the resourceVersion, which the store itself knows."""
+        shaped = _untyped(self.version.from_hub(hub) if self.version.from_hub is not None else hub)
+        if "resourceVersion" in shaped["metadata"]:
+            shaped["metadata"] = {k: v for k, v in shaped["metadata"].items() if k != "resourceVersion"}
+        return self.head + encode(shaped)[1:]
+
+
+def _untyped(obj: Object) -> Object:
+    return {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")}
+
+
+class Codecs:
+    """Every version of a kind, the one it is stored in, and the hub's name."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.by_version = {v.name: Codec(kind, v) for v in kind.versions}
+        self.storage = self.by_version[kind.storage]
+        self.hub = self.by_version[kind.hub or kind.storage]
+        name = self.hub.version.type
+        self._hub_type = schema.type_of(name) if name else None
+
+    def hub_of(self, obj: Object, version: Version) -> Object:
+        """An object of ``version`` as the hub, with the hub's type."""
+        hub = version.to_hub(obj) if version.to_hub is not None else obj
+        if hub.get("apiVersion") != self.hub.api_version or hub.get("kind") != self.kind.kind:
+            hub = {"kind": self.kind.kind, "apiVersion": self.hub.api_version, **_untyped(hub)}
+        return hub
+
+    def value(self, hub: Object) -> bytes:
+        """What the store gets for a hub object, which is settled first: reading it back gives the very same object."""
+        if self._hub_type is not None:
+            schema.settle(self._hub_type, hub)
+        return self.storage.stored(hub)
+
+    def read(self, value: bytes, revision: int) -> Object:
+        """The hub object behind a stored value, whichever version it was stored in."""
+        obj: Object = parse(value)
+        name = str(obj.get("apiVersion", "")).rpartition("/")[2]
+        codec = self.by_version.get(name, self.storage)
+        obj["metadata"]["resourceVersion"] = str(revision)
+        if codec.version.default is not None:
+            codec.version.default(obj)
+        return self.hub_of(obj, codec.version)
+
+
+class Document:
+    """One object at one revision."""
+
+    __slots__ = ("_codecs", "_encoded", "_hub", "_value", "key", "revision")
+
+    def __init__(
+        self, codecs: Codecs, key: str, revision: int, *, value: bytes | None = None, hub: Object | None = None
+    ) -> None:
+        self.key = key  # below the collection's prefix: "namespace/name" or "name"
+        self.revision = revision
+        self._codecs = codecs
+        self._value = value
+        self._hub = hub
+        self._encoded: dict[Codec, bytes] | None = None
+
+    def __repr__(self) -> str:
+        return f"Document({self._codecs.kind.kind} {self.key} @{self.revision})"
+
+    @property
+    def value(self) -> bytes | None:
+        """What the store holds; None for a document that was never stored."""
+        return self._value
+
+    @property
+    def hub(self) -> Object:
+        if self._hub is None:
+            assert self._value is not None
+            self._hub = self._codecs.read(self._value, self.revision)
+        return self._hub
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.hub["metadata"]
+        return found
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        found: Mapping[str, str] | None = self.hub["metadata"].get("labels")
+        return found or _NOTHING
+
+    @property
+    def namespace(self) -> str:
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+    def object(self, codec: Codec) -> Object:
+        return codec.object(self.hub)
+
+    def rest(self, codec: Codec) -> bytes:
+        """The encoded object without its head, kept for the next reader."""
+        encoded = self._encoded
+        if encoded is None:
+            encoded = self._encoded = {}
+        found = encoded.get(codec)
+        if found is None:
+            found = encoded[codec] = codec.rest(self.hub)
+        return found
+
+    def full(self, codec: Codec) -> bytes:
+        return codec.head + self.rest(codec)
+
+    def at(self, revision: int) -> Document:
+        """The same content at another revision: how watchers are shown what has just been deleted."""
+        hub = dict(self.hub)
+        hub["metadata"] = {**hub["metadata"], "resourceVersion": str(revision)}
+        return Document(self._codecs, self.key, revision, hub=hub)
+
+    def redefine(self, codecs: Codecs) -> None:
+        self._codecs = codecs
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what can be had again from the stored value."""
+        if self._value is not None:
+            self._hub = None
+            self._encoded = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Documents of one kind in one version, as of a revision."""
+
+    codec: Codec
+    documents: Sequence[Document]
+    revision: int
+    next: str = ""  # the continue token
+    remaining: int | None = None
+
+    def metadata(self) -> Object:
+        found: Object = {"resourceVersion": str(self.revision)}
+        if self.next:
+            found["continue"] = self.next
+        if self.remaining is not None:
+            found["remainingItemCount"] = self.remaining
+        return found
+
+    def encoded(self) -> bytes:
+        codec = self.codec
+        head = b'%b"metadata":%b,"items":[' % (codec.list_head, encode(self.metadata()))
+        if not self.documents:
+            return head + b"]}"
+        items = codec.separator.join([d.rest(codec) for d in self.documents])
+        return b"".join((head, codec.separator[1:], items, b"]}"))
+
+    def object(self) -> Object:
+        items = [d.object(self.codec) for d in self.documents]
+        return {
+            "kind": self.codec.list_kind,
+            "apiVersion": self.codec.api_version,
+            "metadata": self.metadata(),
+            "items": items,
+        }

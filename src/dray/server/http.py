@@ -1,0 +1,543 @@
+"""HTTP/1.1 over TLS or plain TCP: one asyncio protocol per connection, parsed by httptools.
+
+The server knows bytes, limits and time-outs, and nothing of Kubernetes: it hands each request to a handler and
+writes what the handler answers. Requests of one connection are served in order, however they were pipelined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import unquote
+
+import httptools
+
+from dray.server.requests import Duplex, Headers, Peer, Query, Request, Stream
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a client may ask of a connection."""
+
+    body_bytes: int = 3 << 20
+    header_bytes: int = 256 << 10
+    header_seconds: float = 32.0  # from the first byte of a request to the end of its header
+    body_seconds: float = 60.0
+    idle_seconds: float = 90.0  # between requests
+    handshake_seconds: float = 10.0
+    stalled_seconds: float = 60.0  # a response that the peer does not read
+    pipelined: int = 16
+    connections: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response as bytes. Exactly one of ``body``, ``stream`` and ``duplex`` is used."""
+
+    code: int
+    headers: Sequence[tuple[str, str]] = ()
+    body: bytes | Sequence[bytes] = b""
+    stream: Stream | None = None
+    duplex: Duplex | None = None
+
+
+Handler = Callable[[Request], Awaitable[Reply]]
+#: Makes the reply to a request that never became one; called with the HTTP code and a message.
+Refusal = Callable[[int, str], Reply]
+
+_STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
+_BODILESS = frozenset({101, 204, 304})
+_names: dict[bytes, str] = {}
+
+
+def plain_refusal(code: int, message: str) -> Reply:
+    return Reply(code, (("Content-Type", "text/plain; charset=utf-8"),), message.encode())
+
+
+class HTTPServer:
+    """Listens, owns every connection, and drains them on shutdown."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+        refuse: Refusal = plain_refusal,
+    ) -> None:
+        self.handler = handler
+        self.tls = tls
+        self.limits = limits or Limits()
+        self.refuse = refuse
+        self.connections: set[Connection] = set()
+        self.draining = False
+        self._date = (0, b"")
+        self._servers: list[asyncio.Server] = []
+        self._sniffers: set[_Sniffer] = set()
+        self._listeners: list[socket.socket] = []
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def listen(self, *listeners: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in listeners:
+            listener.setblocking(False)
+            if self.tls is None:
+                self._servers.append(await loop.create_server(lambda: Connection(self), sock=listener, backlog=1024))
+            else:
+                listener.listen(1024)
+                loop.add_reader(listener.fileno(), self._accept, listener)
+                self._listeners.append(listener)
+        self._sweeper = loop.create_task(self._sweep(), name="http-sweeper")
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(64):
+            try:
+                sock, _ = listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as e:  # out of file descriptors, most likely
+                log.warning("cannot accept a connection: %s", e)
+                return
+            if len(self.connections) + len(self._sniffers) >= self.limits.connections:
+                sock.close()
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._sniffers.add(_Sniffer(self, sock))
+
+    async def _sweep(self) -> None:
+        """Close connections whose peer takes too long. One timer serves them all."""
+        while True:
+            await asyncio.sleep(min(5.0, self.limits.header_seconds / 2))
+            now = time.monotonic()
+            for connection in [c for c in self.connections if c.deadline < now]:
+                connection.expire()
+            for sniffer in [s for s in self._sniffers if s.deadline < now]:
+                sniffer.close()
+
+    @property
+    def date(self) -> bytes:
+        now = int(time.time())
+        if self._date[0] != now:
+            self._date = (now, b"Date: " + formatdate(now, usegmt=True).encode() + b"\r\n")
+        return self._date[1]
+
+    async def drain(self, seconds: float) -> None:
+        """Stop listening, let running requests finish, end streams, then close what is left."""
+        self.draining = True
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.remove_reader(listener.fileno())
+            listener.close()
+        self._listeners.clear()
+        for server in self._servers:
+            server.close()
+        for sniffer in list(self._sniffers):
+            sniffer.close()
+        for connection in list(self.connections):
+            connection.finish()
+        deadline = time.monotonic() + seconds
+        while self.connections and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+
+
+class _Sniffer:
+    """Looks at the first byte a client sends to the TLS port, so that plain HTTP gets an answer it can read."""
+
+    def __init__(self, server: HTTPServer, sock: socket.socket) -> None:
+        self.server = server
+        self.sock = sock
+        self.deadline = time.monotonic() + server.limits.handshake_seconds
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._loop.add_reader(sock.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        try:
+            first = self.sock.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            first = b""
+        if not first:
+            self.close()
+            return
+        self._loop.remove_reader(self.sock.fileno())
+        if first == b"\x16":
+            self._task = self._loop.create_task(self._start_tls())
+            return
+        with contextlib.suppress(OSError):
+            self.sock.recv(1 << 16)
+            self.sock.send(
+                b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+            )
+        self.server._sniffers.discard(self)
+        self.sock.close()
+
+    async def _start_tls(self) -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: Connection(self.server),
+                self.sock,
+                ssl=self.server.tls,
+                ssl_handshake_timeout=self.server.limits.handshake_seconds,
+            )
+        except (OSError, asyncio.CancelledError) as e:
+            log.debug("TLS handshake failed: %s", e)
+            self.sock.close()
+        finally:
+            self.server._sniffers.discard(self)
+
+    def close(self) -> None:
+        self.server._sniffers.discard(self)
+        if self._task is not None:
+            self._task.cancel()
+            return
+        self._loop.remove_reader(self.sock.fileno())
+        self.sock.close()
+
+
+class Connection(asyncio.Protocol):
+    """One client connection, and the sink its streaming responses write to."""
+
+    def __init__(self, server: HTTPServer) -> None:
+        self.server = server
+        self.deadline = time.monotonic() + server.limits.header_seconds
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._peer = Peer()
+        self._parser = httptools.HttpRequestParser(self)
+        self._queue: deque[Request] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._stream: Stream | None = None
+        self._duplex: Duplex | None = None
+        self._keep_alive = True
+        self._chunked = False
+        self._refused = False
+        self._reading = True
+        self._room: asyncio.Event | None = None  # present while the peer is slow
+        # the request being parsed
+        self._url = b""
+        self._headers = Headers()
+        self._body: list[bytes] = []
+        self._size = 0
+
+    # -- connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self.server.connections.add(self)
+        if len(self.server.connections) > self.server.limits.connections:
+            self.abort()
+            return
+        address = transport.get_extra_info("peername")
+        tls = transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        self._peer = Peer(address[0] if address else "", certificate)
+        self._transport.set_write_buffer_limits(high=256 << 10)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server.connections.discard(self)
+        self._transport = None
+        self._queue.clear()
+        if self._room is not None:
+            self._room.set()
+        if self._duplex is not None:
+            self._duplex.lost()
+        if self._stream is not None:
+            self._stream.close()
+        elif self._task is not None:
+            self._task.cancel()
+
+    def pause_writing(self) -> None:
+        self._room = asyncio.Event()
+        if self._stream is None and self._duplex is None:
+            self.deadline = time.monotonic() + self.server.limits.stalled_seconds
+
+    def resume_writing(self) -> None:
+        if self._room is not None:
+            self._room.set()
+        self._room = None
+        self._rest()
+
+    def expire(self) -> None:
+        """The deadline has passed: say so if the client is in the middle of a request, else just close."""
+        if self._task is None and (self._url or self._size) and self._room is None:
+            self._refuse(408, "Request Timeout")
+        else:
+            self.abort()
+
+    def finish(self) -> None:
+        """Serve what is running, then close; an idle connection closes at once."""
+        self._keep_alive = False
+        if self._stream is not None:
+            self._stream.close()
+        elif self._duplex is not None or self._task is None:
+            self.close()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- reading
+
+    def data_received(self, data: bytes) -> None:
+        if self._duplex is not None:
+            self._duplex.received(data)
+            return
+        if self._refused:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as e:
+            # Whatever protocol the client offers, the request itself is plain HTTP and is answered as such; a
+            # handler that accepts the offer takes over the bytes that follow.
+            rest = data[e.args[0] :]
+            self._parser = httptools.HttpRequestParser(self)
+            if rest and self._duplex is None:
+                self.data_received(rest)
+        except httptools.HttpParserCallbackError as e:
+            cause = e.__context__
+            if isinstance(cause, _TooLarge):
+                self._refuse(cause.code, str(cause))
+            else:
+                log.error("parsing a request failed", exc_info=cause)
+                self._refuse(400, "Bad Request")
+        except httptools.HttpParserInvalidMethodError:
+            self._refuse(400, "Bad Request: invalid method")
+        except httptools.HttpParserError as e:
+            self._refuse(400, f"Bad Request: {e}")
+
+    def eof_received(self) -> bool | None:
+        return self._task is not None and self._stream is None
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = Headers()
+        self._body = []
+        self._size = 0
+        if self._task is None:
+            self.deadline = time.monotonic() + self.server.limits.header_seconds
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+        self._count_header(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_header(len(name) + len(value) + 4)
+        text = _names.get(name)
+        if text is None:
+            text = name.decode("latin-1").lower()
+            if len(_names) < 512:
+                _names[name] = text
+        self._headers.add(text, value.decode("latin-1"))
+
+    def _count_header(self, size: int) -> None:
+        self._size += size
+        if self._size > self.server.limits.header_bytes:
+            raise _TooLarge(431, "431 Request Header Fields Too Large")
+
+    def on_headers_complete(self) -> None:
+        self._size = 0
+        limit = self.server.limits.body_bytes
+        length = self._headers.get("content-length")
+        if length and int(length) > limit:
+            raise _TooLarge(413, f"Request entity too large: limit is {limit}")
+        if self._task is None:
+            self.deadline = time.monotonic() + self.server.limits.body_seconds
+        if self._headers.get("expect").lower() == "100-continue" and self._task is None and not self._queue:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        limit = self.server.limits.body_bytes
+        if self._size > limit:
+            raise _TooLarge(413, f"Request entity too large: limit is {limit}")
+        self._body.append(chunk)
+
+    def on_message_complete(self) -> None:
+        parser = self._parser
+        path, _, query = self._url.decode("latin-1").partition("?")
+        if "%" in path:
+            path = unquote(path)
+        if not path.startswith("/") and "://" in path:  # absolute form, as proxies send it
+            path = "/" + path.split("://", 1)[1].partition("/")[2]
+        body = self._body
+        request = Request(
+            parser.get_method().decode("latin-1"),
+            path,
+            Query(query.partition("#")[0]),
+            self._headers,
+            b"" if not body else body[0] if len(body) == 1 else b"".join(body),
+            self._peer,
+        )
+        request.upgradable = parser.should_upgrade()
+        request.http = (parser.get_http_version(), parser.should_keep_alive() or request.upgradable)
+        self._url = b""
+        self._body = []
+        self._size = 0
+        self._queue.append(request)
+        if self._task is None:
+            self._begin()
+        elif len(self._queue) >= self.server.limits.pipelined and self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _refuse(self, code: int, message: str) -> None:
+        """Answer a request that cannot be parsed, after those before it, and end the connection."""
+        self._refused = True
+        self._keep_alive = False
+        if self._task is None:
+            self._send(self.server.refuse(code, message), head_only=False, http="1.1")
+            self.close()
+        else:
+            self._queue.clear()
+
+    # -- answering
+
+    def _begin(self) -> None:
+        self.deadline = float("inf")  # from here on the handler keeps the time
+        self._task = self._loop.create_task(self._serve(self._queue.popleft()))
+
+    async def _serve(self, request: Request) -> None:
+        version, keep_alive = request.http
+        try:
+            reply = await self.server.handler(request)
+        except asyncio.CancelledError:
+            self._task = None
+            self.abort()
+            return
+        except Exception:
+            log.exception("unhandled error on %s %s", request.method, request.path)
+            reply = self.server.refuse(500, "Internal Server Error")
+        if self._transport is None:
+            if reply.stream is not None:
+                reply.stream.close()
+            return
+        self._keep_alive = self._keep_alive and keep_alive and not self.server.draining
+        if reply.duplex is not None:
+            self._switch(reply)
+            return
+        self._send(reply, head_only=request.method == "HEAD", http=version)
+        if reply.stream is not None and request.method != "HEAD":
+            await self._run(reply.stream)
+        self._task = None
+        if self._transport is None:
+            return
+        if not self._keep_alive:
+            self.close()
+            return
+        if self._queue:
+            self._begin()
+        else:
+            self._rest()
+        if not self._reading and len(self._queue) < self.server.limits.pipelined:
+            self._reading = True
+            self._transport.resume_reading()
+
+    async def _run(self, stream: Stream) -> None:
+        self._stream = stream
+        if self._transport is not None and self.server.draining:
+            stream.close()
+        try:
+            await stream.run(self)
+        except Exception:
+            log.exception("a stream failed")
+            self.abort()
+        finally:
+            self._stream = None
+        if self._transport is not None and self._chunked:
+            self._transport.write(b"0\r\n\r\n")
+
+    def _rest(self) -> None:
+        if self._task is None and self._room is None:
+            self.deadline = time.monotonic() + self.server.limits.idle_seconds
+
+    def _send(self, reply: Reply, *, head_only: bool, http: str) -> None:
+        parts = [_STATUS_LINES.get(reply.code) or f"HTTP/1.1 {reply.code} Status\r\n".encode()]
+        for name, value in reply.headers:
+            parts.append(f"{name}: {value}\r\n".encode("latin-1", "replace"))
+        parts.append(self.server.date)
+        if not self._keep_alive:
+            parts.append(b"Connection: close\r\n")
+        elif http == "1.0":
+            parts.append(b"Connection: keep-alive\r\n")
+        self._chunked = False
+        if reply.stream is not None:
+            if http == "1.0":
+                self._keep_alive = False
+            else:
+                self._chunked = True
+                parts.append(b"Transfer-Encoding: chunked\r\n")
+            parts.append(b"\r\n")
+            self._transport.write(b"".join(parts))
+            return
+        body = reply.body
+        chunks: Sequence[bytes] = (body,) if isinstance(body, bytes) else body
+        if reply.code not in _BODILESS:
+            parts.append(b"Content-Length: %d\r\n" % sum(map(len, chunks)))
+        parts.append(b"\r\n")
+        if not head_only:
+            parts.extend(chunks)
+        self._transport.write(b"".join(parts))
+
+    def _switch(self, reply: Reply) -> None:
+        assert reply.duplex is not None
+        parts = [b"HTTP/1.1 101 Switching Protocols\r\n"]
+        parts.extend(f"{name}: {value}\r\n".encode("latin-1") for name, value in reply.headers)
+        parts.append(b"\r\n")
+        self._transport.write(b"".join(parts))
+        self._duplex = reply.duplex
+        self._task = None
+        self._chunked = False
+        reply.duplex.opened(self)
+
+    # -- Sink
+
+    @property
+    def congested(self) -> bool:
+        return self._room is not None
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is None or not data:
+            return
+        if self._chunked:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        else:
+            self._transport.write(data)
+
+    async def drained(self) -> None:
+        while self._room is not None and self._transport is not None:
+            await self._room.wait()
+
+
+class _TooLarge(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code

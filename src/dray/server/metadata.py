@@ -1,0 +1,83 @@
+"""The metadata the server itself is responsible for: uids, times, generated names, owner references."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from dray.api.kinds import Object
+
+#: Vowels and look-alikes are missing, so that no word comes out by accident.
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX: Final = 5
+_MAX_NAME: Final = 63
+
+_random = random.SystemRandom()
+_BEFORE: Final = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+)
+_AFTER: Final = (
+    ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner "
+    "references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+    "duplicate UID(s) observed: "
+)
+
+
+class Clock:
+    """The wall clock as RFC 3339 text, formatted once a second."""
+
+    def __init__(self, seconds: Callable[[], float] = time.time) -> None:
+        self.seconds = seconds
+        self._second = -1
+        self._text = ""
+
+    def now(self) -> str:
+        second = int(self.seconds())
+        if second != self._second:
+            self._second = second
+            self._text = self.format(second)
+        return self._text
+
+    def later(self, seconds: int) -> str:
+        return self.format(int(self.seconds()) + seconds)
+
+    @staticmethod
+    def format(second: int) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+
+
+def generate_name(base: str) -> str:
+    """A name from a generateName prefix: five random characters, the prefix cut to leave room for them."""
+    cut = base[: _MAX_NAME - _SUFFIX]
+    return cut + "".join(_random.choices(_ALPHABET, k=_SUFFIX))
+
+
+def wipe(metadata: Object) -> None:
+    """Forget what a client may not choose on creation."""
+    for key in ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        metadata.pop(key, None)
+
+
+def fill(metadata: Object, now: str) -> None:
+    metadata["creationTimestamp"] = now
+    metadata["uid"] = str(uuid.uuid4())
+
+
+def dedup_owners(metadata: Object, warn: Callable[[str], None], *, admitted: bool) -> None:
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return
+    kept: list[Object] = []
+    duplicates = []
+    for owner in owners:
+        if owner in kept:
+            duplicates.append(str(owner.get("uid", "")))
+        else:
+            kept.append(owner)
+    if duplicates:
+        warn((_AFTER if admitted else _BEFORE) + ", ".join(duplicates))
+        metadata["ownerReferences"] = kept

@@ -1,0 +1,139 @@
+"""Which form the client wants its answer in, and which form its body has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from dray.api.errors import NotAcceptable, UnsupportedMediaType
+from dray.server.requests import Request
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+#: What upstream names in its refusals. Protobuf is named but never chosen: clients then fall back to JSON.
+OFFERED: Final = (JSON, YAML, "application/vnd.kubernetes.protobuf")
+OFFERED_CUSTOM: Final = (JSON, YAML)
+
+_HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """The chosen representation."""
+
+    type: str = JSON
+    transform: str = ""  # Table, PartialObjectMetadata or PartialObjectMetadataList
+    transform_version: str = ""  # v1 or v1beta1
+    pretty: bool = False
+
+
+PLAIN: Final = Media()
+
+
+def output(request: Request, *, custom: bool = False, transforms: bool = True) -> Media:
+    """The media the answer will have, or a 406. ``transforms`` says whether tables and partial objects are offered."""
+    accept = request.headers.get("accept")
+    pretty = _pretty(request)
+    if not pretty and (not accept or accept in (JSON, "*/*")):
+        return PLAIN
+    media = choose(accept, transforms=transforms)
+    if media is None:
+        raise not_acceptable(custom=custom)
+    return Media(media.type, media.transform, media.transform_version, True) if pretty else media
+
+
+def not_acceptable(*, custom: bool = False, stream: bool = False) -> NotAcceptable:
+    names = OFFERED_CUSTOM if custom else OFFERED
+    listed = ", ".join(f"{n};stream=watch" if stream else n for n in names if not stream or n != YAML)
+    return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {listed}", details={})
+
+
+def _pretty(request: Request) -> bool:
+    if request.query:
+        asked = request.query.get("pretty")
+        if asked:
+            return asked in ("1", "t", "T", "true", "TRUE", "True")
+    return request.headers.get("user-agent").startswith(_HUMAN_AGENTS)
+
+
+@lru_cache(maxsize=256)
+def choose(accept: str, *, transforms: bool = True) -> Media | None:
+    """The first clause of an Accept header, best first, that can be served."""
+    if not accept:
+        return PLAIN
+    for clause in _clauses(accept):
+        for offered in (JSON, YAML):
+            kind, _, subtype = offered.partition("/")
+            if clause.type not in ("*", kind) or clause.subtype not in ("*", subtype):
+                continue
+            media = _media(offered, clause.parameters, transforms=transforms)
+            if media is not None:
+                return media
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    type: str
+    subtype: str
+    quality: float
+    parameters: dict[str, str]
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    found = []
+    for part in accept.split(","):
+        media, *rest = part.strip().split(";")
+        kind, _, subtype = media.strip().partition("/")
+        if not subtype:
+            if kind != "*":
+                continue
+            subtype = "*"
+        parameters = {}
+        quality = 1.0
+        for parameter in rest:
+            name, _, value = parameter.strip().partition("=")
+            if name == "q":
+                try:
+                    quality = float(value)
+                except ValueError:
+                    quality = 1.0
+            else:
+                parameters[name] = value.strip('"')
+        found.append(_Clause(kind.strip(), subtype.strip(), quality, parameters))
+    return sorted(found, key=lambda c: (-c.quality, c.type == "*", c.subtype == "*"))
+
+
+def _media(offered: str, parameters: dict[str, str], *, transforms: bool) -> Media | None:
+    stream = parameters.get("stream", "")
+    if stream and (stream != "watch" or offered != JSON):
+        return None
+    if parameters.get("sv"):
+        return None
+    kind = parameters.get("as", "")
+    if kind or "g" in parameters or "v" in parameters:
+        group, version = parameters.get("g", ""), parameters.get("v", "")
+        if not transforms or group != "meta.k8s.io" or version not in ("v1", "v1beta1"):
+            return None
+        if kind not in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
+            return None
+        return Media(offered, kind, version, parameters.get("pretty") == "1")
+    return Media(offered, pretty=parameters.get("pretty") == "1")
+
+
+def input_type(request: Request, *, custom: bool = False) -> str:
+    """JSON or YAML, or a 415."""
+    declared = request.headers.get("content-type")
+    if not declared or declared == JSON:
+        return JSON
+    media = declared.partition(";")[0].strip().lower()
+    if media in (JSON, YAML):
+        return media
+    raise unsupported(OFFERED_CUSTOM if custom else OFFERED)
+
+
+def unsupported(accepted: tuple[str, ...]) -> UnsupportedMediaType:
+    return UnsupportedMediaType(
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    )

@@ -1,0 +1,213 @@
+"""What travels through the server: a request, who sent it, and the response, free of any protocol.
+
+HTTP and the in-process transport build the same ``Request`` and read the same ``Response``; only rendering differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import unquote_plus
+
+from dray.api.errors import BadRequest
+from dray.api.kinds import Object, UserInfo
+
+if TYPE_CHECKING:
+    from dray.server.documents import Codec, Document, Listing
+    from dray.server.watching import Watching
+
+
+class Peer(NamedTuple):
+    """The other end of a connection."""
+
+    address: str = ""
+    certificate: bytes | None = None  # the client's verified certificate, DER
+
+
+class Query:
+    """The query of a URL, parsed when first asked."""
+
+    __slots__ = ("_values", "raw")
+
+    def __init__(self, raw: str = "", values: Mapping[str, list[str]] | None = None) -> None:
+        self.raw = raw
+        self._values: Mapping[str, list[str]] | None = values
+
+    @classmethod
+    def of(cls, values: Mapping[str, str | Iterable[str]]) -> Query:
+        """A query from Python values, as in-process callers have them."""
+        return cls(values={k: [v] if isinstance(v, str) else list(v) for k, v in values.items()})
+
+    @property
+    def values(self) -> Mapping[str, list[str]]:
+        if self._values is None:
+            self._values = _parse(self.raw) if self.raw else {}
+        return self._values
+
+    def __bool__(self) -> bool:
+        return bool(self.raw) or bool(self._values)
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self) and name in self.values
+
+    def get(self, name: str, default: str = "") -> str:
+        if not self:
+            return default
+        found = self.values.get(name)
+        return found[0] if found else default
+
+    def all(self, name: str) -> list[str]:
+        return list(self.values.get(name, ())) if self else []
+
+    def boolean(self, name: str) -> bool:
+        """A flag the way upstream reads one from a query: present and neither "false" nor "0"."""
+        found = self.all(name)
+        return bool(found) and found[0].lower() not in ("false", "0")
+
+    def integer(self, name: str) -> int | None:
+        text = self.get(name)
+        if not text:
+            return None
+        return parse_int64(text)
+
+
+def parse_int64(text: str) -> int:
+    digits = text[1:] if text[:1] in "+-" else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    value = int(text) if len(text) < 64 else 1 << 64
+    if not -(1 << 63) <= value < 1 << 63:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
+
+
+def _parse(raw: str) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for part in raw.split("&"):
+        if not part:
+            continue
+        name, _, value = part.partition("=")
+        values.setdefault(unquote_plus(name), []).append(unquote_plus(value))
+    return values
+
+
+class Headers:
+    """Header fields by lower-case name; a field sent several times keeps every value."""
+
+    __slots__ = ("_first", "_repeated")
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self._first: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}
+        for name, value in pairs:
+            self.add(name, value)
+
+    def add(self, name: str, value: str) -> None:
+        first = self._first.setdefault(name, value)
+        if first is not value:
+            self._repeated.setdefault(name, [first]).append(value)
+
+    def get(self, name: str, default: str = "") -> str:
+        return self._first.get(name, default)
+
+    def all(self, name: str) -> list[str]:
+        if name in self._repeated:
+            return list(self._repeated[name])
+        return [self._first[name]] if name in self._first else []
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._first
+
+    def __iter__(self) -> Iterable[str]:  # type: ignore[override]
+        return iter(self._first)
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One call. ``body`` is bytes from the wire, or an object from an in-process caller."""
+
+    method: str
+    path: str
+    query: Query = field(default_factory=Query)
+    headers: Headers = field(default_factory=Headers)
+    body: bytes | Object = b""
+    peer: Peer = Peer()
+    user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
+    warnings: list[str] = field(default_factory=list)
+    upgradable: bool = False
+    http: tuple[str, bool] = ("1.1", True)  # the version spoken, and whether the connection may stay
+
+    def warn(self, text: str) -> None:
+        """Tell the caller something in a Warning header; the same text is sent once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+class Sink(Protocol):
+    """Where a streaming response writes to. ``write`` never waits; ``drained`` does, while the peer is slow."""
+
+    @property
+    def congested(self) -> bool: ...
+    @property
+    def closed(self) -> bool: ...
+    def write(self, data: bytes) -> None: ...
+    async def drained(self) -> None: ...
+
+
+class Stream(Protocol):
+    """A body that is produced over time."""
+
+    async def run(self, sink: Sink) -> None: ...
+    def close(self) -> None: ...
+
+
+class Duplex(Protocol):
+    """What an upgraded connection turns into: raw bytes in both directions."""
+
+    def opened(self, sink: Sink) -> None: ...
+    def received(self, data: bytes) -> None: ...
+    def lost(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """A single object in one served version."""
+
+    document: Document
+    codec: Codec
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Bytes that are ready for the wire."""
+
+    data: bytes
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    stream: Stream
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """The connection changes its protocol (101) and is handed over."""
+
+    duplex: Duplex
+    headers: tuple[tuple[str, str], ...]
+
+
+if TYPE_CHECKING:
+    Body = One | Listing | Watching | Object | Raw | Streaming | Upgraded
+else:
+    Body = Any
+
+
+@dataclass(slots=True, eq=False)
+class Response:
+    code: int
+    body: Body
+    headers: list[tuple[str, str]] = field(default_factory=list)

@@ -1,0 +1,160 @@
+"""What is served: kinds with their codecs and collections, found by group, version and plural; growing with CRDs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dray.api.kinds import Kind
+from dray.server.cache import Collection
+from dray.server.documents import Codec, Codecs
+from dray.store.interface import Store
+
+REGISTRY = "/registry/"
+
+
+@dataclass(eq=False, slots=True)
+class Resource:
+    """A kind as this server serves it. Virtual kinds (reviews, bindings) have no collection."""
+
+    kind: Kind
+    codecs: Codecs
+    served: tuple[str, ...]  # names of the served versions, most preferred first
+    collection: Collection | None = None
+
+    @property
+    def stored(self) -> Collection:
+        assert self.collection is not None, f"{self.kind.kind} is never stored"
+        return self.collection
+
+    def key(self, namespace: str, name: str) -> str:
+        """The key below the collection's prefix."""
+        return f"{namespace}/{name}" if self.kind.namespaced else name
+
+
+@dataclass(slots=True)
+class Group:
+    name: str
+    versions: tuple[str, ...]  # in discovery's order; the first is preferred
+    custom: bool = False
+    resources: dict[str, list[Resource]] = field(default_factory=dict)  # by version
+
+
+def prefix_of(kind: Kind) -> str:
+    """Where a kind's objects live in the store, as upstream lays them out."""
+    below = kind.prefix or (f"{kind.group}/{kind.plural}" if kind.custom else kind.plural)
+    return f"{REGISTRY}{below}/"
+
+
+class Resources:
+    """The served kinds. Lookups are dictionaries; a change makes discovery's caches stale by raising ``generation``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._found: dict[tuple[str, str, str], tuple[Resource, Codec]] = {}
+        self._all: dict[tuple[str, str], Resource] = {}
+        self._collections: dict[str, Collection] = {}
+        self._order: dict[str, tuple[str, ...]] = {}  # versions of built-in groups in discovery's order
+        self.generation = 0
+
+    def order(self, groups: Mapping[str, Sequence[str]]) -> None:
+        """Fix the order in which built-in groups and their versions are discovered."""
+        self._order = {group: tuple(versions) for group, versions in groups.items()}
+
+    def find(self, group: str, version: str, plural: str) -> tuple[Resource, Codec] | None:
+        return self._found.get((group, version, plural))
+
+    def named(self, group: str, version: str, name: str) -> Kind | None:
+        """The kind that has this name in a version, served or not."""
+        for resource in self._all.values():
+            kind = resource.kind
+            if kind.group == group and kind.kind == name and version in resource.codecs.by_version:
+                return kind
+        return None
+
+    def resource(self, group: str, plural: str) -> Resource | None:
+        return self._all.get((group, plural))
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._all.values())
+
+    async def add(self, kind: Kind, served: Sequence[str]) -> Resource:
+        """Serve a kind, reading what the store already has of it. Adding it again replaces its definition."""
+        codecs = Codecs(kind)
+        collection = None if kind.virtual else await self._collection(kind, codecs)
+        resource = Resource(kind, codecs, tuple(served), collection)
+        self._forget(kind.group, kind.plural)
+        self._all[kind.group, kind.plural] = resource
+        for version in served:
+            self._found[kind.group, version, kind.plural] = (resource, codecs.by_version[version])
+        self.generation += 1
+        return resource
+
+    async def _collection(self, kind: Kind, codecs: Codecs) -> Collection:
+        owner = kind.stored_as or kind
+        prefix = prefix_of(owner)
+        found = self._collections.get(prefix)
+        if found is None:
+            found = Collection(self._store, prefix, codecs if owner is kind else Codecs(owner))
+            self._collections[prefix] = found
+            await found.load()
+        elif owner is kind:
+            found.redefine(codecs)
+        return found
+
+    async def remove(self, group: str, plural: str) -> None:
+        resource = self._all.get((group, plural))
+        if resource is None:
+            return
+        self._forget(group, plural)
+        self.generation += 1
+        if resource.collection is not None:
+            self._collections.pop(resource.collection.prefix, None)
+            resource.collection.close()
+
+    def _forget(self, group: str, plural: str) -> None:
+        old = self._all.pop((group, plural), None)
+        if old is not None:
+            for version in old.served:
+                self._found.pop((group, version, plural), None)
+
+    def groups(self) -> list[Group]:
+        """Groups in discovery's order: built-in ones first, custom ones by name."""
+        groups: dict[str, Group] = {}
+        custom: dict[str, set[str]] = {}
+        for resource in self._all.values():
+            kind = resource.kind
+            if kind.custom:
+                custom.setdefault(kind.group, set()).update(resource.served)
+            elif kind.group not in groups:
+                groups[kind.group] = Group(kind.group, ())
+        for name, group in groups.items():
+            present = {v for r in self._all.values() if r.kind.group == name for v in r.served}
+            ordered = [v for v in self._order.get(name, ()) if v in present]
+            group.versions = (*ordered, *sorted(present - set(ordered), key=version_rank))
+        names = list(self._order)
+        ranked = sorted(groups.values(), key=lambda g: names.index(g.name) if g.name in names else len(names))
+        for name in sorted(custom):
+            if name not in groups:
+                ranked.append(Group(name, tuple(sorted(custom[name], key=version_rank)), custom=True))
+        for group in ranked:
+            for version in group.versions:
+                listed = [r for r in self._all.values() if r.kind.group == group.name and version in r.served]
+                group.resources[version] = sorted(listed, key=lambda r: r.kind.plural)
+        return ranked
+
+    def close(self) -> None:
+        for collection in self._collections.values():
+            collection.close()
+
+
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Kubernetes' order of versions: v2 before v1 before v1beta2 before v1alpha1 before anything else."""
+    body = version[1:] if version.startswith("v") else ""
+    for rank, word in ((1, "beta"), (2, "alpha")):
+        major, found, minor = body.partition(word)
+        if found and major.isdigit() and minor.isdigit():
+            return (rank, -int(major), -int(minor), version)
+    if body.isdigit():
+        return (0, -int(body), 0, version)
+    return (3, 0, 0, version)
