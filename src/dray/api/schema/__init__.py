@@ -74,16 +74,16 @@ def normalise(type_: Struct, document: dict[str, Any]) -> dict[str, Any]:
     return decode(type_, document).object
 
 
-def parse(data: bytes) -> Decoded:
-    """A document without a type (a custom resource): plain JSON and its duplicate members."""
+def parse(data: bytes) -> tuple[Any, list[str]]:
+    """A document without a type (a patch, a custom resource): plain JSON and its duplicate members."""
     try:
         document = _untyped.decode(data)
         if isinstance(document, dict) and not has_duplicates(data):
-            return Decoded(document, [])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return document, []
+    except (_Fraction, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     document = gojson.parse(data)
-    return Decoded(gojson.plain(document), gojson.duplicates(document))
+    return gojson.plain(document), gojson.duplicates(document)
 
 
 def has_duplicates(data: bytes) -> bool:

@@ -19,6 +19,11 @@ _MOST_PROBLEMS = 100
 
 def read(type_: Struct, document: Any) -> tuple[dict[str, Any], list[str]]:
     """The object in Go's shape, and the unknown and duplicate fields; BadRequest on a value of the wrong type."""
+    return read_value(type_, document)
+
+
+def read_value(type_: Type, document: Any) -> tuple[Any, list[str]]:
+    """The same for a value of any type."""
     reader = _Reader()
     try:
         value = reader.value(type_, document, "")
@@ -149,9 +154,7 @@ def _shaped(type_: Struct, given: dict[str, Any]) -> dict[str, Any]:
         if value is None:
             if _emitted(field):
                 result[name] = None if field.pointer else zero(field.type)
-        elif field.pointer or not _is_zero(field, value):
-            result[name] = value
-        elif _emitted(field):
+        elif field.pointer or not _is_zero(field, value) or _emitted(field):
             result[name] = value
     return result
 

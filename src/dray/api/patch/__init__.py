@@ -1,0 +1,95 @@
+"""The four ways to change a part of an object: JSON patch, merge patch, strategic merge patch and apply.
+
+A patch works on an object in the version of the request. ``apply_patch`` reads a patch, applies it and decodes the
+outcome, with the errors a client of upstream would see; server-side apply lives in ``apply`` and ``managed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from dray.api import field
+from dray.api.errors import BadRequest, StatusError, invalid
+from dray.api.patch import jsonpatch, mergepatch, strategic
+from dray.api.patch.goformat import show
+from dray.api.schema import Decoded, Struct, parse
+from dray.api.schema.scalars import json_kind
+
+JSON: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
+Decode = Callable[[dict[str, Any]], Decoded]
+
+
+def apply_patch(
+    media_type: str,
+    document: dict[str, Any],
+    data: bytes,
+    *,
+    decode: Decode,
+    type_: Struct | None = None,
+    validation: str = "Warn",
+) -> Decoded:
+    """Apply a patch that is not an apply to an object, which stays as it is.
+
+    ``decode`` shapes the outcome as if it had come in by itself; ``type_`` is needed for strategic merges.
+    ``validation`` is the request's fieldValidation; the problems of the result are warnings to send.
+    """
+    problems: list[str] = []
+    shown: Any
+    match media_type:
+        case "application/json-patch+json":
+            operations, problems = jsonpatch.parse(data)
+            patched = jsonpatch.apply(document, operations)
+            shown = None
+        case "application/merge-patch+json":
+            try:
+                patch, problems = _object(data)
+            except BadRequest as e:
+                raise BadRequest(f"error decoding patch: {e.message}") from None
+            if patch is None:
+                raise BadRequest("Invalid JSON Patch")
+            patched = mergepatch.apply(document, patch)
+            shown = None
+        case "application/strategic-merge-patch+json":
+            if type_ is None:
+                raise BadRequest("strategic merge patch format is not supported")
+            patch, problems = _object(data)
+            patched = strategic.apply(type_, document, patch or {})
+            shown = patch
+        case _:
+            raise StatusError(f"unknown Content-Type header for patch: {media_type}", code=500, reason="")
+    return _decoded(patched, shown, problems, decode, validation)
+
+
+def _object(data: bytes) -> tuple[dict[str, Any] | None, list[str]]:
+    document, problems = parse(data)
+    if document is not None and not isinstance(document, dict):
+        kind = json_kind(document)
+        raise BadRequest(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+    return document, problems
+
+
+def _decoded(patched: Any, shown: Any, problems: list[str], decode: Decode, validation: str) -> Decoded:
+    def refuse(words: str) -> StatusError:
+        text = show(shown) if shown is not None else msgspec.json.encode(patched).decode()
+        return invalid("", "", "", [field.invalid(field.Path("patch"), text, words)])
+
+    if not isinstance(patched, dict):
+        kind = json_kind(patched)
+        raise refuse(f"couldn't get version/kind; json parse error: json: cannot unmarshal {kind}")
+    try:
+        result = decode(patched)
+    except BadRequest as e:
+        raise refuse(e.message) from None
+    if validation == "Ignore":
+        return Decoded(result.object, [])
+    problems = [*problems, *result.problems]
+    if problems and validation == "Strict":
+        raise refuse(f"strict decoding error: {', '.join(problems)}")
+    return Decoded(result.object, problems)
