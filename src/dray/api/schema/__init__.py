@@ -39,7 +39,7 @@ from dray.api.schema.reader import read, zero
 from dray.api.schema.settling import settle
 
 __all__ = [
-    "Decoded", "Field", "ListOf", "MapOf", "Scalar", "Struct", "Type", "UnionOf",
+    "Decoded", "Field", "ListOf", "MapOf", "Parsed", "Scalar", "Struct", "Type", "UnionOf",
     "decode", "has_duplicates", "known", "normalise", "parse", "settle", "structs", "type_of", "zero",
 ]  # fmt: skip
 
@@ -74,16 +74,23 @@ def normalise(type_: Struct, document: dict[str, Any]) -> dict[str, Any]:
     return decode(type_, document).object
 
 
-def parse(data: bytes) -> tuple[Any, list[str]]:
+class Parsed(NamedTuple):
+    """Any JSON document, and its duplicate members."""
+
+    object: Any
+    problems: list[str]
+
+
+def parse(data: bytes) -> Parsed:
     """A document without a type (a patch, a custom resource): plain JSON and its duplicate members."""
     try:
         document = _untyped.decode(data)
         if isinstance(document, dict) and not has_duplicates(data):
-            return document, []
+            return Parsed(document, [])
     except (_Fraction, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     document = gojson.parse(data)
-    return gojson.plain(document), gojson.duplicates(document)
+    return Parsed(gojson.plain(document), gojson.duplicates(document))
 
 
 def has_duplicates(data: bytes) -> bool:
