@@ -12,7 +12,7 @@ import heapq
 import logging
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 from dray.store.fanout import LAG_LIMIT, Callback, Fanout, QueuedWatch
 from dray.store.interface import (
@@ -52,6 +52,16 @@ class _Expiry(NamedTuple):
     at: float
     key: str
     revision: int
+
+
+class Options(TypedDict, total=False):
+    """What can be chosen for every embedded store."""
+
+    clock: Callable[[], float]  # epoch seconds
+    compaction_interval: float
+    history_events: int
+    history_bytes: int
+    lag_limit: int  # events a watcher may fall behind
 
 
 class EmbeddedStore:

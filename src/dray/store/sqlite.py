@@ -13,16 +13,14 @@ import logging
 import os
 import sqlite3
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Final, Unpack
 
 from dray.store import sqlite_log
-from dray.store.embedded import EmbeddedStore, Write
+from dray.store.embedded import EmbeddedStore, Options, Write
 from dray.store.interface import Event, StoreUnavailable
 from dray.store.state import State
 
@@ -49,7 +47,7 @@ class _Batch:
 class SqliteStore(EmbeddedStore):
     """See ``open``."""
 
-    def __init__(self, connection: sqlite3.Connection, state: State, **options: Any) -> None:
+    def __init__(self, connection: sqlite3.Connection, state: State, **options: Unpack[Options]) -> None:
         super().__init__(state, **options)
         self._connection = connection
         self._waiting: deque[tuple[Write, asyncio.Future[int]]] = deque()
@@ -62,14 +60,14 @@ class SqliteStore(EmbeddedStore):
         self._thread.start()
 
     @classmethod
-    async def open(cls, path: Path, *, clock: Callable[[], float] = time.time, **options: Any) -> SqliteStore:
+    async def open(cls, path: Path, **options: Unpack[Options]) -> SqliteStore:
         """Open or create the store in the file ``path``, which nobody else may have open."""
         try:
             connection, loaded = await asyncio.to_thread(_open_and_load, path)
         except sqlite3.Error as error:
             hint = "another process has it open" if "locked" in str(error) else str(error)
             raise StoreUnavailable(f"cannot open {path}: {hint}") from error
-        store = cls(connection, loaded.state, clock=clock, **options)
+        store = cls(connection, loaded.state, **options)
         for expires, entry in loaded.expiries:
             store._expire_at(expires, entry.key, entry.modified)
         store._discard(loaded.garbage)
