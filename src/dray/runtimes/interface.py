@@ -1,0 +1,252 @@
+"""What a container runtime is to the node agent.
+
+The shape is CRI's: a sandbox per pod, containers in it, state that can be listed at any time (so that an agent that
+was restarted finds what is running) and changes that are announced. Data is frozen; times are seconds since the
+epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+
+class RuntimeFailure(Exception):
+    """The runtime could not do what it was asked to; ``reason`` is what a container's waiting state shows."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mount:
+    """A path of the host in the container. ``kind`` and ``options`` are those of mount(8), for CDI's mounts."""
+
+    source: str
+    target: str
+    read_only: bool = False
+    kind: str = ""
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceNode:
+    """A device node in the container; taken from ``source`` on the host unless type and numbers are given."""
+
+    target: str
+    source: str
+    kind: str = ""
+    major: int | None = None
+    minor: int | None = None
+    mode: int | None = None
+    permissions: str = ""
+    uid: int | None = None
+    gid: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hook:
+    """A program that the runtime runs at a stage of the container's life."""
+
+    stage: str
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    timeout: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edits:
+    """What CDI devices change about a container."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    devices: tuple[DeviceNode, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    gids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SandboxConfig:
+    uid: str
+    name: str
+    namespace: str
+    attempt: int = 0
+    hostname: str = ""
+    host_network: bool = False
+    log_directory: Path = Path()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    runtime_handler: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContainerConfig:
+    """Everything about one attempt to run a container. ``edits`` are CDI's, for runtimes that do not know CDI."""
+
+    name: str
+    image: str
+    attempt: int = 0
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    working_dir: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+    edits: Edits = Edits()
+    log_path: Path = Path()
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    user: int | None = None
+    group: int | None = None
+    groups: tuple[int, ...] = ()
+    privileged: bool = False
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    cpu_milli: int = 0
+    cpu_limit_milli: int = 0
+    memory_limit: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class State(Enum):
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContainerStatus:
+    id: str
+    sandbox: str
+    pod_uid: str
+    name: str
+    attempt: int = 0
+    state: State = State.CREATED
+    image: str = ""
+    image_id: str = ""
+    created_at: float = 0.0
+    started_at: float = 0.0
+    finished_at: float = 0.0
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    log_path: Path = Path()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SandboxStatus:
+    id: str
+    pod_uid: str
+    name: str
+    namespace: str
+    attempt: int = 0
+    ready: bool = True
+    ip: str = ""
+
+
+class Listing(NamedTuple):
+    """Everything a runtime has, at one moment."""
+
+    sandboxes: Sequence[SandboxStatus]
+    containers: Sequence[ContainerStatus]
+
+
+class Output(NamedTuple):
+    """A piece of output of a running command."""
+
+    stream: str  # stdout or stderr
+    data: bytes
+
+
+class ExecResult(NamedTuple):
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Session(Protocol):
+    """A command that runs in a container with somebody at the other end."""
+
+    def output(self) -> AsyncIterator[Output]:
+        """What the command says, until it ends or closes its output."""
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def close_input(self) -> None: ...
+
+    async def resize(self, *, rows: int, columns: int) -> None: ...
+
+    async def wait(self) -> int:
+        """The exit code."""
+
+    async def close(self) -> None:
+        """Ends the session; a command that still runs is killed."""
+
+
+class Runtime(Protocol):
+    """Runs the containers of one node, or of several."""
+
+    #: As in ``containerStatuses[].containerID``: ``<name>://<id>``.
+    name: str
+    version: str
+    #: Whether the runtime resolves CDI devices itself.
+    knows_cdi: bool
+
+    async def start(self) -> None: ...
+
+    async def close(self, *, keep: bool) -> None:
+        """Lets go of the runtime. Containers go on running if ``keep`` says so and the runtime can."""
+
+    async def list(self) -> Listing: ...
+
+    def changes(self) -> AsyncIterator[ContainerStatus]:
+        """Containers whose state has changed, from the time of the call on."""
+
+    async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus: ...
+
+    async def remove_sandbox(self, sandbox: str) -> None:
+        """Ends whatever still runs in it and forgets it; a sandbox that is not there is no error."""
+
+    async def ensure_image(self, image: str, *, policy: str) -> str:
+        """Makes the image available and returns its id."""
+
+    async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus: ...
+
+    async def start_container(self, container: str) -> ContainerStatus: ...
+
+    async def stop_container(self, container: str, *, grace: float) -> None:
+        """Asks it to end, and kills it after ``grace`` seconds. Returns when it has ended."""
+
+    async def remove_container(self, container: str) -> None: ...
+
+    async def exec_sync(self, container: str, command: Sequence[str], *, timeout: float) -> ExecResult:
+        """Runs a command to its end; TimeoutError if it does not come."""
+
+    async def exec(self, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Session: ...
+
+    async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session: ...
+
+
+def document(value: Any) -> Any:
+    """A plain JSON form of the data above, for runtimes that live in another process."""
+    from dataclasses import asdict
+
+    def plain(v: Any) -> Any:
+        if isinstance(v, Path):
+            return str(v)
+        if isinstance(v, dict):
+            return {k: plain(x) for k, x in v.items()}
+        if isinstance(v, (list, tuple)):
+            return [plain(x) for x in v]
+        return v
+
+    return plain(asdict(value))

@@ -1,0 +1,268 @@
+"""The node agent's side of the supervisor: starts it, talks to it, finds it again after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from dray.kubelet_api.unix import SocketPath
+from dray.runtimes.interface import (
+    ContainerConfig,
+    ContainerStatus,
+    ExecResult,
+    Listing,
+    RuntimeFailure,
+    SandboxConfig,
+    SandboxStatus,
+    Session,
+    State,
+    document,
+)
+from dray.runtimes.process.session import AttachedSession, CommandSession
+
+#: Seconds that containers outlive an agent that is gone.
+ORPHAN_GRACE = 120.0
+
+_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from dray.runtimes.process.supervisor import main; main()"
+_IDLE = ("sleep", "infinity")
+
+
+class ProcessRuntime:
+    """Containers as children of a supervisor that keeps its state below ``directory``."""
+
+    name = "process"
+    version = "1"
+    knows_cdi = False
+
+    def __init__(self, directory: Path, *, orphan_grace: float = ORPHAN_GRACE) -> None:
+        self.directory = directory
+        self.mode = ""  # how containers are kept apart: root, user or plain
+        self.supervisor_pid = 0
+        self._orphan_grace = orphan_grace
+        self._numbers = count(1)
+        self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._listeners: set[asyncio.Queue[ContainerStatus]] = set()
+        self._sandboxes: dict[str, tuple[SandboxConfig, SandboxStatus]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._path = default_path()
+
+    @property
+    def socket_path(self) -> Path:
+        return self.directory / "supervisor.sock"
+
+    async def start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        connection = self._connect() or self._launch()
+        reader, self._writer = await asyncio.open_unix_connection(sock=connection)
+        self._reading = asyncio.create_task(self._read(reader))
+        hello = await self._ask("hello")
+        self.mode, self.supervisor_pid = hello["mode"], hello["pid"]
+
+    async def close(self, *, keep: bool) -> None:
+        if self._writer is None:
+            return
+        if not keep:
+            with contextlib.suppress(RuntimeFailure):
+                await self._ask("shutdown")
+        self._writer.close()
+        if self._reading:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        self._writer = None
+
+    async def list(self) -> Listing:
+        """Sandboxes are only names here; after a restart they are known by their containers."""
+        containers = [_status(c) for c in (await self._ask("list"))["containers"]]
+        return Listing([s for _, s in self._sandboxes.values()], containers)
+
+    async def changes(self) -> AsyncIterator[ContainerStatus]:
+        queue: asyncio.Queue[ContainerStatus] = asyncio.Queue()
+        self._listeners.add(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._listeners.discard(queue)
+
+    async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
+        status = SandboxStatus(
+            id=f"{config.uid}-{config.attempt}",
+            pod_uid=config.uid,
+            name=config.name,
+            namespace=config.namespace,
+            attempt=config.attempt,
+            ip="127.0.0.1",
+        )
+        self._sandboxes[status.id] = config, status
+        return status
+
+    async def remove_sandbox(self, sandbox: str) -> None:
+        self._sandboxes.pop(sandbox, None)
+        for container in (await self.list()).containers:
+            if container.sandbox == sandbox:
+                await self.remove_container(container.id)
+
+    async def ensure_image(self, image: str, *, policy: str) -> str:
+        return image
+
+    async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
+        pod, _ = self._sandboxes[sandbox]
+        plain = document(config)
+        edits = plain.pop("edits")
+        environment = {"PATH": self._path, "HOSTNAME": pod.hostname, **dict(config.env), **dict(edits["env"])}
+        plain |= {
+            "id": f"{pod.uid[:8]}-{config.name}-{config.attempt}-{secrets.token_hex(4)}",
+            "argv": [*config.command, *config.args] if config.command else list(_IDLE),
+            "env": environment,
+            "hostname": pod.hostname,
+            "mounts": plain["mounts"] + edits["mounts"],
+            "devices": edits["devices"],
+            "hooks": edits["hooks"],
+            "groups": plain["groups"] + edits["gids"],
+            "labels": {
+                **config.labels,
+                "sandbox": sandbox,
+                "pod_uid": pod.uid,
+                "name": config.name,
+                "attempt": str(config.attempt),
+                "image": config.image,
+            },
+        }
+        return _status((await self._ask("create", config=plain))["container"])
+
+    async def start_container(self, container: str) -> ContainerStatus:
+        return _status((await self._ask("start", id=container, failure="StartError"))["container"])
+
+    async def stop_container(self, container: str, *, grace: float) -> None:
+        await self._ask("stop", id=container, grace=grace)
+
+    async def remove_container(self, container: str) -> None:
+        await self._ask("remove", id=container)
+
+    async def exec_sync(self, container: str, command: Sequence[str], *, timeout: float) -> ExecResult:
+        session = await self.exec(container, command, tty=False, stdin=False)
+        chunks: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        try:
+            async with asyncio.timeout(timeout):
+                async for piece in session.output():
+                    chunks[piece.stream].append(piece.data)
+                code = await session.wait()
+        finally:
+            await session.close()
+        return ExecResult(code, b"".join(chunks["stdout"]), b"".join(chunks["stderr"]))
+
+    async def exec(self, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
+        connection = self._connect()
+        if connection is None:
+            raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
+        return await CommandSession.open(connection, container, command, tty=tty, stdin=stdin)
+
+    async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session:
+        connection = self._connect()
+        if connection is None:
+            raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
+        return await AttachedSession.open(connection, container, tty=tty, stdin=stdin)
+
+    def _connect(self) -> socket.socket | None:
+        connection = socket.socket(socket.AF_UNIX)
+        with SocketPath(self.socket_path) as address:
+            try:
+                connection.connect(address.short)
+            except OSError:
+                connection.close()
+                return None
+        return connection
+
+    def _launch(self) -> socket.socket:
+        """Starts a supervisor on a socket that is open already, so that there is nothing to wait for."""
+        self.socket_path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener, SocketPath(self.socket_path) as address:
+            listener.bind(address.short)
+            self.socket_path.chmod(0o600)
+            listener.listen(64)
+            source = Path(__file__).resolve().parents[3]
+            scratch = self.directory / "scratch"
+            with (self.directory / "supervisor.log").open("ab") as log:
+                subprocess.Popen(
+                    [
+                        *(sys.executable, "-I", "-S", "-c", _START, str(source)),
+                        *(str(listener.fileno()), str(scratch), str(self._orphan_grace)),
+                    ],
+                    pass_fds=[listener.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={"PATH": os.environ.get("PATH", os.defpath)},
+                )
+        connection = self._connect()
+        if connection is None:
+            raise RuntimeFailure("RuntimeGone", "the supervisor of the containers did not start")
+        return connection
+
+    async def _ask(self, what: str, *, failure: str = "RuntimeError", **arguments: Any) -> dict[str, Any]:
+        if self._writer is None:
+            raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
+        number = next(self._numbers)
+        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._replies[number] = reply
+        self._writer.write(json.dumps({"request": number, "do": what, **arguments}).encode() + b"\n")
+        result = await reply
+        if "error" in result:
+            raise RuntimeFailure(failure, result["error"])
+        return result
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while line := await reader.readline():
+                message = json.loads(line)
+                if "changed" in message:
+                    status = _status(message["changed"])
+                    for queue in self._listeners:
+                        queue.put_nowait(status)
+                elif reply := self._replies.pop(message["reply"], None):
+                    reply.set_result(message)
+        finally:
+            for reply in self._replies.values():
+                reply.cancel() if reply.done() else reply.set_result({"error": "the supervisor is gone"})
+            self._replies.clear()
+
+
+def default_path() -> str:
+    """Where commands are found: beside this Python first, so that ``dray`` itself can run in a container."""
+    own = str(Path(sys.executable).parent)
+    return ":".join([own, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"])
+
+
+def _status(c: Mapping[str, Any]) -> ContainerStatus:
+    labels = c["labels"]
+    state = State(c["state"])
+    return ContainerStatus(
+        id=c["id"],
+        sandbox=labels["sandbox"],
+        pod_uid=labels["pod_uid"],
+        name=labels["name"],
+        attempt=int(labels["attempt"]),
+        state=state,
+        image=labels["image"],
+        image_id=labels["image"],
+        created_at=c["created_at"],
+        started_at=c["started_at"],
+        finished_at=c["finished_at"],
+        exit_code=c["exit_code"],
+        signal=c["signal"],
+        reason=("Completed" if c["exit_code"] == 0 else "Error") if state is State.EXITED else "",
+        message=c["message"],
+        log_path=Path(c["log_path"]),
+    )

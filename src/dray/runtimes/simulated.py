@@ -1,0 +1,183 @@
+"""A runtime in which nothing runs: containers start and end by a script, in their thousands.
+
+By default a container starts at once and runs until it is stopped. Annotations of its pod change that:
+``simulated.dray.dev/start-after``, ``simulated.dray.dev/run-for`` (seconds) and ``simulated.dray.dev/exit-code``,
+each also with ``.<container>`` appended for one container only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import NamedTuple
+
+from dray.runtimes.interface import (
+    ContainerConfig,
+    ContainerStatus,
+    ExecResult,
+    Listing,
+    RuntimeFailure,
+    SandboxConfig,
+    SandboxStatus,
+    Session,
+    State,
+)
+
+PREFIX = "simulated.dray.dev/"
+
+
+class Script(NamedTuple):
+    """The life of one container."""
+
+    start_after: float = 0.0
+    run_for: float | None = None
+    exit_code: int = 0
+
+
+def by_annotations(sandbox: SandboxConfig, container: ContainerConfig) -> Script:
+    def value(key: str) -> str | None:
+        own = sandbox.annotations.get(f"{PREFIX}{key}.{container.name}")
+        return own if own is not None else sandbox.annotations.get(PREFIX + key)
+
+    run_for = value("run-for")
+    return Script(
+        start_after=float(value("start-after") or 0),
+        run_for=float(run_for) if run_for is not None else None,
+        exit_code=int(value("exit-code") or 0),
+    )
+
+
+@dataclass(slots=True)
+class _Container:
+    status: ContainerStatus
+    script: Script
+    timer: asyncio.TimerHandle | None = None
+
+
+class SimulatedRuntime:
+    """Keeps books, and lets the event loop's timers do the work of containers."""
+
+    name = "simulated"
+    version = "1"
+    knows_cdi = True  # ids are taken on trust: there is nobody to see what they stand for
+
+    def __init__(
+        self,
+        *,
+        script: Callable[[SandboxConfig, ContainerConfig], Script] = by_annotations,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._script = script
+        self._clock = clock
+        self._ids = count(1)
+        self._sandboxes: dict[str, tuple[SandboxConfig, SandboxStatus]] = {}
+        self._containers: dict[str, _Container] = {}
+        self._listeners: set[asyncio.Queue[ContainerStatus]] = set()
+
+    async def start(self) -> None:
+        return
+
+    async def close(self, *, keep: bool) -> None:
+        for container in self._containers.values():
+            if container.timer:
+                container.timer.cancel()
+
+    async def list(self) -> Listing:
+        return Listing(
+            [s for _, s in self._sandboxes.values()], [c.status for c in self._containers.values()]
+        )
+
+    async def changes(self) -> AsyncIterator[ContainerStatus]:
+        queue: asyncio.Queue[ContainerStatus] = asyncio.Queue()
+        self._listeners.add(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._listeners.discard(queue)
+
+    async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
+        status = SandboxStatus(
+            id=f"sandbox-{next(self._ids)}",
+            pod_uid=config.uid,
+            name=config.name,
+            namespace=config.namespace,
+            attempt=config.attempt,
+            ip="127.0.0.1",
+        )
+        self._sandboxes[status.id] = config, status
+        return status
+
+    async def remove_sandbox(self, sandbox: str) -> None:
+        self._sandboxes.pop(sandbox, None)
+        for container in [c for c in self._containers.values() if c.status.sandbox == sandbox]:
+            self._end(container, exit_code=137)
+            await self.remove_container(container.status.id)
+
+    async def ensure_image(self, image: str, *, policy: str) -> str:
+        return image
+
+    async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
+        pod, _ = self._sandboxes[sandbox]
+        status = ContainerStatus(
+            id=f"container-{next(self._ids)}",
+            sandbox=sandbox,
+            pod_uid=pod.uid,
+            name=config.name,
+            attempt=config.attempt,
+            image=config.image,
+            image_id=config.image,
+            created_at=self._clock(),
+            log_path=config.log_path,
+        )
+        self._containers[status.id] = _Container(status, self._script(pod, config))
+        return status
+
+    async def start_container(self, container: str) -> ContainerStatus:
+        it = self._containers[container]
+        if it.script.start_after:
+            await asyncio.sleep(it.script.start_after)
+        it.status = replace(it.status, state=State.RUNNING, started_at=self._clock())
+        if it.script.run_for is not None:
+            loop = asyncio.get_running_loop()
+            it.timer = loop.call_later(
+                it.script.run_for, lambda: self._end(it, exit_code=it.script.exit_code)
+            )
+        return it.status
+
+    async def stop_container(self, container: str, *, grace: float) -> None:
+        if it := self._containers.get(container):
+            self._end(it, exit_code=143)
+
+    async def remove_container(self, container: str) -> None:
+        it = self._containers.pop(container, None)
+        if it and it.timer:
+            it.timer.cancel()
+
+    async def exec_sync(self, container: str, command: Sequence[str], *, timeout: float) -> ExecResult:
+        return ExecResult(0, b"", b"")
+
+    async def exec(self, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
+        raise RuntimeFailure("Unsupported", "nothing runs in a simulated container")
+
+    async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session:
+        raise RuntimeFailure("Unsupported", "nothing runs in a simulated container")
+
+    def _end(self, it: _Container, *, exit_code: int) -> None:
+        if it.status.state is State.EXITED:
+            return
+        if it.timer:
+            it.timer.cancel()
+        it.status = replace(
+            it.status,
+            state=State.EXITED,
+            started_at=it.status.started_at or self._clock(),
+            finished_at=self._clock(),
+            exit_code=exit_code,
+            reason="Completed" if exit_code == 0 else "Error",
+        )
+        for queue in self._listeners:
+            queue.put_nowait(it.status)
