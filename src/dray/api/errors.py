@@ -1,12 +1,12 @@
 """One error tree: a class per Kubernetes Status reason. Foreign errors are mapped to it where they enter.
 
-    StatusError
-    ├── BadRequest 400          ├── Conflict 409            ├── UnsupportedMediaType 415
-    ├── Unauthorized 401        ├── AlreadyExists 409       ├── Invalid 422
-    ├── Forbidden 403           ├── Gone 410                ├── TooManyRequests 429
-    ├── NotFound 404            ├── Expired 410             ├── InternalError 500
-    ├── MethodNotAllowed 405    ├── RequestEntityTooLarge 413  ├── ServiceUnavailable 503
-    └── NotAcceptable 406                                   └── Timeout 504
+StatusError
+├── BadRequest 400          ├── Conflict 409            ├── UnsupportedMediaType 415
+├── Unauthorized 401        ├── AlreadyExists 409       ├── Invalid 422
+├── Forbidden 403           ├── Gone 410                ├── TooManyRequests 429
+├── NotFound 404            ├── Expired 410             ├── InternalError 500
+├── MethodNotAllowed 405    ├── RequestEntityTooLarge 413  ├── ServiceUnavailable 503
+└── NotAcceptable 406                                   └── Timeout 504
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class StatusError(Exception):
         """The typed error behind a Status body that another server sent."""
         reason = body.get("reason", "")
         kind = _BY_REASON.get(reason) or _BY_CODE.get(code, StatusError)
-        return kind(body.get("message", ""), details=body.get("details"), code=body.get("code", code), reason=reason)
+        return kind(
+            body.get("message", ""), details=body.get("details"), code=body.get("code", code), reason=reason
+        )
 
 
 class BadRequest(StatusError):
@@ -146,7 +148,9 @@ def not_found(resource: str, group: str, name: str) -> NotFound:
 
 
 def already_exists(resource: str, group: str, name: str) -> AlreadyExists:
-    return AlreadyExists(f'{qualified(resource, group)} "{name}" already exists', details=_who(resource, group, name))
+    return AlreadyExists(
+        f'{qualified(resource, group)} "{name}" already exists', details=_who(resource, group, name)
+    )
 
 
 def conflict(resource: str, group: str, name: str, problem: str) -> Conflict:
@@ -155,26 +159,22 @@ def conflict(resource: str, group: str, name: str, problem: str) -> Conflict:
 
 
 def forbidden(resource: str, group: str, name: str, problem: str) -> Forbidden:
-    message = f'{qualified(resource, group)} "{name}" is forbidden: {problem}' if name else f"{qualified(resource, group)} is forbidden: {problem}"
+    message = (
+        f'{qualified(resource, group)} "{name}" is forbidden: {problem}'
+        if name
+        else f"{qualified(resource, group)} is forbidden: {problem}"
+    )
     return Forbidden(message, details=_who(resource, group, name))
 
 
 def invalid(kind: str, group: str, name: str, problems: Iterable[FieldError]) -> Invalid:
-    """The 422 that carries every field error as a cause."""
-    listed = list(dict.fromkeys(problems)) if _hashable(problems := list(problems)) else problems
-    texts = [str(p) for p in listed]
+    """The 422 that carries every field error as a cause; its message says the same thing only once."""
+    listed = list(problems)
+    texts = list(dict.fromkeys(str(p) for p in listed))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _who(kind, group, name)
     details["causes"] = [{"reason": p.reason, "message": p.body, "field": p.field} for p in listed]
     return Invalid(f'{qualified(kind, group)} "{name}" is invalid: {summary}', details=details)
-
-
-def _hashable(problems: list[FieldError]) -> bool:
-    try:
-        hash(tuple(problems))
-    except TypeError:
-        return False
-    return True
 
 
 def _who(kind: str, group: str, name: str) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dray.api import field, meta
 from dray.api.field import FieldError
 from dray.api.kinds import Context, Object, UpdateRules
 from dray.api.resource.rules.authorization import admin_access, admin_access_granted, status_parts
+from dray.api.resource.rules.common import finalizers, metadata_update
 from dray.api.resource.rules.gating import drop_spec_fields, drop_status_fields
 from dray.api.resource.validation import checks
 from dray.api.resource.validation.claim import claim_spec
@@ -26,7 +28,7 @@ class ClaimRules(Subdomain):
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec") or {}
         requests = (spec.get("devices") or {}).get("requests") or ()
-        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx)
+        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
         claim_spec(spec, SPEC, ctx, errs)
         return errs
 
@@ -35,7 +37,7 @@ class ClaimRules(Subdomain):
         drop_spec_fields(new.get("spec") or {}, old.get("spec"), ctx.gates)
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = finalizers(new) + metadata_update(new, old)
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
         return errs
 
@@ -50,7 +52,7 @@ class ClaimStatusRules(UpdateRules):
         _forget_deallocated(new, old)
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs = admin_access_granted(new, old, ctx) + status_parts(new, old, ctx)
+        errs = admin_access_granted(new, old, ctx) + status_parts(new, old, ctx) + metadata_update(new, old)
         claim_status(new, old, STATUS, errs, ctx.gates)
         return errs
 
@@ -81,18 +83,31 @@ class TemplateRules(Subdomain):
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         spec = _claim_spec(obj)
         requests = (spec.get("devices") or {}).get("requests") or ()
-        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx)
-        claim_spec(spec, SPEC.child("spec"), ctx, errs)
+        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
+        _template_spec(obj, ctx, errs)
         return errs
 
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
         drop_spec_fields(_claim_spec(new), _claim_spec(old), ctx.gates)
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
-        claim_spec(_claim_spec(new), SPEC.child("spec"), ctx, errs)
+        errs = finalizers(new)
+        _template_spec(new, ctx, errs)
+        errs += metadata_update(new, old)
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
         return errs
+
+
+def _template_spec(template: Object, ctx: Context, errs: list[FieldError]) -> None:
+    """What claims made from the template will be; of their metadata only labels and annotations may be given."""
+    metadata = (template.get("spec") or {}).get("metadata") or {}
+    here = SPEC.child("metadata")
+    errs += meta.validate_annotations(metadata.get("annotations") or {}, here.child("annotations"))
+    errs += meta.validate_labels(metadata.get("labels") or {}, here.child("labels"))
+    for name, value in metadata.items():
+        if value and name not in ("annotations", "labels"):
+            errs.append(field.forbidden(here.child(name), "cannot be set"))
+    claim_spec(_claim_spec(template), SPEC.child("spec"), ctx, errs)
 
 
 def _claim_spec(template: Object) -> Object:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dray.api import field, meta
 from dray.api.field import FieldError
 from dray.api.kinds import Context, Object, UpdateRules
+from dray.api.resource.rules.common import finalizers, metadata_update
 from dray.api.resource.rules.gating import drop_class_fields, drop_slice_fields
 from dray.api.resource.validation import checks
 from dray.api.resource.validation.device_class import class_spec
@@ -33,7 +34,7 @@ class ClassRules(Subdomain):
         drop_class_fields(obj, None, ctx.gates)
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = finalizers(obj)
         class_spec(_spec(obj), None, SPEC, ctx, errs)
         return errs
 
@@ -42,7 +43,7 @@ class ClassRules(Subdomain):
         _count_change(new, old)
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = finalizers(new) + metadata_update(new, old)
         class_spec(_spec(new), _spec(old), SPEC, ctx, errs)
         return errs
 
@@ -53,10 +54,11 @@ class SliceRules(Subdomain):
     def prepare_create(self, obj: Object, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
         drop_slice_fields(obj, None, ctx.gates)
+        _forget_empty_lists(obj, ctx)
         _date_taints(obj, ctx)
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = finalizers(obj)
         slice_spec(_spec(obj), None, SPEC, errs)
         return errs
 
@@ -68,18 +70,29 @@ class SliceRules(Subdomain):
         return (f"spec.driver: driver names should be lowercase; {shown} contains uppercase characters",)
 
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        _forget_empty_lists(new, ctx)
         _date_taints(new, ctx)
         # Counted before gated fields are dropped, as upstream does.
         _count_change(new, old)
         drop_slice_fields(new, old, ctx.gates)
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = metadata_update(new, old)
         slice_spec(_spec(new), _spec(old), SPEC, errs)
         return errs
 
     def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
         return self.warn(new, ctx)
+
+
+def _forget_empty_lists(obj: Object, ctx: Context) -> None:
+    """An empty list is as good as none, except that devices and counters exclude one another even when empty."""
+    spec = obj.get("spec") or {}
+    for name, other in (("devices", "sharedCounters"), ("sharedCounters", "devices")):
+        if spec.get(name) == [] and spec.get(other) is None:
+            del spec[name]
+    if ctx.gates.release < (1, 36):
+        spec.setdefault("devices", None)
 
 
 def _date_taints(obj: Object, ctx: Context) -> None:
@@ -99,7 +112,7 @@ class TaintRuleRules(Subdomain):
         _date_rule(obj, ctx)
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = finalizers(obj)
         taint_rule_spec(_spec(obj), None, SPEC, errs)
         return errs
 
@@ -113,7 +126,7 @@ class TaintRuleRules(Subdomain):
         _count_change(new, old)
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = metadata_update(new, old)
         taint_rule_spec(_spec(new), _spec(old), SPEC, errs)
         return errs
 
@@ -130,7 +143,7 @@ class TaintRuleStatusRules(StatusView):
         new.setdefault("status", {})
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = metadata_update(new, old)
         conditions = new["status"].get("conditions") or ()
         errs += meta.validate_conditions(conditions, STATUS.child("conditions"))
         checks.within(conditions, 8, STATUS, "conditions", errs)
@@ -147,7 +160,7 @@ class PoolStatusRules(Subdomain):
         obj.pop("status", None)
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = finalizers(obj)
         pool_status_spec(_spec(obj), SPEC, errs)
         return errs
 
@@ -155,7 +168,7 @@ class PoolStatusRules(Subdomain):
         keep(new, old, "status")
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = metadata_update(new, old)
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
         return errs
 
@@ -165,7 +178,7 @@ class PoolStatusAnswerRules(UpdateRules):
         keep(new, old, "spec")
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs: list[FieldError] = []
+        errs = metadata_update(new, old)
         status, before = new.get("status"), old.get("status")
         if before is not None:
             checks.immutable(status, before, STATUS, errs)

@@ -1,0 +1,32 @@
+"""What the rules of all kinds of the group share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api import field, meta
+from dray.api.field import FieldError, Path
+from dray.api.kinds import Object
+
+
+def metadata_update(new: Object, old: Object) -> list[FieldError]:
+    """Changed metadata, checked a second time.
+
+    Upstream checks it for all kinds and then once more in the rules of each, and clients see the cause twice.
+    """
+    return meta.validate_object_meta_update(new["metadata"], old["metadata"])
+
+
+_STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+
+
+def finalizers(obj: Object) -> list[FieldError]:
+    """Built-in kinds want finalizers to be qualified, beyond what the metadata of any kind must satisfy."""
+    return [
+        field.invalid(Path("metadata").child("finalizers").index(i), finalizer, _UNQUALIFIED)
+        for i, finalizer in enumerate(obj["metadata"].get("finalizers") or ())
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
+
+
+_UNQUALIFIED: Final = "name is neither a standard finalizer name nor is it fully qualified"
