@@ -19,10 +19,9 @@ from dray.api.errors import (
     ServiceUnavailable,
     StatusError,
     Timeout,
-    Unauthorized,
 )
 from dray.api.expressions import Compiler, accept_anything
-from dray.api.kinds import Context, Object, UserInfo
+from dray.api.kinds import Context, UserInfo
 from dray.api.release import Gates, Release
 from dray.server import negotiation
 from dray.server.admission import AdmissionChain
@@ -30,12 +29,13 @@ from dray.server.auth import Attributes, AuthenticatorChain, Authorizer
 from dray.server.bodies import Decoder
 from dray.server.calls import Call
 from dray.server.inflight import InFlight
+from dray.server.managing import Managing
 from dray.server.metadata import Clock
 from dray.server.metrics import Metrics
 from dray.server.requests import Raw, Request, Response
 from dray.server.resources import Resource, Resources
 from dray.server.routing import Target, target_of
-from dray.server.verbs import VERBS
+from dray.server.verbs import NoSuchMethod, NoSuchPath, Verbs
 from dray.store.interface import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -70,6 +70,8 @@ class API:
         self.clock = clock or Clock()
         self.resources = Resources(store)
         self.decoder = Decoder(self.resources)
+        self.verbs = Verbs()
+        self.managing = Managing()
         self.metrics = Metrics()
         self.inflight = InFlight(self.metrics)
         self.pages: dict[str, Page] = {}  # by path
@@ -111,11 +113,12 @@ class API:
         if found is None:
             raise self._unknown(target)
         resource, codec = found
-        verb = VERBS.find(resource, target)
-        if verb is None:
-            raise NotFound("the server could not find the requested resource", details={})
-        if isinstance(verb, str):
-            raise method_not_allowed()
+        try:
+            verb = self.verbs.find(resource, target)
+        except NoSuchPath:
+            raise self.unknown_resource() from None
+        except NoSuchMethod:
+            raise method_not_allowed() from None
         if codec.version.deprecated:
             request.warn(codec.version.deprecated)
         media = negotiation.output(request, custom=resource.kind.custom)
@@ -135,12 +138,15 @@ class API:
             page = self.page_prefixes[best]
         return await page(request, target)
 
+    def unknown_resource(self) -> NotFound:
+        return NotFound("the server could not find the requested resource", details={})
+
     def _unknown(self, target: Target) -> StatusError:
         """Built-in groups answer with a Status; of other groups the server has never heard."""
         if target.prefix == "api" or any(
             r.kind.group == target.group and not r.kind.custom for r in self.resources
         ):
-            return NotFound("the server could not find the requested resource", details={})
+            return self.unknown_resource()
         return PlainNotFound()
 
     # -- what verbs ask for
@@ -168,12 +174,6 @@ class API:
         resource = self.resources.resource("", "namespaces")
         found = resource.stored.get(name) if resource is not None else None
         return None if found is None else found.labels
-
-    def manage_created(self, call: Call, obj: Object, manager: str) -> None:
-        """Record who owns the fields of a new object."""
-
-    def keep_managed_times(self, new: Object, old: Object) -> None:
-        """An update that changes nothing but the time of its managed fields changes nothing."""
 
     def stored(self, group: str, plural: str) -> Resource:
         found = self.resources.resource(group, plural)
@@ -265,6 +265,3 @@ def parse_duration(text: str) -> float | None:
         return None
     total = sum(float(n) * _UNITS[u] for n, u in re.findall(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", text))
     return -total if match[1] == "-" else total
-
-
-__all__ = ["API", "Object", "Unauthorized"]

@@ -62,7 +62,7 @@ def choose(accept: str, *, transforms: bool = True) -> Media | None:
     """The first clause of an Accept header, best first, that can be served."""
     if not accept:
         return PLAIN
-    for clause in _clauses(accept):
+    for clause in clauses(accept):
         for offered in (JSON, YAML):
             kind, _, subtype = offered.partition("/")
             if clause.type not in ("*", kind) or clause.subtype not in ("*", subtype):
@@ -74,14 +74,14 @@ def choose(accept: str, *, transforms: bool = True) -> Media | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
+class Clause:
     type: str
     subtype: str
     quality: float
     parameters: dict[str, str]
 
 
-def _clauses(accept: str) -> list[_Clause]:
+def clauses(accept: str) -> list[Clause]:
     found = []
     for part in accept.split(","):
         media, *rest = part.strip().split(";")
@@ -101,7 +101,7 @@ def _clauses(accept: str) -> list[_Clause]:
                     quality = 1.0
             else:
                 parameters[name] = value.strip('"')
-        found.append(_Clause(kind.strip(), subtype.strip(), quality, parameters))
+        found.append(Clause(kind.strip(), subtype.strip(), quality, parameters))
     return sorted(found, key=lambda c: (-c.quality, c.type == "*", c.subtype == "*"))
 
 

@@ -163,7 +163,7 @@ async def _modify_once(
     for text in door.warn_update(new, old, ctx):
         call.request.warn(text)
     rules.canonicalize(new)
-    call.api.keep_managed_times(new, old)
+    call.api.managing.keep_times(new, old)
     await call.api.admission.validate(attributes)
     if _finished(call, new, old):
         return await _remove_finished(call, new, current, dry_run=attributes.dry_run)

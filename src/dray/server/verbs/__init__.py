@@ -2,43 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from dray.server.calls import Call
 from dray.server.requests import Response
 from dray.server.resources import Resource
 from dray.server.routing import Target
 from dray.server.verbs.create import create
+from dray.server.verbs.delete import delete
+from dray.server.verbs.deletecollection import deletecollection
 from dray.server.verbs.get import get
 from dray.server.verbs.list import list_
+from dray.server.verbs.patch import patch, patch_view
+from dray.server.verbs.update import update, update_view
 from dray.server.verbs.watch import watch
 
 Verb = Callable[[Call], Awaitable[Response]]
-NOT_ALLOWED = "not allowed"
+
+_ON_NAMES: Final[Mapping[str, Verb]] = {"get": get, "update": update, "patch": patch, "delete": delete, "watch": watch}
+_ON_COLLECTIONS: Final[Mapping[str, Verb]] = {
+    "create": create,
+    "list": list_,
+    "watch": watch,
+    "deletecollection": deletecollection,
+}
+_ON_VIEWS: Final[Mapping[str, Verb]] = {"get": get, "update": update_view, "patch": patch_view}
+
+
+class NoSuchPath(Exception):
+    """Nothing is served under this path, whatever the method."""
+
+
+class NoSuchMethod(Exception):
+    """The path is served, but not for this method."""
 
 
 class Verbs:
     """Which function answers which verb on a resource, its views and its actions."""
 
     def __init__(self) -> None:
-        self._main: dict[str, Verb] = {"create": create, "get": get, "list": list_, "watch": watch}
+        self._actions: dict[tuple[str, str], Mapping[str, Verb]] = {}
 
-    def find(self, resource: Resource, target: Target) -> Verb | Literal["not allowed"] | None:
-        """None: there is no such path. ``not allowed``: the path exists, the method does not fit it."""
-        verb = target.verb
+    def action(self, group: str, plural: str, subresource: str, verbs: Mapping[str, Verb]) -> None:
+        """Serve a subresource by hand: ``action("", "pods", "binding", {"create": bind})``."""
+        self._actions[f"{plural}.{group}" if group else plural, subresource] = verbs
+
+    def find(self, resource: Resource, target: Target) -> Verb:
+        kind = resource.kind
         if target.subresource:
-            return None
-        named = verb in ("get", "update", "patch", "delete") or (verb == "create" and bool(target.name))
-        if verb == "create" and target.name:
-            return "not allowed"
-        if verb in ("update", "patch") and not target.name:
-            return "not allowed"
-        if resource.kind.namespaced and not target.namespace and (named or verb in ("create", "deletecollection")):
-            return None if named else "not allowed"
-        if verb not in resource.kind.verbs:
-            return "not allowed"
-        return self._main.get(verb) or "not allowed"
+            if kind.namespaced and not target.namespace:
+                raise NoSuchPath
+            return self._subresource(resource, target)
+        if target.name:
+            if kind.namespaced and not target.namespace:
+                raise NoSuchPath
+            table = _ON_NAMES
+        else:
+            if not kind.namespaced and target.namespace and kind.plural != "namespaces":
+                raise NoSuchPath
+            table = _ON_COLLECTIONS
+            if kind.namespaced and not target.namespace and target.verb in ("create", "deletecollection"):
+                raise NoSuchMethod
+        verb = table.get(target.verb)
+        if verb is None or target.verb not in kind.verbs:
+            raise NoSuchMethod
+        return verb
 
-
-VERBS = Verbs()
+    def _subresource(self, resource: Resource, target: Target) -> Verb:
+        kind = resource.kind
+        if target.rest and target.subresource != "proxy":
+            raise NoSuchPath
+        name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+        table = self._actions.get((name, target.subresource))
+        if table is None:
+            table = self._actions.get(("*", target.subresource)) if target.subresource == "scale" and kind.scale else None
+        if table is None and target.subresource in kind.views:
+            table = _ON_VIEWS
+        if table is None:
+            raise NoSuchPath
+        verb = table.get(target.verb)
+        if verb is None:
+            raise NoSuchMethod
+        return verb

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.kinds import Object
 from dray.server import metadata, writing
-from dray.server.admission import CREATE
+from dray.server.admission import CREATE, Attributes
 from dray.server.calls import Call, ensure_namespace
 from dray.server.options import write_options
 from dray.server.requests import One, Response
@@ -28,10 +28,10 @@ async def create(call: Call) -> Response:
     return Response(201, One(document, call.codec))
 
 
-async def admit_new(call: Call, obj: Object, attributes: writing.admission.Attributes, *, manager: str) -> None:
+async def admit_new(call: Call, obj: Object, attributes: Attributes, *, manager: str) -> None:
     """What happens to a new object between being read and being checked by its own rules."""
     warn = call.request.warn
     metadata.dedup_owners(obj["metadata"], warn, admitted=False)
-    call.api.manage_created(call, obj, manager)
+    call.api.managing.created(call, obj, manager)
     await call.api.admission.admit(attributes)
     metadata.dedup_owners(obj["metadata"], warn, admitted=True)

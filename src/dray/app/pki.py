@@ -1,0 +1,226 @@
+"""The cluster's own certificate authority and what it has signed, made once and kept in the data directory.
+
+Keys are readable by their owner only. A leaf that runs out soon, or that does not cover an address the server listens
+on, is signed anew.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+_DAY: Final = 86400
+_CA_DAYS: Final = 3650
+_LEAF_DAYS: Final = 365
+_RENEW_DAYS: Final = 30
+SERVICE_IP: Final = "10.96.0.1"
+_SERVICE_NAMES: Final = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Pki:
+    """Where everything is."""
+
+    folder: Path
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "ca.crt"
+
+    @property
+    def ca_key(self) -> Path:
+        return self.folder / "ca.key"
+
+    def leaf(self, name: str) -> Leaf:
+        return Leaf(self.folder / f"{name}.crt", self.folder / f"{name}.key")
+
+    def context(self) -> ssl.SSLContext:
+        """TLS for the server: client certificates are asked for, and verified when sent."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        serving = self.leaf("apiserver")
+        context.load_cert_chain(serving.certificate, serving.key)
+        context.load_verify_locations(self.ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file at once, with a mode that keeps it from others from the first byte on."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def ensure(folder: Path, hosts: Sequence[str]) -> Pki:
+    """The CA, the serving certificate for ``hosts`` and the administrator's certificate, making what is missing."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    pki = Pki(folder)
+    if not pki.ca.exists() or not pki.ca_key.exists():
+        _make_ca(pki)
+    names = list(dict.fromkeys((*_SERVICE_NAMES, socket.gethostname(), SERVICE_IP, "127.0.0.1", "::1", *hosts)))
+    _ensure_leaf(pki, "apiserver", "kube-apiserver", names=names)
+    _ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",))
+    return pki
+
+
+def _ensure_leaf(
+    pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()
+) -> None:
+    """Sign a leaf unless the one that is there covers the names and lasts. A note beside it saves parsing it."""
+    note = pki.folder / f"{name}.json"
+    leaf = pki.leaf(name)
+    try:
+        known = json.loads(note.read_bytes())
+    except (OSError, ValueError):
+        known = {}
+    lasting = known.get("expires", 0) - time.time() > _RENEW_DAYS * _DAY
+    covered = set(names) <= set(known.get("names", ()))
+    if leaf.certificate.exists() and leaf.key.exists() and lasting and covered:
+        return
+    sign(pki, name, user, groups=groups, names=names)
+    expires = int(time.time()) + _LEAF_DAYS * _DAY
+    write_private(note, json.dumps({"names": list(names), "expires": expires}).encode())
+
+
+def _make_ca(pki: Pki) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name("dray-ca")
+    builder = _builder(subject, subject, key, days=_CA_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(ca=True), critical=True)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    certificate = builder.sign(key, hashes.SHA256())
+    write_private(pki.ca_key, _key_pem(key))
+    write_private(pki.ca, _pem(certificate))
+
+
+def sign(
+    pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()
+) -> Leaf:
+    """Make a key and have the CA sign a certificate: a serving one with ``names``, else a client's."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    ca_key = serialization.load_pem_private_key(pki.ca_key.read_bytes(), None)
+    assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
+    ca = x509.load_pem_x509_certificate(pki.ca.read_bytes())
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = _builder(_name(user, groups), ca.subject, key, days=_LEAF_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(ca=False), critical=True)
+    usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
+    builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+    builder = builder.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(_alternatives(names)), critical=False)
+    leaf = pki.leaf(name)
+    write_private(leaf.key, _key_pem(key))
+    write_private(leaf.certificate, _pem(builder.sign(ca_key, hashes.SHA256())))
+    return leaf
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, *, days: int
+) -> x509.CertificateBuilder:
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))  # clocks of clients may lag
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _name(common: str, organizations: Iterable[str] = ()) -> x509.Name:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, o) for o in organizations]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _alternatives(names: Iterable[str]) -> list[x509.GeneralName]:
+    from cryptography import x509
+
+    found: list[x509.GeneralName] = []
+    for name in names:
+        try:
+            found.append(x509.IPAddress(ipaddress.ip_address(name)))
+        except ValueError:
+            found.append(x509.DNSName(name))
+    return found
+
+
+def _usage(*, ca: bool) -> x509.KeyUsage:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=not ca,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )

@@ -1,0 +1,54 @@
+"""Running in the foreground: an event loop, signals, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+from dray.app.options import OptionError, ServerOptions
+
+
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
+
+
+def ended() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM; a second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        event.set()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    return event
+
+
+def run(options: ServerOptions) -> None:
+    """The API server alone."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+    try:
+        run_loop(_serve(options))
+    except OptionError as e:
+        raise SystemExit(f"dray: {e}") from None
+
+
+async def _serve(options: ServerOptions) -> None:
+    from dray.app.server import run_server
+
+    end = ended()
+    async with run_server(options) as server:
+        print(f"dray: API server ready on {server.url}", flush=True)
+        print(f"dray: kubeconfig: {options.kubeconfig_path}", flush=True)
+        await end.wait()

@@ -1,0 +1,161 @@
+"""The API server put together: store, kinds, authentication, authorization, admission, HTTP."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from dray.api import release as releases
+from dray.app import kubeconfig, pki
+from dray.app.options import Address, OptionError, ServerOptions
+from dray.server.admission import AdmissionChain, AdmissionPlugin, enabled
+from dray.server.api import API
+from dray.server.auth import AlwaysAllow, AuthenticatorChain, Authorizer, AuthorizerChain, Superusers
+from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
+from dray.server.bootstrap import bootstrap
+from dray.server.discovery import Discovery
+from dray.server.health import Health
+from dray.server.http import HTTPServer
+from dray.server.pages import Pages
+from dray.server.rendering import Renderer, refuse
+from dray.store.opening import open_store
+
+log = logging.getLogger(__name__)
+
+_DRAIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server that answers."""
+
+    api: API
+    health: Health
+    url: str
+    pki: pki.Pki
+
+
+@asynccontextmanager
+async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
+    """Start the API server; it is ready when the block begins and has drained when the block has ended."""
+    options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    listener = listen(options.listen)
+    host, port = listener.getsockname()[:2]
+    keys = pki.ensure(options.data / "pki", [] if options.listen.host in ("0.0.0.0", "::") else [options.listen.host])
+    store = await open_store(options.store, data=options.data)
+    try:
+        api = await assemble(options, store)
+        health = Health(api)
+        for part in (Discovery(api), health, Pages(api)):
+            part.install()
+        await bootstrap(api, port=port)
+        http = HTTPServer(Renderer(api).serve, tls=keys.context(), refuse=refuse)
+        await http.listen(listener)
+        url = f"https://{_reachable(host)}:{port}"
+        kubeconfig.write(options.kubeconfig_path, keys, url)
+        try:
+            yield RunningServer(api, health, url, keys)
+        finally:
+            health.shutting_down = True
+            await http.drain(_DRAIN_SECONDS)
+            api.resources.close()
+    finally:
+        await store.close()
+
+
+def listen(address: Address) -> socket.socket:
+    """A listening socket on the address, or on the next free port if the user did not insist on one."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    for port in range(address.port, address.port + address.tries):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((address.host, port))
+            sock.listen(1024)
+        except OSError as e:
+            sock.close()
+            if address.tries == 1:
+                raise OptionError(f"cannot listen on {address.host}:{port}: {e.strerror}") from e
+            continue
+        return sock
+    raise OptionError(f"no free port on {address.host} from {address.port} on")
+
+
+def _reachable(host: str) -> str:
+    if host in ("0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+async def assemble(options: ServerOptions, store: object) -> API:
+    release = releases.release_named(options.emulate)
+    gates = release.gates(releases.parse_gates(options.feature_gates))
+    serving = release.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
+    api = API(
+        store,  # type: ignore[arg-type]
+        release=release,
+        gates=gates,
+        authenticator=_authenticator(options),
+        authorizer=_authorizer(options),
+        expressions=_expressions(),
+    )
+    api.admission = AdmissionChain(_plugins(api, enabled(options.enable_plugins, options.disable_plugins)))
+    api.resources.order(serving.groups())
+    for kind in _kinds(release):
+        served = [
+            v.name
+            for v in kind.versions
+            if serving(kind.group, v.name, kind.plural) and (v.served is None or v.served(gates))
+        ]
+        if served:
+            await api.resources.add(kind, served)
+    return api
+
+
+def _authenticator(options: ServerOptions) -> AuthenticatorChain:
+    users = read_token_file(options.token_file) if options.token_file is not None else {}
+    if options.admin_token:
+        users[options.admin_token] = ADMIN
+    return AuthenticatorChain([ClientCertificates(), StaticTokens(users)], anonymous=options.anonymous)
+
+
+def _authorizer(options: ServerOptions) -> Authorizer:
+    if "AlwaysAllow" in options.authorization:
+        return AlwaysAllow()
+    return AuthorizerChain([Superusers()])
+
+
+def _expressions() -> object:
+    from dray.api.expressions import accept_anything
+
+    return accept_anything
+
+
+def _plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
+    from dray.server.admission.lifecycle import NamespaceLifecycle
+
+    available = [NamespaceLifecycle(api)]
+    return [plugin for plugin in available if plugin.name in names]
+
+
+def _kinds(release: object) -> list:  # type: ignore[type-arg]
+    from importlib import import_module
+
+    from dray.api import registry
+
+    found = []
+    for group in registry._GROUPS:
+        try:
+            found += registry._kinds_of(group, release)  # type: ignore[arg-type]
+        except (ImportError, AttributeError):
+            pass
+    if not any(k.plural == "configmaps" for k in found):
+        for name in ("configmap", "namespace", "node", "secret", "serviceaccount", "service", "event", "endpoints"):
+            try:
+                found.append(import_module(f"dray.api.core.{name}").KIND)
+            except (ImportError, AttributeError) as e:
+                log.warning("no %s: %s", name, e)
+    return found

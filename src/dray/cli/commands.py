@@ -1,0 +1,36 @@
+"""The ``dray`` command and its subcommands, each imported from its module when it is named."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+import dray as package
+
+#: Where each subcommand lives. Other parts add theirs here.
+_COMMANDS = {
+    "server": "dray.cli.server:server",
+    "up": "dray.cli.up:up",
+    "down": "dray.cli.up:down",
+    "status": "dray.cli.up:status",
+}
+
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        target = _COMMANDS.get(cmd_name)
+        if target is None:
+            return None
+        module, _, name = target.partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package.__version__, prog_name="dray")
+def dray() -> None:
+    """Dynamic Resource Allocation, whole, in Python."""

@@ -1,0 +1,67 @@
+"""``dray server``: the API server alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dray.app.options import OptionError, ServerOptions, default_data, parse_listen, split_list
+
+Command = Callable[..., None]
+
+
+def server_flags(command: Command) -> Command:
+    """The flags that ``dray server`` and ``dray up`` share."""
+    for option in reversed(_FLAGS):
+        command = option(command)
+    return command
+
+
+_FLAGS = [
+    click.option("--listen", metavar="HOST:PORT", help="Where to listen. Default 127.0.0.1:6443, or the next free port."),
+    click.option("--data", type=click.Path(path_type=Path), help="Data directory. Default $DRAY_DATA or ~/.local/share/dray."),
+    click.option("--store", default="sqlite", metavar="SPEC", help="memory, sqlite[:PATH] or etcd://HOST:PORT[,…]."),
+    click.option("--admin-token", default="", metavar="TOKEN", help="Bearer token of user admin in system:masters."),
+    click.option("--kubeconfig", type=click.Path(path_type=Path), help="Where to write the administrator's kubeconfig."),
+    click.option("--emulate", default="", metavar="RELEASE", help="Be as this Kubernetes release: 1.26 … 1.36."),
+    click.option("--feature-gates", default="", metavar="A=true,…", help="Switch features."),
+    click.option("--runtime-config", default="", metavar="GROUP/VERSION=true,…", help="Switch API versions."),
+    click.option("--enable-admission-plugins", default="", metavar="A,B"),
+    click.option("--disable-admission-plugins", default="", metavar="A,B"),
+    click.option("--token-auth-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="CSV of tokens."),
+    click.option("--authorization-mode", default="Node,RBAC", metavar="MODES", help="Node, RBAC or AlwaysAllow."),
+    click.option("--anonymous-auth", type=bool, default=True, metavar="BOOL", help="Let anonymous requests in."),
+]
+
+
+def server_options(flags: dict[str, Any]) -> ServerOptions:
+    try:
+        return ServerOptions(
+            listen=parse_listen(flags["listen"]),
+            data=(flags["data"] or default_data()).absolute(),
+            store=flags["store"],
+            admin_token=flags["admin_token"],
+            kubeconfig=flags["kubeconfig"].absolute() if flags["kubeconfig"] else None,
+            emulate=flags["emulate"],
+            feature_gates=flags["feature_gates"],
+            runtime_config=flags["runtime_config"],
+            enable_plugins=split_list(flags["enable_admission_plugins"]),
+            disable_plugins=split_list(flags["disable_admission_plugins"]),
+            token_file=flags["token_auth_file"],
+            authorization=split_list(flags["authorization_mode"]),
+            anonymous=flags["anonymous_auth"],
+        )
+    except OptionError as e:
+        raise click.UsageError(str(e)) from None
+
+
+@click.command()
+@server_flags
+def server(**flags: Any) -> None:
+    """Run the API server alone, until a signal ends it."""
+    from dray.app.running import run
+
+    run(server_options(flags))

@@ -1,0 +1,46 @@
+"""What a fresh cluster has from the start: the four namespaces and the ``kubernetes`` Service."""
+
+from __future__ import annotations
+
+from dray.api.errors import AlreadyExists
+from dray.api.kinds import Object, UserInfo
+from dray.server.api import API
+from dray.server.auth import AUTHENTICATED, MASTERS
+from dray.server.requests import Request
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
+
+
+async def bootstrap(api: API, *, port: int, address: str = "127.0.0.1") -> None:
+    for name in NAMESPACES:
+        await _ensure(api, "/api/v1/namespaces", {"metadata": {"name": name}})
+    if api.resources.find("", "v1", "services") is not None:
+        await _ensure(api, "/api/v1/namespaces/default/services", _kubernetes_service(port))
+
+
+async def _ensure(api: API, path: str, obj: Object) -> None:
+    plural = path.rpartition("/")[2]
+    resource = api.stored("", plural)
+    namespace = path.split("/")[4] if resource.kind.namespaced else ""
+    if resource.stored.get(resource.key(namespace, obj["metadata"]["name"])) is not None:
+        return
+    try:
+        await api.handle(Request("POST", path, body=obj, user=SYSTEM))
+    except AlreadyExists:
+        pass
+
+
+def _kubernetes_service(port: int) -> Object:
+    return {
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "10.96.0.1",
+            "clusterIPs": ["10.96.0.1"],
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "sessionAffinity": "None",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+        },
+    }

@@ -1,0 +1,56 @@
+"""The pages that are about no resource: version, metrics, and the list of paths at the root."""
+
+from __future__ import annotations
+
+import platform
+
+from dray.server.api import API
+from dray.server.requests import Raw, Request, Response
+from dray.server.routing import Target
+
+
+def version_info(api: API) -> dict[str, str]:
+    git_version = api.release.git_version
+    major, minor = api.release.number
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": str(major),
+        "minor": str(minor),
+        "emulationMajor": str(major),
+        "emulationMinor": str(minor),
+        "minCompatibilityMajor": str(major),
+        "minCompatibilityMinor": str(minor - 1),
+        "gitVersion": f"{git_version}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation(),
+        "platform": f"linux/{machine}",
+    }
+
+
+class Pages:
+    def __init__(self, api: API) -> None:
+        self._api = api
+
+    def install(self) -> None:
+        pages = self._api.pages
+        pages["/"] = self.root
+        pages["/version"] = self.version
+        pages["/metrics"] = self.metrics
+
+    async def root(self, request: Request, target: Target) -> Response:
+        paths = {p for p in self._api.pages if p not in ("/", "")}
+        for group in self._api.resources.groups():
+            base = f"/apis/{group.name}" if group.name else "/api"
+            paths.add(base)
+            paths.update(f"{base}/{v}" for v in group.versions)
+        return Response(200, {"paths": sorted(paths)})
+
+    async def version(self, request: Request, target: Target) -> Response:
+        return Response(200, version_info(self._api))
+
+    async def metrics(self, request: Request, target: Target) -> Response:
+        text = self._api.metrics.text()
+        return Response(200, Raw(text.encode(), "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"))

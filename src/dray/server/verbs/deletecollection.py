@@ -1,0 +1,42 @@
+"""DELETE of a collection: every object that is selected, one after the other; not atomic."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dray.api.errors import NotFound
+from dray.server import admission
+from dray.server.calls import Call
+from dray.server.documents import Document
+from dray.server.options import delete_options, list_options
+from dray.server.requests import Response
+from dray.server.selection import select
+from dray.server.verbs.delete import remove
+from dray.server.verbs.list import listing
+
+_AT_ONCE = 64
+
+
+async def deletecollection(call: Call) -> Response:
+    wanted = list_options(call.request.query)
+    selection = select(call.resource, call.codec, call.namespace, wanted)
+    options = delete_options(call.request)
+    found = await listing(call, wanted, selection)
+
+    async def one(document: Document) -> None:
+        attributes = call.attributes(
+            admission.DELETE, name=document.name, options=options.object(), dry_run=options.dry_run
+        )
+        attributes.namespace = document.namespace
+        try:
+            await remove(call, document.key, options, attributes)
+        except NotFound:
+            pass  # somebody else was faster
+
+    documents = found.documents
+    for at in range(0, len(documents), _AT_ONCE):
+        results = await asyncio.gather(*map(one, documents[at : at + _AT_ONCE]), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+    return Response(200, found)
