@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 from dray.api.errors import ServiceUnavailable
 from dray.api.kinds import Object
 
-
 #: A document, a JSON patch (a list), or bytes that are encoded already.
 Body = Object | Sequence[Object] | bytes | None
 

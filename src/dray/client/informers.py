@@ -1,0 +1,348 @@
+"""Informers: a collection kept up to date in memory by list and watch, with handlers that are told of each change.
+
+The reflector's rules are client-go's: list once, watch from there, resume where a watch ended, list anew only when
+that revision is gone, and wait longer and longer while the server fails. Handlers are plain functions, called in the
+order of events after the cache has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from dray.api.errors import BadRequest, Expired, Gone, Invalid, StatusError
+from dray.api.kinds import Object
+from dray.client.cache import Indexer, ObjectCache
+from dray.client.client import Client
+from dray.client.resources import ObjectKey, Resource, key_of
+from dray.client.retry import Backoff
+from dray.client.transport import WatchEvent
+
+_log = logging.getLogger(__name__)
+
+RELIST_BACKOFF: Final = Backoff(initial=0.8, factor=2.0, maximum=30.0, jitter=1.0)
+#: A server is asked to end a watch after some time between these, so that watches spread over servers anew.
+WATCH_SECONDS: Final = (300, 600)
+#: A watch that ends sooner and brought nothing is a failing server's.
+SHORTEST_WATCH: Final = 1.0
+#: The annotation on the bookmark that ends the initial events of a watch.
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+OnAdd = Callable[[Object], None]
+OnUpdate = Callable[[Object, Object], None]
+OnDelete = Callable[[Object], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """What to call for changes. ``on_update`` gets the old object and the new one."""
+
+    on_add: OnAdd | None = None
+    on_update: OnUpdate | None = None
+    on_delete: OnDelete | None = None
+
+
+class Selection(NamedTuple):
+    """What an informer informs about."""
+
+    resource: Resource
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+
+class Informer:
+    """A live copy of a collection. ``run`` keeps it so; everything else is for its readers."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        indexers: Mapping[str, Indexer] | None = None,
+        resync: float | None = None,
+        watch_list: bool = False,
+        backoff: Backoff = RELIST_BACKOFF,
+    ) -> None:
+        """``resync``: seconds after which handlers get an update for every object, changed or not.
+
+        ``watch_list``: get the initial objects through the watch itself where the server can do that.
+        """
+        self.selection = Selection(resource, namespace, label_selector, field_selector)
+        self.cache = ObjectCache(indexers)
+        self._client = client
+        self._handlers: list[Handler] = []
+        self._resync = resync
+        self._watch_list = watch_list
+        self._backoff = backoff
+        self._synced = asyncio.Event()
+        self._version = ""
+
+    # Reading
+
+    @property
+    def resource(self) -> Resource:
+        return self.selection.resource
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the cache has held the whole collection, and handlers have been told of all of it."""
+        return self._synced.is_set()
+
+    async def synced(self) -> None:
+        await self._synced.wait()
+
+    @property
+    def resource_version(self) -> str:
+        """The version up to which the cache is known to be current."""
+        return self._version
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self.cache.get(namespace, name)
+
+    def items(self) -> Collection[Object]:
+        """All objects, as a live view: copy it before an ``await``."""
+        return self.cache.values()
+
+    def by_index(self, index: str, value: str) -> list[Object]:
+        return self.cache.by_index(index, value)
+
+    def add_index(self, name: str, indexer: Indexer) -> None:
+        self.cache.add_index(name, indexer)
+
+    # Handlers
+
+    def add_handler(
+        self,
+        *,
+        on_add: OnAdd | None = None,
+        on_update: OnUpdate | None = None,
+        on_delete: OnDelete | None = None,
+    ) -> Handler:
+        """Call these for changes from now on, and ``on_add`` at once for what is there already."""
+        handler = Handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
+        self._handlers.append(handler)
+        if on_add is not None:
+            for obj in list(self.cache.values()):
+                self._call(on_add, obj)
+        return handler
+
+    def remove_handler(self, handler: Handler) -> None:
+        self._handlers.remove(handler)
+
+    def _call(self, function: Callable[..., None], *arguments: Object) -> None:
+        try:
+            function(*arguments)
+        except Exception:
+            # One handler's mistake must neither stop the cache nor keep the others from hearing of the change.
+            _log.exception("a handler of %s failed", self.resource)
+
+    # Keeping up to date
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        resync = (
+            None if self._resync is None else asyncio.create_task(self._resync_periodically(self._resync))
+        )
+        try:
+            await self._list_and_watch()
+        finally:
+            if resync is not None:
+                resync.cancel()
+
+    async def _list_and_watch(self) -> None:
+        pauses = self._backoff.pauses()
+        while True:
+            try:
+                if not self._version:
+                    await self._fill()
+                if await self._follow():
+                    pauses = self._backoff.pauses()
+                    continue
+                _log.debug("the watch of %s ended at once and brought nothing", self.resource)
+            except (Expired, Gone) as error:
+                _log.info("%s is listed anew: %s", self.resource, error)
+                self._version = ""
+            except StatusError as error:
+                _log.warning("%s cannot be watched, trying again: %s", self.resource, error)
+            await asyncio.sleep(next(pauses))
+
+    async def _fill(self) -> None:
+        """Learn the whole collection."""
+        if self._watch_list:
+            try:
+                await self._fill_by_watch()
+                return
+            except (BadRequest, Invalid) as error:
+                _log.info("%s is listed, as the server cannot stream it: %s", self.resource, error)
+                self._watch_list = False
+        _, namespace, labels, fields = self.selection
+        listed = await self._client.list(
+            self.resource, namespace, label_selector=labels, field_selector=fields
+        )
+        self._replace(listed.items, listed.resource_version)
+
+    async def _fill_by_watch(self) -> None:
+        _, namespace, labels, fields = self.selection
+        received: dict[ObjectKey, Object] = {}
+        async with self._client.watch(
+            self.resource, namespace, label_selector=labels, field_selector=fields, send_initial_events=True
+        ) as stream:
+            async for batch in stream:
+                for event in batch:
+                    metadata = event.object.get("metadata") or {}
+                    if event.type == "BOOKMARK":
+                        if INITIAL_EVENTS_END in (metadata.get("annotations") or {}):
+                            self._replace(received.values(), metadata["resourceVersion"])
+                            return
+                    elif event.type == "DELETED":
+                        received.pop(key_of(event.object), None)
+                    else:
+                        received[key_of(event.object)] = event.object
+
+    def _replace(self, objects: Iterable[Object], version: str) -> None:
+        """Make the cache equal to ``objects``, telling handlers of the differences."""
+        gone = set(self.cache.keys())
+        for obj in objects:
+            gone.discard(key_of(obj))
+            old = self.cache.put(obj)
+            if old is None:
+                self._added(obj)
+            elif _version(old) != _version(obj):
+                self._updated(old, obj)
+        for key in gone:
+            if (old := self.cache.remove(key)) is not None:
+                self._deleted(old)
+        self._version = version
+        self._synced.set()
+
+    async def _follow(self) -> bool:
+        """Apply one watch's events until it ends; False if it ended at once with nothing."""
+        _, namespace, labels, fields = self.selection
+        began = asyncio.get_running_loop().time()
+        anything = False
+        async with self._client.watch(
+            self.resource,
+            namespace,
+            resource_version=self._version,
+            label_selector=labels,
+            field_selector=fields,
+            timeout_seconds=random.randint(*WATCH_SECONDS),
+        ) as stream:
+            async for batch in stream:
+                anything = True
+                for event in batch:
+                    self._apply(event)
+        return anything or asyncio.get_running_loop().time() - began >= SHORTEST_WATCH
+
+    def _apply(self, event: WatchEvent) -> None:
+        kind, obj = event
+        if kind == "DELETED":
+            self.cache.remove(key_of(obj))
+            self._deleted(obj)
+        elif kind != "BOOKMARK":
+            old = self.cache.put(obj)
+            if old is None:
+                self._added(obj)
+            else:
+                self._updated(old, obj)
+        self._version = _version(obj)
+
+    async def _resync_periodically(self, interval: float) -> None:
+        while True:
+            await asyncio.sleep(interval)
+            for obj in list(self.cache.values()):
+                self._updated(obj, obj)
+
+    def _added(self, obj: Object) -> None:
+        for handler in tuple(self._handlers):
+            if handler.on_add is not None:
+                self._call(handler.on_add, obj)
+
+    def _updated(self, old: Object, new: Object) -> None:
+        for handler in tuple(self._handlers):
+            if handler.on_update is not None:
+                self._call(handler.on_update, old, new)
+
+    def _deleted(self, obj: Object) -> None:
+        for handler in tuple(self._handlers):
+            if handler.on_delete is not None:
+                self._call(handler.on_delete, obj)
+
+
+class Informers:
+    """Informers shared by all parts of a component: one per selection, all of them running inside ``async with``."""
+
+    def __init__(self, client: Client, *, resync: float | None = None, watch_list: bool = False) -> None:
+        self._client = client
+        self._resync = resync
+        self._watch_list = watch_list
+        self._informers: dict[Selection, Informer] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: list[asyncio.Task[None]] = []
+
+    def get(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        indexers: Mapping[str, Indexer] | None = None,
+    ) -> Informer:
+        """The informer for this selection; made, and started if the others run, when first asked for."""
+        selection = Selection(resource, namespace, label_selector, field_selector)
+        informer = self._informers.get(selection)
+        if informer is None:
+            informer = self._informers[selection] = Informer(
+                self._client,
+                resource,
+                namespace=namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                resync=self._resync,
+                watch_list=self._watch_list,
+            )
+            self._start(informer)
+        for name, indexer in (indexers or {}).items():
+            informer.add_index(name, indexer)
+        return informer
+
+    async def synced(self) -> None:
+        """Wait until every informer asked for so far knows its collection."""
+        for informer in list(self._informers.values()):
+            await informer.synced()
+
+    async def __aenter__(self) -> Informers:
+        self._tasks = await asyncio.TaskGroup().__aenter__()
+        for informer in self._informers.values():
+            self._start(informer)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._tasks is not None
+        for task in self._running:
+            task.cancel()
+        self._running.clear()
+        group, self._tasks = self._tasks, None
+        await group.__aexit__(kind, error, trace)
+
+    def _start(self, informer: Informer) -> None:
+        if self._tasks is not None:
+            name = f"informer-{informer.resource}"
+            self._running.append(self._tasks.create_task(informer.run(), name=name))
+
+
+def _version(obj: Object) -> str:
+    version: str = obj["metadata"].get("resourceVersion", "")
+    return version
