@@ -158,6 +158,16 @@ class Cluster:
         self.picky_pods += _picky(pod)
         self.touch(name)
 
+    def confirm(self, pod: Pod, name: str) -> bool:
+        """The pod is where it was placed already and asks for what it asked for: nothing changes but its document."""
+        node = self._nodes.get(name)
+        if node is None or (known := node.pods.get(pod.uid)) is None:
+            return False
+        if known.requests != pod.requests or known.labels != pod.labels or known.host_ports != pod.host_ports:
+            return False
+        node.pods[pod.uid] = pod
+        return True
+
     def unplace(self, uid: str) -> Pod | None:
         name = self._where.pop(uid, None)
         if name is None:

@@ -132,6 +132,19 @@ class Pod:
             )
         )  # fmt: skip
 
+    def updated(self, document: Mapping[str, Any]) -> Pod:
+        """The view of a newer document; cheap when only its status has changed."""
+        if (
+            document["spec"] != self.document["spec"]
+            or (document["metadata"].get("labels") or {}) != self.labels
+        ):
+            return Pod(document)
+        copy = Pod.__new__(Pod)
+        for slot in Pod.__slots__:
+            setattr(copy, slot, getattr(self, slot))
+        copy.document = document
+        return copy
+
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"

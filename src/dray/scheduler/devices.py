@@ -1,0 +1,362 @@
+"""Devices in one attempt to place one pod: are its claims ready to be dealt with, and what would a node give them?
+
+Follows upstream's DynamicResources plugin, rule for rule and word for word; the search itself is ``dray.allocation``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from dray.allocation import DeadlineExceeded, Features, Plan, Unallocatable, allocate
+from dray.api import claims
+from dray.scheduler import extended, matching
+from dray.scheduler.ledger import Ledger
+from dray.scheduler.nodes import Node
+from dray.scheduler.pods import Pod
+from dray.scheduler.verdicts import Rejection
+
+PLUGIN = "DynamicResources"
+
+Document = Mapping[str, Any]
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+_CANNOT = Rejection(PLUGIN, ("cannot allocate all claims",), resolvable=False)
+_NOT_HERE = Rejection(PLUGIN, ("resourceclaim not available on the node",), resolvable=False)
+
+BINDING_GATES = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
+MAX_ALTERNATIVES = 8
+
+
+class NotReady(Exception):
+    """A claim of the pod is missing, being deleted, or somebody else's: the pod waits without being tried."""
+
+
+class SearchTimeout(Exception):
+    """The search on a node took longer than it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the plugin is allowed to do."""
+
+    features: Features = field(default_factory=Features)
+    extended_resources: bool = True
+    filter_timeout: float = 10.0
+    binding_timeout: float = 600.0
+    policy: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What the pod would get on one node: an allocation for each claim that has none yet."""
+
+    claims: tuple[Document, ...]
+    results: tuple[Document, ...]
+    generated: Document | None = None  # the claim to be made for extended resources; the last of ``claims``
+    mappings: Sequence[Document] = ()
+
+
+_NOTHING_TO_DO = NodePlan((), ())
+
+
+def pod_claims(pod: Document, ledger: Ledger) -> list[Document]:
+    """The claims of a pod, all of them there and usable, or ``NotReady`` with upstream's words."""
+    found: list[Document] = []
+    namespace = pod["metadata"]["namespace"]
+    for entry in pod["spec"].get("resourceClaims") or ():
+        try:
+            wanted = claims.reference(pod, entry)
+        except claims.ClaimNotCreated as problem:
+            raise NotReady(str(problem)) from None
+        if wanted.claim is None:
+            continue
+        claim = ledger.claim(namespace, wanted.claim)
+        if claim is None:
+            raise NotReady(f'resourceclaim.resource.k8s.io "{wanted.claim}" not found')
+        if "deletionTimestamp" in claim["metadata"]:
+            raise NotReady(f'resourceclaim "{wanted.claim}" is being deleted')
+        if wanted.generated and (foreign := claims.not_for_pod(pod, claim)):
+            raise NotReady(foreign)
+        found.append(claim)
+    return found
+
+
+def gate(pod: Pod, ledger: Ledger) -> str:
+    """Why the pod is not to be tried yet, or an empty string."""
+    if not pod.claims:
+        return ""
+    try:
+        pod_claims(pod.document, ledger)
+    except NotReady as problem:
+        return str(problem)
+    return ""
+
+
+class Attempt:
+    """One attempt of one pod. ``begin`` decides what can be decided before any node is looked at."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        ledger: Ledger,
+        options: Options,
+        user_claims: list[Document],
+        resources: dict[str, int],
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._pod = pod
+        self._ledger = ledger
+        self._options = options
+        self._monotonic = monotonic
+        self._now = clock
+        self.claims = user_claims
+        self._resources = resources
+        self._open = [c for c in user_claims if claims.allocation(c) is None]
+        self._made = ledger.made_for(pod.uid) if resources else None
+        self._nodes_of = [
+            (c, matching.node_selector(selector) if selector else None)
+            for c in user_claims
+            if (given := claims.allocation(c)) is not None
+            for selector in (given.get("nodeSelector"),)
+        ]
+        self.unavailable: dict[str, Document] = {}  # allocated claims that kept the pod from some node
+        self.last_failure: Unallocatable | None = None
+        self.scores_matter = any(
+            request.get("firstAvailable") for c in user_claims for request in c["spec"].get("devices", {}).get("requests") or ()
+        )  # fmt: skip
+        self.shape: bytes | None = self._shape()
+
+    @classmethod
+    def begin(
+        cls,
+        pod: Pod,
+        ledger: Ledger,
+        options: Options,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> Attempt | Rejection | None:
+        """An attempt, a "no" for every node, or None when the pod has nothing to do with devices."""
+        if not pod.claims and not pod.requests.scalars:
+            return None
+        try:
+            found = pod_claims(pod.document, ledger)
+        except NotReady as problem:
+            return _everywhere(str(problem))
+        resources = extended.wanted(pod, ledger.classes) if options.extended_resources else {}
+        if not found and not resources:
+            return None
+        for claim in found:
+            if claims.allocation(claim) is None and (unfit := _unfit(claim, ledger, options.features)):
+                return _everywhere(unfit)
+        return cls(pod, ledger, options, found, resources, clock=clock, monotonic=monotonic)
+
+    # -- a node -----------------------------------------------------------------------------------------------------
+
+    def on(self, node: Node) -> NodePlan | Rejection:
+        wanted: list[Document] = list(self._open)
+        generated: Document | None = None
+        mappings: Sequence[Document] = ()
+        if self._resources:
+            match self._extended(node):
+                case Rejection() as rejection:
+                    return rejection
+                case extended.Requests(requests, mapped) if requests:
+                    mappings = mapped
+                    generated = {
+                        **(self._made or extended.template(self._pod)),
+                        "spec": {"devices": {"requests": requests}},
+                    }
+                    wanted.append(generated)
+        available = True
+        for claim, test in self._nodes_of:
+            here = test is None or test(node.name, node.labels)
+            if not here or not self._binding_possible(claim):
+                self.unavailable[claim["metadata"]["uid"]] = claim
+                available = False
+        results: Sequence[Document] = ()
+        if wanted:
+            match self._allocate(node, wanted):
+                case Unallocatable() as failure:
+                    self.last_failure = failure
+                    return _CANNOT
+                case Plan(results=results):
+                    pass
+        if not available:
+            return _NOT_HERE
+        if not wanted:
+            return _NOTHING_TO_DO
+        return NodePlan(tuple(wanted), tuple(results), generated, mappings)
+
+    def score(self, plan: NodePlan) -> int:
+        """Earlier alternatives are worth more."""
+        total = 0
+        given = dict(zip((id(c) for c in plan.claims), plan.results, strict=True))
+        for claim in self.claims:
+            result = given.get(id(claim)) or claims.allocation(claim) or {}
+            chosen = {r["request"] for r in (result.get("devices") or {}).get("results") or ()}
+            for request in claim["spec"].get("devices", {}).get("requests") or ():
+                for i, alternative in enumerate(request.get("firstAvailable") or ()):
+                    if f"{request['name']}/{alternative['name']}" in chosen:
+                        total += MAX_ALTERNATIVES - i
+        return total
+
+    def _allocate(self, node: Node, wanted: list[Document]) -> Plan | Unallocatable:
+        options = self._options
+        deadline = self._monotonic() + options.filter_timeout if options.filter_timeout else None
+        assert node.document is not None
+        more: dict[str, Any] = {"policy": options.policy} if options.policy is not None else {}
+        try:
+            return allocate(
+                self._ledger.inventory,
+                self._ledger.usage,
+                node.document,
+                wanted,
+                features=options.features,
+                deadline=deadline,
+                **more,
+            )
+        except DeadlineExceeded:
+            raise SearchTimeout(f"node {node.name}: timed out trying to allocate devices") from None
+
+    def _extended(self, node: Node) -> extended.Requests | Rejection:
+        if self._made is not None and (self._made["spec"].get("devices") or {}).get("requests"):
+            return Rejection(PLUGIN, ("cannot schedule extended resource claim",), resolvable=False)
+        served = [name for name in self._resources if not node.allocatable.scalars.get(name)]
+        for name in self._pod.requests.scalars:
+            if (
+                extended.is_extended(name)
+                and name not in self._resources
+                and name not in node.allocatable.scalars
+            ):
+                return Rejection(PLUGIN, ("cannot fit resource",), resolvable=False)
+        return extended.requests(self._pod, served, self._ledger.classes.serving)
+
+    def _binding_possible(self, claim: Document) -> bool:
+        """An allocated claim whose devices failed to bind, or took too long to, is no use on any node."""
+        if not self._options.features.binding_conditions:
+            return True
+        match binding_state(claim):
+            case Failed():
+                return False
+            case Waiting():
+                return not timed_out(claim, self._options.binding_timeout, self._now())
+        return True
+
+    def _shape(self) -> bytes | None:
+        if self.scores_matter:
+            return None
+        parts: list[Any] = [c["spec"] for c in self._open]
+        parts += [(claims.allocation(c) or {}).get("nodeSelector") for c, _ in self._nodes_of]
+        if self._resources:
+            spec = self._pod.document["spec"]
+            for group in ("initContainers", "containers"):
+                parts.append(
+                    [(c["name"], c.get("restartPolicy"), c.get("resources")) for c in spec.get(group) or ()]
+                )
+        if self._nodes_of:
+            parts.append([c["metadata"]["uid"] for c, _ in self._nodes_of])
+        return _encode(parts)
+
+
+def _everywhere(message: str) -> Rejection:
+    return Rejection(PLUGIN, (message,), resolvable=False)
+
+
+def _unfit(claim: Document, ledger: Ledger, features: Features) -> str:
+    """What is wrong with an unallocated claim before any node is looked at."""
+    metadata = claim["metadata"]
+    who = f"{metadata['namespace']}/{metadata['name']}"
+    if ledger.is_in_flight(metadata["uid"]):
+        return f"resource claim {who} is in the process of being allocated"
+    for request in (claim["spec"].get("devices") or {}).get("requests") or ():
+        alternatives = request.get("firstAvailable")
+        if request.get("exactly"):
+            wanted = [(request["name"], request["exactly"]["deviceClassName"])]
+        elif alternatives:
+            if not features.prioritized_list:
+                return (
+                    f"resource claim {who}, request {request['name']}: has subrequests, "
+                    "but the DRAPrioritizedList feature is disabled"
+                )
+            wanted = [(f"{request['name']}/{a['name']}", a["deviceClassName"]) for a in alternatives]
+        else:
+            return f"resource claim {who}, request {request['name']}: unknown request type"
+        for name, device_class in wanted:
+            if ledger.inventory.device_class(device_class) is None:
+                return f"request {name}: device class {device_class} does not exist"
+    return ""
+
+
+# -- binding conditions ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    pass
+
+
+def wants_binding_conditions(claim: Document) -> bool:
+    return any(r.get("bindingConditions") for r in _results(claim))
+
+
+def binding_state(claim: Document) -> Ready | Waiting | Failed:
+    """Whether every allocated device that must be made ready for its node has been."""
+    if claims.allocation(claim) is None:
+        return Waiting()
+    reported = {
+        (d.get("driver"), d.get("pool"), d.get("device")): d
+        for d in (claim.get("status") or {}).get("devices") or ()
+    }
+    for result in _results(claim):
+        conditions = result.get("bindingConditions")
+        if not conditions:
+            continue
+        device = reported.get((result["driver"], result["pool"], result["device"]))
+        if device is None:
+            return Waiting()
+        said = {c["type"]: c for c in device.get("conditions") or ()}
+        for name in result.get("bindingFailureConditions") or ():
+            condition = said.get(name)
+            if condition is not None and condition.get("status") == "True":
+                return Failed(
+                    f"device binding failed: claim={claim['metadata']['name']}, reason={condition.get('reason', '')}, "
+                    f'message="{condition.get("message", "")}"'
+                )
+        if any((said.get(name) or {}).get("status") != "True" for name in conditions):
+            return Waiting()
+    return Ready()
+
+
+def timed_out(claim: Document, limit: float, now: float) -> bool:
+    allocated = (claims.allocation(claim) or {}).get("allocationTimestamp")
+    if not allocated or not wants_binding_conditions(claim):
+        return False
+    return _seconds(allocated) + limit < now
+
+
+def _results(claim: Document) -> Sequence[Document]:
+    return ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()
+
+
+def _seconds(timestamp: str) -> float:
+    import calendar
+
+    return float(calendar.timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
