@@ -1,0 +1,258 @@
+"""Who owns which field: the upkeep of ``metadata.managedFields`` for writes other than apply.
+
+``track`` answers with the entries an object must carry after a write. It is on the way of every write, so it looks
+only at what differs and hands back untouched entries as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from dray.api.meta import FIELD_MANAGER_LIMIT
+from dray.api.patch.fieldsets import FieldSet, difference, intersection, of_paths, union, valid, without
+from dray.api.patch.ownership import Changes, compare
+from dray.api.schema import Struct, zero
+
+Entry = dict[str, Any]
+Object = dict[str, Any]
+
+#: An object of the request's version in another version, with its type; None if that version is not known.
+Convert = Callable[[str, Object], "tuple[Struct, Object] | None"]
+
+MOST_UPDATERS: Final = 10
+_ANCIENT: Final = "ancient-changes"
+
+#: Fields that the server itself sets; nobody owns them.
+STRIPPED: Final = of_paths(
+    ("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"), ("metadata", "namespace"),
+    ("metadata", "creationTimestamp"), ("metadata", "selfLink"), ("metadata", "uid"), ("metadata", "clusterName"),
+    ("metadata", "generation"), ("metadata", "managedFields"), ("metadata", "resourceVersion"),
+)  # fmt: skip
+
+
+class Manager(NamedTuple):
+    """What tells one entry from another. All applies of one manager share an entry, whatever their version."""
+
+    name: str
+    operation: str  # "Apply" or "Update"
+    api_version: str  # "" for applies
+    subresource: str
+
+    def __str__(self) -> str:
+        """As conflicts name it."""
+        text = f'"{self.name}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return f"{text} using {self.api_version}" if self.operation == "Update" else text
+
+
+class Owned(NamedTuple):
+    """The fields of one manager, in the version it wrote them in."""
+
+    fields: FieldSet
+    api_version: str
+    time: str | None
+
+
+Managers = dict[Manager, Owned]
+
+
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """The name a writer goes by: what it says itself, or the beginning of its user agent."""
+    if field_manager:
+        return field_manager
+    name = ""
+    size = 0
+    for c in user_agent.partition("/")[0]:
+        if not c.isprintable():
+            continue
+        size += len(c.encode())
+        if size > FIELD_MANAGER_LIMIT:
+            break
+        name += c
+    return name or "unknown"
+
+
+def read_entries(entries: Sequence[Mapping[str, Any]] | None) -> Managers | None:
+    """The managers behind a list of entries; None if an entry makes no sense."""
+    managers: Managers = {}
+    for entry in entries or ():
+        operation, api_version = entry.get("operation"), entry.get("apiVersion")
+        if operation not in ("Apply", "Update") or not api_version or entry.get("fieldsType") != "FieldsV1":
+            return None
+        fields = entry.get("fieldsV1") or {}
+        if not isinstance(fields, dict):
+            return None
+        version = "" if operation == "Apply" else api_version
+        manager = Manager(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
+        managers[manager] = Owned(fields, api_version, entry.get("time"))
+    return managers
+
+
+def write_entries(managers: Managers) -> list[Entry]:
+    """The list of entries in upstream's order: applies first, then by time and name."""
+    ordered = sorted(
+        managers.items(),
+        key=lambda m: (m[0].operation, m[1].time or "", m[0].name, m[1].api_version, m[0].subresource),
+    )
+    return [_entry(manager, owned) for manager, owned in ordered]
+
+
+def _entry(manager: Manager, owned: Owned) -> Entry:
+    entry: Entry = {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": owned.api_version,
+        "time": owned.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": owned.fields,
+        "subresource": manager.subresource,
+    }
+    return {k: v for k, v in entry.items() if v not in (None, "")}
+
+
+def track(
+    type_: Struct,
+    old: Object | None,
+    new: Object,
+    *,
+    manager: str,
+    api_version: str,
+    now: str,
+    subresource: str = "",
+    reset: FieldSet | None = None,
+    convert: Convert | None = None,
+) -> list[Entry]:
+    """The managedFields of ``new`` after a create (``old`` is None), an update or a patch.
+
+    Both objects are in the request's version. ``reset`` are the fields this door never changes (``status`` for the
+    main resource). Objects whose ownership nobody tracks, because it was reset, stay untracked.
+    """
+    managers = _starting_point(old, new, subresource)
+    if not managers and old is not None:
+        return []
+    before = _empty(type_) if old is None else old
+    changes = _changes(type_, before, new, reset)
+    me = Manager(manager, "Update", api_version, subresource)
+    mine = difference(union(changes.modified, changes.added), STRIPPED)
+    if managers:
+        _take_away(managers, changes, before, new, api_version=api_version, reset=reset, convert=convert)
+    if mine:
+        before_me = managers.get(me)
+        fields = union(mine, before_me.fields) if before_me is not None else mine
+        managers[me] = Owned(fields, api_version, now)
+    _cap(managers)
+    return write_entries(managers)
+
+
+def _starting_point(old: Object | None, new: Object, subresource: str) -> Managers:
+    """The entries to go on from: the writer's own if it sent any that make sense, else those of the live object."""
+    live = _entries(old)
+    if not subresource:
+        given = _entries(new)
+        if given == [{}]:  # the way to say: forget who owns what
+            return {}
+        if given and given is not live and given != live and all(valid(e.get("fieldsV1", {})) for e in given):
+            managers = read_entries(given)
+            if managers:
+                return managers
+    return read_entries(live) or {}
+
+
+def _entries(obj: Object | None) -> list[Entry] | None:
+    return obj["metadata"].get("managedFields") if obj is not None else None
+
+
+def _changes(type_: Struct, old: Object, new: Object, reset: FieldSet | None) -> Changes:
+    changes = compare(type_, old, new)
+    if not reset:
+        return changes
+    return Changes(*(without(fields, reset) for fields in changes))
+
+
+_empties: dict[Struct, Object] = {}
+
+
+def _empty(type_: Struct) -> Object:
+    """The object that a new one is compared with."""
+    if (found := _empties.get(type_)) is None:
+        found = _empties[type_] = zero(type_)
+    return found
+
+
+def _take_away(
+    managers: Managers,
+    changes: Changes,
+    old: Object,
+    new: Object,
+    *,
+    api_version: str,
+    reset: FieldSet | None,
+    convert: Convert | None,
+) -> None:
+    """Take from every entry the fields that now belong to the writer or are gone; drop entries left empty."""
+    by_version = {api_version: changes}
+    for manager, owned in list(managers.items()):
+        version = owned.api_version
+        if version not in by_version:
+            other = changes_in(version, old, new, reset=reset, convert=convert)
+            if other is None:
+                del managers[manager]
+                continue
+            by_version[version] = other
+        there = by_version[version]
+        taken = union(there.modified, there.added)
+        fields = difference(owned.fields, intersection(owned.fields, taken)) if taken else owned.fields
+        fields = difference(fields, there.removed)
+        if not fields:
+            del managers[manager]
+        elif fields is not owned.fields:
+            managers[manager] = owned._replace(fields=fields)
+
+
+def changes_in(
+    version: str, old: Object, new: Object, *, reset: FieldSet | None, convert: Convert | None
+) -> Changes | None:
+    """The same change seen in another version."""
+    if convert is None:
+        return None
+    before, after = convert(version, old), convert(version, new)
+    if before is None or after is None:
+        return None
+    return _changes(before[0], before[1], after[1], reset)
+
+
+def _cap(managers: Managers) -> None:
+    """Merge the oldest entries of updates, a bucket for each version, until there are not too many."""
+    updaters = [m for m in managers if m.operation == "Update"]
+    excess = len(updaters) - MOST_UPDATERS
+    if excess <= 0:
+        return
+    updaters.sort(key=lambda m: (managers[m].time or "", m))
+    first: dict[str, Manager] = {}
+    for manager in updaters:
+        if excess <= 0:
+            return
+        owned = managers[manager]
+        version = owned.api_version
+        if version not in first:
+            first[version] = manager
+            continue
+        bucket = Manager(_ANCIENT, "Update", version, "")
+        if bucket not in managers:
+            managers[bucket] = managers.pop(first[version])
+        fields = union(owned.fields, managers[bucket].fields)
+        managers[bucket] = Owned(fields, version, owned.time)
+        if manager != bucket:
+            del managers[manager]
+        excess -= 1
+
+
+def same_but_for_times(new: Iterable[Entry] | None, old: Iterable[Entry] | None) -> bool:
+    """Whether two lists of entries differ in nothing but their times: such a write is no change."""
+    return _timeless(new) == _timeless(old)
+
+
+def _timeless(entries: Iterable[Entry] | None) -> list[Entry]:
+    return [{k: v for k, v in entry.items() if k != "time"} for entry in entries or ()]

@@ -1,0 +1,329 @@
+"""How a type's values are owned field by field: which fields a value sets, and which differ between two values.
+
+A tree of small nodes is made from the schema once; structs and maps are owned field by field unless atomic, lists as
+sets or by key unless atomic, and free-form JSON by its objects' keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dray.api.patch.fieldsets import EMPTY, SELF, FieldSet, show_element
+from dray.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
+from dray.api.schema.model import NO_DEFAULT
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Changes(NamedTuple):
+    """The fields that one value has and another has not, or has differently; no field is in two of them."""
+
+    added: FieldSet
+    modified: FieldSet
+    removed: FieldSet
+
+
+UNCHANGED: Final = Changes(EMPTY, EMPTY, EMPTY)
+_ADDED: Final = 0
+_MODIFIED: Final = 1
+_REMOVED: Final = 2
+
+
+class Node:
+    """A leaf: owned as a whole."""
+
+    __slots__ = ()
+
+    def fields(self, value: Any, *, dots: bool) -> FieldSet | None:
+        """The fields below a value; None when it owns nothing at all.
+
+        ``dots`` counts containers themselves, as they are when a write makes them; a configuration that is applied
+        only counts what it names.
+        """
+        return EMPTY
+
+    def compare(self, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None, FieldSet | None]:
+        """(added, modified, removed) below two values that are known to differ."""
+        return None, EMPTY, None
+
+
+LEAF: Final = Node()
+
+
+class _Container(Node):
+    """Values with parts that are owned one by one."""
+
+    __slots__ = ()
+
+    def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
+        """The parts of a value, by path element."""
+        return {}
+
+    def always(self, node: Node) -> bool:
+        """Whether a part is owned itself besides what is below it, even by a configuration."""
+        return True
+
+    def fields(self, value: Any, *, dots: bool) -> FieldSet | None:
+        if not value:
+            return EMPTY if dots or value is None or isinstance(value, dict) else None
+        result: FieldSet = {SELF: {}} if dots else {}
+        for key, (node, part) in self.parts(value).items():
+            below = node.fields(part, dots=dots)
+            if below is None:
+                if self.always(node):
+                    result[key] = EMPTY
+            elif below and not dots and self.always(node) and SELF not in below:
+                result[key] = {SELF: {}, **below}
+            else:
+                result[key] = below
+        return result or None
+
+    def compare(self, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None, FieldSet | None]:
+        if not old and not new:
+            return None, EMPTY, None
+        found: tuple[FieldSet, FieldSet, FieldSet] = ({}, {}, {})
+        before = self.parts(old) if old else {}
+        after = self.parts(new) if new else {}
+        for key, (node, part) in after.items():
+            if (was := before.get(key)) is None:
+                found[_ADDED][key] = node.fields(part, dots=True)
+            elif was[1] is not part and was[1] != part:
+                if was[0] is not node:
+                    # A list item has become one of several with the same key, which are owned together, or back.
+                    found[_ADDED][key] = node.fields(part, dots=True)
+                    found[_REMOVED][key] = was[0].fields(was[1], dots=True)
+                    continue
+                for kind, below in enumerate(node.compare(was[1], part)):
+                    if below is not None:
+                        found[kind][key] = below
+        for key, (node, part) in before.items():
+            if key not in after:
+                found[_REMOVED][key] = node.fields(part, dots=True)
+        added, modified, removed = found
+        return added or None, modified or None, removed or None
+
+
+class _StructNode(_Container):
+    __slots__ = ("_type", "children")
+
+    def __init__(self, type_: Struct) -> None:
+        self._type = type_
+        self.children: dict[str, tuple[str, Node]] | None = None
+
+    def known(self) -> dict[str, tuple[str, Node]]:
+        if self.children is None:
+            self.children = {f.name: (f"f:{f.name}", node_of_field(f)) for f in self._type.fields}
+        return self.children
+
+    def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
+        known = self.children or self.known()
+        result: dict[str, tuple[Node, Any]] = {}
+        for name, part in value.items():
+            if (child := known.get(name)) is not None:
+                result[child[0]] = (child[1], part)
+        return result
+
+    def always(self, node: Node) -> bool:
+        return False
+
+
+class _MapNode(_Container):
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Node) -> None:
+        self._value = value
+
+    def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
+        node = self._value
+        return {f"f:{key}": (node, part) for key, part in value.items()}
+
+
+class _RawNode(_Container):
+    """Free-form JSON: objects are owned by key, anything else as a whole."""
+
+    __slots__ = ()
+
+    def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
+        return {f"f:{k}": (self if isinstance(part, dict) else LEAF, part) for k, part in value.items()}
+
+    def fields(self, value: Any, *, dots: bool) -> FieldSet | None:
+        return super().fields(value, dots=dots) if isinstance(value, dict) else EMPTY
+
+    def compare(self, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None, FieldSet | None]:
+        if isinstance(old, dict) and isinstance(new, dict):
+            return super().compare(old, new)
+        return None, EMPTY, None
+
+
+class ListNode(_Container):
+    """A list whose items are told apart by keys, or by themselves if there are none."""
+
+    __slots__ = ("_defaults", "item", "keys")
+
+    def __init__(self, item: Node, keys: tuple[str, ...], defaults: dict[str, Any]) -> None:
+        self.item = item
+        self.keys = tuple(sorted(keys))
+        self._defaults = defaults
+
+    def element(self, value: Any) -> str:
+        """The path element of an item; ValueError in upstream's words if it cannot have one."""
+        if not self.keys:
+            if value is None or isinstance(value, dict | list):
+                raise ValueError(_BAD_SET_ITEM[type(value)])
+            return "v:" + _encode(value).decode()
+        if not isinstance(value, dict):
+            what = "a null element" if value is None else "non-map elements"
+            raise ValueError(f"associative list with keys may not have {what}")
+        key: dict[str, Any] = {}
+        for name in self.keys:
+            if name in value:
+                key[name] = value[name]
+            elif name in self._defaults:
+                key[name] = self._defaults[name]
+        if not key:
+            shown = " ".join(f'"{k}"' for k in self.keys)
+            raise ValueError(
+                f"associative list with keys has an element that omits all key fields [{shown}] "
+                "(and doesn't have default values for any key fields)"
+            )
+        return "k:" + _encode(key).decode()
+
+    def show(self, element: str) -> str:
+        return show_element(element)
+
+    def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
+        result: dict[str, tuple[Node, Any]] = {}
+        node = self.item
+        for item in value:
+            try:
+                key = self.element(item)
+            except ValueError:
+                continue
+            if (seen := result.get(key)) is None:
+                result[key] = (node, item)
+            else:
+                # Several items with one key are owned together.
+                same = seen[1] if seen[0] is LEAF and isinstance(seen[1], _Several) else _Several((seen[1],))
+                result[key] = (LEAF, _Several((*same, item)))
+        return result
+
+
+class _Several(tuple[Any, ...]):
+    """List items that share their key."""
+
+    __slots__ = ()
+
+
+_BAD_SET_ITEM: Final[dict[type, str]] = {
+    dict: "associative list without keys has an element that's a map type",
+    list: "not supported: associative list with lists as elements",
+    type(None): "associative list without keys has an element that's an explicit null",
+}
+_RAW: Final = _RawNode()
+
+
+@cache
+def node_of(type_: Type) -> Node:
+    """How values of a type are owned where the field that holds them says nothing else."""
+    match type_:
+        case Struct():
+            return LEAF if type_.atomic else _StructNode(type_)
+        case MapOf():
+            return _MapNode(node_of(type_.value))
+        case Scalar(base="raw"):
+            return _RAW
+        case UnionOf():
+            return _RAW
+    return LEAF
+
+
+def node_of_field(field: Field) -> Node:
+    if field.atomic:
+        return LEAF
+    if not isinstance(field.type, ListOf):
+        return node_of(field.type)
+    keys = field.list_keys
+    if field.list_type == "atomic" or not (field.list_type or "merge" in field.patch):
+        return LEAF
+    if not field.list_type and field.merge_key:
+        keys = (field.merge_key,)
+    item = field.type.item
+    defaults: dict[str, Any] = {}
+    if isinstance(item, Struct):
+        defaults = {f.name: f.default for f in item.fields if f.name in keys and f.default is not NO_DEFAULT}
+    return ListNode(node_of(item), keys, defaults)
+
+
+def field_set(type_: Struct, value: dict[str, Any]) -> FieldSet:
+    """The fields that a configuration names."""
+    return node_of(type_).fields(value, dots=False) or {}
+
+
+def compare(type_: Struct, old: dict[str, Any], new: dict[str, Any]) -> Changes:
+    """What must be written to get from one object to the other, field by field."""
+    if old is new or old == new:
+        return UNCHANGED
+    added, modified, removed = node_of(type_).compare(old, new)
+    return Changes(added or EMPTY, modified or EMPTY, removed or EMPTY)
+
+
+def with_named_fields(node: Node, fields: FieldSet) -> FieldSet:
+    """The set with every struct field on the way to its members; map keys and list items stay as they are."""
+    result: FieldSet = {}
+    for key, below in fields.items():
+        if key == SELF:
+            result[key] = below
+            continue
+        inner, named = step(node, key)
+        deeper = with_named_fields(inner, below)
+        if deeper and named and SELF not in deeper:
+            deeper = {SELF: {}, **deeper}
+        result[key] = deeper
+    return result
+
+
+def is_container(node: Node) -> bool:
+    """Whether values are owned by their parts."""
+    return isinstance(node, _Container)
+
+
+def step(node: Node, key: str) -> tuple[Node, bool]:
+    """The node below a path element, and whether that names a field of a struct."""
+    if isinstance(node, _StructNode):
+        child = node.known().get(key[2:]) if key.startswith("f:") else None
+        return (child[1], True) if child is not None else (LEAF, False)
+    if isinstance(node, _MapNode):
+        return node._value, False
+    if isinstance(node, ListNode) and key.startswith("k:"):
+        return node.item, False
+    return (node if isinstance(node, _RawNode) else LEAF), False
+
+
+def remove(node: Node, value: Any, fields: FieldSet) -> Any:
+    """The value without these fields; what becomes empty that way becomes null."""
+    if not isinstance(node, _Container):
+        return None if isinstance(value, dict | list) else value
+    if isinstance(node, ListNode):
+        return list(_remaining(node, value or [], fields)) or None
+    result: dict[str, Any] = {}
+    for name, part in (value or {}).items():
+        key = f"f:{name}"
+        below = fields.get(key)
+        if below is None:
+            result[name] = part
+        elif below and SELF not in below:
+            result[name] = remove(step(node, key)[0], part, below)
+    return result or None
+
+
+def _remaining(node: ListNode, items: list[Any], fields: FieldSet) -> Iterator[Any]:
+    for item in items:
+        below = fields.get(node.element(item))
+        if below is None:
+            yield item
+        elif below and SELF not in below:
+            yield remove(node.item, item, below)
