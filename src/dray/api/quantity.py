@@ -106,6 +106,11 @@ class Quantity:
         return (self._nano > other._nano) - (self._nano < other._nano)
 
     @property
+    def nano(self) -> int:
+        """The exact amount in billionths, for those who compute with plain integers."""
+        return self._nano
+
+    @property
     def sign(self) -> int:
         return (self._nano > 0) - (self._nano < 0)
 

@@ -1,0 +1,25 @@
+"""Allocation of devices to claims: a snapshot and the claims of a pod in, a plan or reasons out.
+
+``allocate`` is a pure function. ``Inventory`` (what there is) and ``Usage`` (what is taken) are kept up to date by
+whoever watches the cluster; an allocation only reads them.
+"""
+
+from dray.allocation.allocator import Plan, Unallocatable, allocate
+from dray.allocation.errors import AllocationError, AllocationTimeout
+from dray.allocation.features import Features
+from dray.allocation.identity import DeviceID, PoolID
+from dray.allocation.inventory import Inventory
+from dray.allocation.usage import Usage
+
+__all__ = [
+    "AllocationError",
+    "AllocationTimeout",
+    "DeviceID",
+    "Features",
+    "Inventory",
+    "Plan",
+    "PoolID",
+    "Unallocatable",
+    "Usage",
+    "allocate",
+]

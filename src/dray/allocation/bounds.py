@@ -1,0 +1,197 @@
+"""Is what is left enough for what is still wanted? Necessary conditions, checked before going deeper.
+
+Requests compete for devices. If some of the remaining requests together want more devices than there are for any of
+them, the search is over here (Hall's condition). Two things make the count sharper: of devices that draw from the
+same counter only so many fit into what is left of it; and where devices must share a value of an attribute, there
+must be a value for which everything else still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
+from typing import NamedTuple
+
+from dray.allocation.candidates import Candidates, ConstraintKey, Kind
+from dray.allocation.constraints import Match
+from dray.allocation.counters import Counter
+from dray.allocation.devices import Values
+from dray.allocation.pools import Pool
+from dray.allocation.state import Choice, State
+
+Fixed = tuple[tuple[ConstraintKey, tuple[str, object]], ...]  # constraints, each with the value all must have
+
+_MOST_GROUPS = 6  # subsets of more are too many to look at; pairs and all together must do
+_MOST_VALUES = 64  # combinations of values
+
+
+class Want(NamedTuple):
+    """So many devices of some kinds."""
+
+    count: int
+    kinds: frozenset[int]
+
+
+class Test(NamedTuple):
+    """Some requests must not want more than their kinds have left."""
+
+    wanted: int  # by requests to come
+    current: bool  # the request at hand is among them
+    free: tuple[int, ...]  # kinds that draw from no counter
+    drawing: tuple[tuple[Pool, Counter, tuple[tuple[int, int], ...]], ...]  # the others: (amount, kind), least first
+
+
+class Bounds:
+    def __init__(self, state: State, steps: Sequence[tuple[Choice, ...]], candidates: Candidates) -> None:
+        self._state = state
+        self._steps = steps
+        self._candidates = candidates
+        self._tests: dict[tuple[Choice, Fixed], list[Test]] = {}
+        self._wants: dict[tuple[int, Fixed], Want | None] = {}
+        self._windows = [self._window(index) for index in range(len(steps))]
+        self._counter: dict[int, Counter] = {kind.number: self._tightest(kind) for kind in candidates.kinds if kind.draws}
+
+    def _window(self, index: int) -> range:
+        """The steps after this one that the search reaches without a chance of an error."""
+        end = index + 1
+        while end < len(self._steps) and all(self._candidates.safe(choice) for choice in self._steps[end]):
+            end += 1
+        return range(index + 1, end)
+
+    def _tightest(self, kind: Kind) -> Counter:
+        left = self._state.left(kind.pool) or {}
+        return max(kind.draws, key=lambda draw: draw[1] / left[draw[0]] if left.get(draw[0]) else 0.0)[0]
+
+    def exceeded(self, index: int, choice: Choice, missing: int) -> bool:
+        """Whether there is no way to serve this choice's missing devices and all steps in the window."""
+        if not self._candidates.safe(choice):
+            return False
+        keys = self._constraints(index, choice)
+        if not keys:
+            return not self._holds(index, choice, missing, ())
+        options = [[(key, value) for value in values] for key, values in keys]
+        return not any(self._holds(index, choice, missing, fixed) for fixed in product(*options))
+
+    def _constraints(self, index: int, choice: Choice) -> list[tuple[ConstraintKey, Values]]:
+        """The constraints to be met, each with the values that are possible for it."""
+        keys: dict[ConstraintKey, None] = {}
+        for one in (choice, *(c for i in self._windows[index] for c in self._steps[i])):
+            for position in one.request.constraints:
+                if isinstance(one.claim.demand.constraints[position], Match):
+                    keys[one.claim.index, position] = None
+        found = []
+        room = _MOST_VALUES
+        for key in keys:
+            values = self._possible(key)
+            if len(values) <= room:
+                found.append((key, values))
+                room //= max(len(values), 1)
+        return found
+
+    def _possible(self, key: ConstraintKey) -> Values:
+        settled: Values | None = self._state.constraints[key[0]][key[1]]
+        if settled is not None:
+            return settled
+        return frozenset().union(*(kind.values.get(key) or () for kind in self._candidates.kinds))
+
+    def _holds(self, index: int, choice: Choice, missing: int, fixed: Fixed) -> bool:
+        tests = self._tests.get((choice, fixed))
+        if tests is None:
+            tests = self._tests[choice, fixed] = self._make(index, choice, fixed)
+        kinds, used = self._candidates.kinds, self._candidates.used
+        for wanted, current, free, drawing in tests:
+            need = wanted + missing if current else wanted
+            for number in free:
+                need -= kinds[number].size - used[number]
+            if need <= 0:
+                continue
+            for pool, counter, amounts in drawing:
+                left = self._state.left(pool)
+                need -= _fitting(left[counter] if left else 0, amounts, kinds, used)
+                if need <= 0:
+                    break
+            if need > 0:
+                return False
+        return True
+
+    def _make(self, index: int, choice: Choice, fixed: Fixed) -> list[Test]:
+        merged: dict[frozenset[int], int] = {}
+        for step in self._windows[index]:
+            want = self._want(step, fixed)
+            if want is not None:
+                merged[want.kinds] = merged.get(want.kinds, 0) + want.count
+        shared, own = self._kinds_for(choice, fixed)
+        counts_own = not choice.request.admin and not shared
+        wants = [(Want(count, kinds), False) for kinds, count in merged.items()]
+        if counts_own:
+            wants.append((Want(0, own), True))
+        return [self._test(group) for group in _groups(wants)]
+
+    def _want(self, step: int, fixed: Fixed) -> Want | None:
+        """What a later step wants at the least, whichever alternative it takes; None: maybe nothing."""
+        key = (step, fixed)
+        if key not in self._wants:
+            least, union = None, frozenset[int]()
+            for choice in self._steps[step]:
+                shared, kinds = self._kinds_for(choice, fixed)
+                count = 0 if choice.request.admin else max(choice.count - shared, 0)
+                least = count if least is None else min(least, count)
+                union |= kinds
+            self._wants[key] = Want(least, union) if least else None
+        return self._wants[key]
+
+    def _kinds_for(self, choice: Choice, fixed: Fixed) -> tuple[int, frozenset[int]]:
+        """How many shared devices a choice may use, and which kinds of others."""
+        required = [
+            (key, value)
+            for key, value in fixed
+            if key[0] == choice.claim.index and key[1] in choice.request.constraints
+        ]
+        shared, kinds = 0, set()
+        for candidate in self._candidates.of(choice):
+            kind = self._candidates.kind_of(candidate.spot.device)
+            if all(value in (kind.values.get(key) or ()) for key, value in required):
+                if kind.shared:
+                    shared += 1
+                else:
+                    kinds.add(kind.number)
+        return shared, frozenset(kinds)
+
+    def _test(self, group: Iterable[tuple[Want, bool]]) -> Test:
+        wanted, current, numbers = 0, False, set[int]()
+        for want, own in group:
+            wanted += want.count
+            current = current or own
+            numbers |= want.kinds
+        free: list[int] = []
+        drawing: dict[tuple[Pool, Counter], list[tuple[int, int]]] = {}
+        for number in numbers:
+            kind = self._candidates.kinds[number]
+            if not kind.draws:
+                free.append(number)
+                continue
+            counter = self._counter[number]
+            drawing.setdefault((kind.pool, counter), []).append((dict(kind.draws)[counter], number))
+        return Test(
+            wanted, current, tuple(free), tuple((p, c, tuple(sorted(amounts))) for (p, c), amounts in drawing.items())
+        )
+
+
+def _groups(wants: Sequence[tuple[Want, bool]]) -> Iterable[tuple[tuple[Want, bool], ...]]:
+    sizes = range(1, len(wants) + 1) if len(wants) <= _MOST_GROUPS else (1, 2, len(wants))
+    for size in sizes:
+        yield from combinations(wants, size)
+
+
+def _fitting(
+    left: int, amounts: Sequence[tuple[int, int]], kinds: Sequence[Kind], used: Sequence[int]
+) -> int:
+    """How many of these devices fit into what is left of their counter, the cheapest first."""
+    total = 0
+    for amount, number in amounts:
+        free = kinds[number].size - used[number]
+        if amount * free > left:
+            return total + left // amount
+        left -= amount * free
+        total += free
+    return total

@@ -1,0 +1,111 @@
+"""Constraints over the devices of a claim: the same value of an attribute in all of them, or a different one in each.
+
+A constraint is immutable; its state is a value that the search keeps, passes on and goes back to.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from dray.allocation.devices import Values
+
+State = Any  # each kind of constraint has its own; None: no device yet
+
+
+class Constraint(ABC):
+    """One constraint of a claim."""
+
+    __slots__ = ("attribute", "lists", "requests")
+
+    #: A rejected candidate leaves no trace, and neither does the order of candidates within a request.
+    symmetric = True
+
+    def __init__(self, attribute: str, requests: Iterable[str], *, lists: bool) -> None:
+        self.attribute = attribute
+        self.requests = frozenset(requests)
+        self.lists = lists  # list attributes count as sets of values, otherwise as values of unknown type
+
+    def applies(self, request: str, alternative: str | None) -> bool:
+        if not self.requests or request in self.requests:
+            return True
+        return alternative is not None and f"{request}/{alternative}" in self.requests
+
+    @abstractmethod
+    def add(self, state: State, request: str, values: Values) -> State | None:
+        """The state with one more device, or None if the device breaks the constraint."""
+
+    def undone(self, before: State, request: str) -> State:
+        """The state after a device that was added to ``before`` is taken back."""
+        return before
+
+    def settled(self, state: State) -> Values | None:
+        """Values of which every further device must have one; None: any will do."""
+        return None
+
+
+class Match(Constraint):
+    """All devices have a value in common. The state is what they have in common so far."""
+
+    __slots__ = ()
+
+    def add(self, state: State, request: str, values: Values) -> State | None:
+        if state is None:
+            # Without list attributes a first device of unknown type passes, but nothing ever goes with it.
+            return values if values or not self.lists else None
+        common: Values = state & values
+        return common or None
+
+    def settled(self, state: State) -> Values | None:
+        common: Values | None = state
+        return common
+
+
+class Distinct(Constraint):
+    """No two devices have a value in common. The state is the values taken so far, device by device."""
+
+    __slots__ = ()
+
+    def add(self, state: State, request: str, values: Values) -> State | None:
+        taken: tuple[Values, ...] = state or ()
+        if not values:
+            return None if taken or self.lists else (values,)
+        if any(values & other for other in taken):
+            return None
+        return (*taken, values)
+
+
+class _Remembered(NamedTuple):
+    devices: int
+    last: tuple[tuple[str, Values], ...]  # request → the values of its last device
+
+
+class ForgetfulDistinct(Constraint):
+    """distinctAttribute as 1.36 checks it.
+
+    Of each request only the last device is compared with later ones, and once a device of a request has been taken
+    back, even that one is forgotten until the next is added.
+    """
+
+    __slots__ = ()
+    symmetric = False
+
+    def add(self, state: State, request: str, values: Values) -> State | None:
+        remembered: _Remembered = state or _NOBODY
+        if remembered.devices:
+            last = remembered.last
+            if not values and (last or self.lists):
+                return None
+            if any(values & other for _, other in last):
+                return None
+        others = tuple(entry for entry in remembered.last if entry[0] != request)
+        return _Remembered(remembered.devices + 1, (*others, (request, values)))
+
+    def undone(self, before: State, request: str) -> State:
+        if before is None:
+            return None
+        return before._replace(last=tuple(entry for entry in before.last if entry[0] != request))
+
+
+_NOBODY = _Remembered(0, ())

@@ -1,0 +1,80 @@
+"""Shared counters: what partitions of one piece of hardware draw from, and so exclude each other by.
+
+Also compatibility groups, by which a device says with whom it may draw from the same counter set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from dray.allocation.devices import Device
+from dray.allocation.pools import Pool
+from dray.allocation.usage import PoolUsage, Usage
+
+Counter = tuple[str, str]  # counter set, counter
+Groups = frozenset[str]
+
+
+class Available(NamedTuple):
+    """What is left of a pool's counters."""
+
+    of: PoolUsage  # the usage this was worked out for
+    left: Mapping[Counter, int]
+    groups: Mapping[str, Groups]  # counter set → groups that all its users share; empty: they have none
+
+    @property
+    def overdrawn(self) -> bool:
+        """Upstream then gives out no device of the pool that draws from any counter."""
+        return any(amount < 0 for amount in self.left.values())
+
+
+def available(pool: Pool, usage: Usage) -> Available:
+    """What is left for devices about to be allocated; worked out once per state of the pool."""
+    part = usage.of(pool.id)
+    known: Available | None = pool.available
+    if known is not None and known.of is part:
+        return known
+    left = {
+        (counter_set, name): amount
+        for counter_set, counters in pool.counter_sets.items()
+        for name, amount in counters.items()
+    }
+    groups: dict[str, Groups] = {}
+    if part.taken or part.shares or part.consumed:
+        for devices in (pool.devices, pool.elsewhere):
+            for device in devices:
+                if device.draws and part.touches(device.name):
+                    _subtract(left, device)
+                    for draw in device.draws:
+                        groups[draw.counter_set] = joined(groups.get(draw.counter_set), draw.groups)
+    pool.available = Available(part, left, groups)
+    return pool.available
+
+
+def _subtract(left: dict[Counter, int], device: Device) -> None:
+    for counter, amount in drawn(device):
+        if counter in left:
+            left[counter] -= amount
+
+
+def drawn(device: Device) -> Iterable[tuple[Counter, int]]:
+    """All that a device draws, counter by counter."""
+    for draw in device.draws:
+        for name, amount in draw.amounts.items():
+            yield (draw.counter_set, name), amount
+
+
+def admits(present: Groups | None, candidate: Groups) -> bool:
+    """Whether a device may join those that draw from a counter set. None: nobody does yet.
+
+    Devices without groups go only with their like.
+    """
+    if present is None:
+        return True
+    return not present if not candidate else bool(present & candidate)
+
+
+def joined(present: Groups | None, candidate: Groups) -> Groups:
+    """The groups shared by all once a device has joined."""
+    return candidate if present is None else present & candidate

@@ -1,0 +1,149 @@
+"""Devices as the allocator sees them.
+
+Of a slice's devices, many look alike. What selectors, constraints and capacity can see of a device is its *shape*;
+it is shared by all devices that have it, and whatever is found out about it is found out once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dray.allocation.identity import DeviceID, Document
+from dray.allocation.nodes import Selection
+from dray.allocation.selectors import Expression, Verdict, visible
+from dray.api.quantity import Quantity
+
+Values = frozenset[tuple[str, Any]]  # the values of an attribute, each with its type; empty: of unknown type
+
+_key = msgspec.json.Encoder().encode
+_SCALARS = ("string", "int", "bool", "version")
+_LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))
+
+
+class Shape:
+    """What can be seen of a device beside its name and place."""
+
+    __slots__ = ("_values", "_verdicts", "_visible", "attributes", "capacity", "document", "draws", "driver", "restricted")
+
+    def __init__(self, driver: str, document: Document) -> None:
+        self.driver = driver
+        self.document = document
+        self.attributes: dict[str, Any] = document.get("attributes") or {}
+        self.capacity: dict[str, Any] = document.get("capacity") or {}
+        #: some capacity has a request policy
+        self.restricted = any("requestPolicy" in capacity for capacity in self.capacity.values())
+        #: what requests for capacity come to on this shape, by request
+        self.draws: dict[Any, Any] = {}
+        self._verdicts: dict[Expression, Verdict] = {}
+        self._values: dict[tuple[str, bool], Values | None] = {}
+        self._visible: Any = None
+
+    def verdict(self, expression: Expression) -> Verdict:
+        """Whether a selector matches, or the error it ends with. Raises CompileError if it has no meaning."""
+        verdict = self._verdicts.get(expression)
+        if verdict is None:
+            if self._visible is None:
+                self._visible = visible(self.driver, self.document)
+            verdict = self._verdicts[expression] = expression.ask(self._visible)
+        return verdict
+
+    def values(self, attribute: str, *, lists: bool) -> Values | None:
+        """The values of a fully qualified attribute; None if the device does not have it."""
+        key = (attribute, lists)
+        try:
+            return self._values[key]
+        except KeyError:
+            found = self._values[key] = self._look_up(attribute, lists=lists)
+            return found
+
+    def _look_up(self, attribute: str, *, lists: bool) -> Values | None:
+        found = self.attributes
+        name = attribute
+        if name not in found:
+            domain, slash, name = attribute.partition("/")
+            if not slash or domain != self.driver or name not in found:
+                return None
+        return values_of(found[name] or {}, lists=lists)
+
+
+def values_of(value: Document, *, lists: bool) -> Values:
+    """An attribute's value as a set: one element for a scalar, all elements for a list where lists count."""
+    if lists:
+        for field, kind in _LISTS:
+            if several := value.get(field):
+                return frozenset((kind, one) for one in several)
+    for kind in _SCALARS:
+        if (one := value.get(kind)) is not None:
+            return frozenset(((kind, one),))
+    return frozenset()
+
+
+class Shapes:
+    """Hands out one Shape for all devices that look the same."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Shape] = {}
+
+    def of(self, driver: str, document: Document) -> Shape:
+        key = (
+            driver,
+            document.get("allowMultipleAllocations"),
+            _key(document.get("attributes")),
+            _key(document.get("capacity")),
+        )
+        shape = self._known.get(key)
+        if shape is None:
+            shape = self._known[key] = Shape(driver, document)
+        return shape
+
+
+class Draw:
+    """What one device takes from one counter set."""
+
+    __slots__ = ("amounts", "counter_set", "groups")
+
+    def __init__(self, document: Document) -> None:
+        self.counter_set: str = document["counterSet"]
+        self.amounts: dict[str, int] = {
+            name: Quantity.from_json(counter["value"]).nano
+            for name, counter in (document.get("counters") or {}).items()
+        }
+        self.groups: frozenset[str] = frozenset(document.get("compatibilityGroups") or ())
+
+
+class Device:
+    """One device of a slice."""
+
+    __slots__ = (
+        "binding_conditions", "binds_to_node", "document", "draws", "id", "name", "selection", "shape", "shared",
+        "skips_node_operations", "slice_selection", "taints",
+    )  # fmt: skip
+
+    def __init__(
+        self, id: DeviceID, document: Document, shape: Shape, slice_spec: Document, slice_selection: Selection
+    ) -> None:
+        self.id = id
+        self.name = id.device
+        self.document = document
+        self.shape = shape
+        #: may be allocated several times, each time a share of its capacity
+        self.shared = document.get("allowMultipleAllocations") is True
+        draws = document.get("consumesCounters")
+        self.draws: tuple[Draw, ...] = tuple(map(Draw, draws)) if draws else ()
+        taints = document.get("taints")
+        self.taints: tuple[dict[str, Any], ...] = (
+            tuple(t for t in taints if t.get("effect") in ("NoSchedule", "NoExecute")) if taints else ()
+        )
+        self.binding_conditions: list[str] | None = document.get("bindingConditions")
+        self.binds_to_node = document.get("bindsToNode") is True
+        self.skips_node_operations: list[str] | None = slice_spec.get("skipNodeOperations")
+        self.slice_selection = slice_selection
+        #: set where each device of the slice says for itself which nodes it is for
+        self.selection = Selection(document) if slice_spec.get("perDeviceNodeSelection") else None
+
+    def __repr__(self) -> str:
+        return f"Device({self.id})"

@@ -1,0 +1,218 @@
+"""Everything that can be allocated, indexed so that one node's devices are found without looking at the others.
+
+An inventory is kept up to date: adding, changing or removing a slice costs what the slice is worth and touches only
+the nodes that see its pool. What a node sees is put together when somebody asks, and kept until it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+from dray.allocation.devices import Device, Shapes
+from dray.allocation.errors import AllocationError
+from dray.allocation.features import Features
+from dray.allocation.identity import DeviceID, Document, PoolID
+from dray.allocation.nodes import keys_of
+from dray.allocation.pools import Pool, Slice, assemble, in_order, newest
+from dray.allocation.requests import Demand, demand_key, read
+
+_DEMANDS_KEPT = 10_000
+
+
+class View(NamedTuple):
+    """What one node sees."""
+
+    labels: Document
+    pooling: tuple[bool, bool, bool]
+    epoch: int
+    pools: tuple[Pool, ...]
+
+
+class Inventory:
+    def __init__(self, *, slices: Iterable[Document] = (), classes: Iterable[Document] = ()) -> None:
+        self._shapes = Shapes()
+        self._slices: dict[str, Slice] = {}
+        self._order = 0
+        self._by_pool: dict[PoolID, dict[str, Slice]] = {}
+        self._by_node: dict[Hashable, dict[str, Slice]] = {}
+        self._built: dict[PoolID, dict[Any, Pool | None]] = {}
+        self._views: dict[str, View] = {}
+        self._seen_by: dict[PoolID, set[str]] = {}  # nodes that have looked at the pool
+        self._counting: dict[PoolID, dict[str, Slice]] = {}  # slices of counters
+        self._suspects: set[PoolID] = set()  # pools with counters that have changed since they were last checked
+        self._troubled: dict[PoolID, Pool] = {}  # pools with counters that are incomplete or unsound
+        self._checked: tuple[bool, ...] = ()
+        self._epoch = 0
+        self._classes: dict[str, Document] = {}
+        self._demands: dict[tuple[bytes, Features], Demand] = {}
+        for document in slices:
+            self.add_slice(document)
+        for document in classes:
+            self.add_class(document)
+
+    # --- slices ---
+
+    def add_slice(self, document: Document, *, key: str | None = None) -> None:
+        """Add a slice, or replace the one that has this key; the key is the slice's name unless said otherwise."""
+        if key is None:
+            key = (document.get("metadata") or {}).get("name") or ""
+        old = self._slices.get(key)
+        if old is None:
+            self._order += 1
+        new = Slice(document, self._shapes, key=key, order=old.order if old is not None else self._order)
+        if old is not None:
+            self._unlink(old)
+        self._slices[key] = new
+        self._by_pool.setdefault(new.pool, {})[key] = new
+        for node_key in new.node_keys():
+            self._by_node.setdefault(node_key, {})[key] = new
+        if new.counter_sets:
+            self._counting.setdefault(new.pool, {})[key] = new
+        self._changed(new)
+
+    def remove_slice(self, key: str) -> None:
+        old = self._slices.pop(key, None)
+        if old is not None:
+            self._unlink(old)
+
+    def _unlink(self, old: Slice) -> None:
+        self._by_pool[old.pool].pop(old.key)
+        if not self._by_pool[old.pool]:
+            del self._by_pool[old.pool]
+        for node_key in old.node_keys():
+            self._by_node[node_key].pop(old.key, None)
+        if old.counter_sets:
+            self._counting[old.pool].pop(old.key)
+        self._changed(old)
+
+    def _changed(self, one: Slice) -> None:
+        """Forget what was put together from the pool of this slice."""
+        self._built.pop(one.pool, None)
+        for node in self._seen_by.pop(one.pool, ()):
+            self._views.pop(node, None)
+        if one.pool in self._counting:
+            self._suspects.add(one.pool)
+        if one.local:
+            self._views.pop(one.local, None)
+        else:
+            self._epoch += 1
+
+    def slices(self) -> Iterable[Slice]:
+        return self._slices.values()
+
+    def device(self, id: DeviceID) -> Device | None:
+        """A device by name, from the newest generation of its pool."""
+        for one in newest(self._by_pool.get(id.pool_id, {}).values()):
+            for device in one.devices:
+                if device.name == id.device:
+                    return device
+        return None
+
+    # --- classes and claims ---
+
+    def add_class(self, document: Document) -> None:
+        self._classes[document["metadata"]["name"]] = document
+        self._demands.clear()
+
+    def remove_class(self, name: str) -> None:
+        self._classes.pop(name, None)
+        self._demands.clear()
+
+    def device_class(self, name: str) -> Document | None:
+        return self._classes.get(name)
+
+    def demand(self, claim: Document, features: Features) -> Demand:
+        """What a claim asks for, read once for all claims that ask for the same."""
+        key = demand_key(claim)
+        found = self._demands.get((key, features))
+        if found is None:
+            if len(self._demands) >= _DEMANDS_KEPT:
+                self._demands.clear()
+            found = self._demands[key, features] = read(claim, key, self._classes.get, features)
+        return found
+
+    # --- nodes ---
+
+    def pools(self, node: Document, features: Features) -> tuple[Pool, ...]:
+        """The pools a node sees, in the order in which their devices are tried."""
+        metadata = node.get("metadata") or {}
+        name: str = metadata.get("name") or ""
+        labels: Document = metadata.get("labels") or {}
+        view = self._views.get(name)
+        if (
+            view is None
+            or view.epoch != self._epoch
+            or view.pooling != features.pooling
+            or (view.labels is not labels and view.labels != labels)
+        ):
+            view = View(labels, features.pooling, self._epoch, self._look(name, labels, features))
+            self._views[name] = view
+        # 1.36 shows a pool's counters to every node, and with them whether there is something wrong with the pool.
+        if self._counting and features.release < 37 and features.partitionable_devices:
+            return self._with_trouble(view.pools, features)
+        return view.pools
+
+    def forget_node(self, name: str) -> None:
+        """Drop what was put together for a node that is gone."""
+        self._views.pop(name, None)
+
+    def _look(self, name: str, labels: Document, features: Features) -> tuple[Pool, ...]:
+        seen: dict[PoolID, list[Slice]] = {}
+        for one in self._candidates(name, labels, features):
+            if one.admitted(features) and self._reaches(one, name, labels, features):
+                seen.setdefault(one.pool, []).append(one)
+        pools = []
+        for id, slices in seen.items():
+            self._seen_by.setdefault(id, set()).add(name)
+            pool = self._pool(id, newest(slices), features)
+            if pool is not None:
+                pools.append(pool)
+        return in_order(pools)
+
+    def _candidates(self, name: str, labels: Document, features: Features) -> list[Slice]:
+        found: dict[str, Slice] = {}
+        for key in keys_of(name, labels):
+            found.update(self._by_node.get(key, {}))
+        if features.release < 37:
+            # Counters count for a pool whatever nodes their slice is for, once the pool is seen at all.
+            for id in {one.pool for one in found.values()} & self._counting.keys():
+                found.update(self._counting[id])
+        # Upstream looks at a node's own slices before those of several nodes.
+        return sorted(
+            found.values(), key=lambda one: (not one.local or bool(one.counter_sets), one.order)
+        )
+
+    def _reaches(self, one: Slice, name: str, labels: Document, features: Features) -> bool:
+        if one.counter_sets and features.release < 37:
+            return True
+        try:
+            return one.reaches(name, labels)
+        except AllocationError as error:
+            message = f"gather pool information: failed to perform node selection for slice {one.name}: {error}"
+            raise AllocationError(message) from error
+
+    def _pool(self, id: PoolID, seen: list[Slice], features: Features) -> Pool | None:
+        """One pool for all nodes that see the same of it."""
+        built = self._built.setdefault(id, {})
+        key = (features.pooling, *(one.key for one in seen))
+        if key not in built:
+            built[key] = assemble(id, seen, list(self._by_pool[id].values()), features)
+        return built[key]
+
+    def _with_trouble(self, pools: tuple[Pool, ...], features: Features) -> tuple[Pool, ...]:
+        if self._checked != features.pooling:
+            self._checked = features.pooling
+            self._suspects.update(self._counting)
+        while self._suspects:
+            id = self._suspects.pop()
+            self._troubled.pop(id, None)
+            seen = sorted(self._counting[id].values(), key=lambda one: one.order)
+            seen = newest(one for one in seen if one.admitted(features))
+            pool = self._pool(id, seen, features) if seen else None
+            if pool is not None and not pool.usable:
+                self._troubled[id] = pool
+        if not self._troubled:
+            return pools
+        seen_here = {pool.id for pool in pools}
+        return in_order([*pools, *(pool for id, pool in self._troubled.items() if id not in seen_here)])

@@ -1,0 +1,192 @@
+"""Pools: which slices count, whether a pool is complete and sound, and in which order its devices are tried.
+
+Only the newest generation of a pool counts. A pool of which slices are missing, or whose slices contradict each
+other, offers nothing; that it exists still matters to requests for all devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dray.allocation.devices import Device, Shapes
+from dray.allocation.features import Features
+from dray.allocation.identity import DeviceID, Document, PoolID
+from dray.allocation.nodes import Selection
+from dray.api.quantity import Quantity
+
+
+class Slice:
+    """One ResourceSlice, read once."""
+
+    __slots__ = ("counter_sets", "devices", "expected", "generation", "grouped", "key", "name", "order", "pool", "selection", "spec")
+
+    def __init__(self, document: Document, shapes: Shapes, *, key: str, order: int) -> None:
+        spec = document["spec"]
+        pool = spec["pool"]
+        driver = spec["driver"]
+        self.spec: dict[str, Any] = spec
+        self.name: str = (document.get("metadata") or {}).get("name") or ""
+        self.key = key  # what tells it from all others
+        self.order = order  # slices are considered in the order in which they were first seen
+        self.pool = PoolID(driver, pool["name"])
+        self.generation: int = pool.get("generation") or 0
+        self.expected: int = pool.get("resourceSliceCount") or 0
+        self.selection = Selection(spec)
+        self.devices = tuple(
+            Device(DeviceID(driver, self.pool.pool, d["name"]), d, shapes.of(driver, d), spec, self.selection)
+            for d in spec.get("devices") or ()
+        )
+        self.counter_sets: list[dict[str, Any]] = spec.get("sharedCounters") or []
+        #: some device may share a counter set only with devices of its compatibility groups
+        self.grouped = any(draw.groups for device in self.devices for draw in device.draws)
+
+    @property
+    def per_device(self) -> bool:
+        return self.spec.get("perDeviceNodeSelection") is True
+
+    @property
+    def local(self) -> str:
+        """The node this slice belongs to, if it belongs to one."""
+        return self.selection.name
+
+    def node_keys(self) -> Iterable[Any]:
+        """Index keys of the nodes this slice may be for."""
+        if self.selection.known or not self.per_device:
+            return self.selection.keys
+        return {key for device in self.devices if device.selection for key in device.selection.keys}
+
+    def reaches(self, name: str, labels: Document) -> bool:
+        """Whether a node sees this slice."""
+        if self.selection.known:
+            return self.selection.matches(name, labels)
+        return self.per_device and any(
+            d.selection is not None and d.selection.matches(name, labels) for d in self.devices
+        )
+
+    def admitted(self, features: Features) -> bool:
+        """Slices that use what is switched off are not there at all."""
+        if not features.partitionable_devices and (
+            self.counter_sets or self.spec.get("perDeviceNodeSelection") is not None
+        ):
+            return False
+        # While compatibility groups are off nobody could honour them. 1.36 did not know them yet.
+        return not self.grouped or features.compatibility_groups or features.release < 37
+
+
+class Pool:
+    """What one node sees of a pool."""
+
+    __slots__ = ("available", "counter_sets", "devices", "elsewhere", "id", "incomplete", "invalid", "waits")
+
+    def __init__(
+        self,
+        id: PoolID,
+        *,
+        devices: tuple[Device, ...] = (),
+        elsewhere: tuple[Device, ...] = (),
+        counter_sets: dict[str, dict[str, int]] | None = None,
+        incomplete: bool = False,
+        invalid: str = "",
+    ) -> None:
+        self.id = id
+        self.devices = devices
+        #: devices of the pool that other nodes see; they draw from the same counters
+        self.elsewhere = elsewhere
+        self.counter_sets = counter_sets or {}
+        self.incomplete = incomplete
+        self.invalid = invalid  # why the pool is unsound
+        #: some device needs to be waited for before a pod is bound
+        self.waits = any(device.binding_conditions is not None for device in devices)
+        #: what is left in the counter sets, for one state of the pool's use; see ``counters``
+        self.available: Any = None
+
+    @property
+    def usable(self) -> bool:
+        return not (self.incomplete or self.invalid)
+
+    def __repr__(self) -> str:
+        return f"Pool({self.id})"
+
+
+def newest(slices: Iterable[Slice]) -> list[Slice]:
+    """The slices of the highest generation among these."""
+    kept: list[Slice] = []
+    for one in slices:
+        if kept and one.generation < kept[0].generation:
+            continue
+        if kept and one.generation > kept[0].generation:
+            kept.clear()
+        kept.append(one)
+    return kept
+
+
+def assemble(id: PoolID, seen: Sequence[Slice], whole: Sequence[Slice], features: Features) -> Pool | None:
+    """The pool that a node has from the slices it sees, given all slices of the pool; None if it is outdated.
+
+    ``seen`` is of one generation, in the order in which slices are considered.
+    """
+    generation, expected = seen[0].generation, seen[0].expected
+    unseen: list[Slice] = []
+    if len(seen) != expected:
+        # Slices may be missing only because they are for other nodes.
+        if any(one.generation > generation for one in whole):
+            return None
+        current = [
+            one
+            for one in whole
+            if one.generation == generation and (features.release < 37 or one.admitted(features))
+        ]
+        if len(current) != expected:
+            return Pool(id, incomplete=True)
+        keys = {one.key for one in seen}
+        unseen = [one for one in current if one.key not in keys]
+    # Trying slices by name lets driver authors say which devices go first.
+    seen = sorted(seen, key=lambda one: one.name)
+    return _sound(id, seen, unseen, features)
+
+
+def _sound(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], features: Features) -> Pool:
+    offering = [one for one in seen if not (features.partitionable_devices and one.counter_sets)]
+    devices = tuple(device for one in offering for device in one.devices)
+    names: set[str] = set()
+    for device in devices:
+        if device.name in names:
+            return Pool(id, invalid=f"duplicate device name {device.name}")
+        names.add(device.name)
+    if not features.partitionable_devices:
+        return Pool(id, devices=devices)
+    counting = [one for one in seen if one.counter_sets]
+    if features.release >= 37:
+        counting += [one for one in unseen if one.counter_sets]
+    counter_sets: dict[str, dict[str, int]] = {}
+    for one in counting:
+        for document in one.counter_sets:
+            if document["name"] in counter_sets:
+                return Pool(id, invalid=f"duplicate counter set name {document['name']}")
+            counter_sets[document["name"]] = {
+                name: Quantity.from_json(counter["value"]).nano
+                for name, counter in (document.get("counters") or {}).items()
+            }
+    elsewhere = tuple(device for one in unseen for device in one.devices)
+    wrong = _undeclared(devices, counter_sets) or _undeclared(elsewhere, counter_sets)
+    if wrong:
+        return Pool(id, invalid=wrong)
+    return Pool(id, devices=devices, elsewhere=elsewhere, counter_sets=counter_sets)
+
+
+def _undeclared(devices: Iterable[Device], counter_sets: dict[str, dict[str, int]]) -> str:
+    for device in devices:
+        for draw in device.draws:
+            counters = counter_sets.get(draw.counter_set)
+            if counters is None:
+                return f"counter set {draw.counter_set} not found"
+            for name in draw.amounts:
+                if name not in counters:
+                    return f"counter {name} not found in counter set {draw.counter_set}"
+    return ""
+
+
+def in_order(pools: Iterable[Pool]) -> tuple[Pool, ...]:
+    """Pools by name; those whose devices must be waited for come last."""
+    return tuple(sorted(pools, key=lambda pool: (pool.waits, pool.id)))

@@ -1,0 +1,186 @@
+"""Claims, read once: what each request asks for, which alternatives it has, which constraints bind it.
+
+What is wrong with a claim is kept where upstream would find it and told only when the search gets there, so that of
+several mistakes the same one is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from dray.allocation.constraints import Constraint, Distinct, ForgetfulDistinct, Match
+from dray.allocation.features import Features
+from dray.allocation.identity import Document
+from dray.allocation.selectors import Expression, expression
+from dray.api.quantity import Quantity
+
+RESULTS_LIMIT = 32  # devices in one claim
+
+ClassLookup = Callable[[str], Document | None]
+
+_key = msgspec.json.Encoder().encode
+_ARITHMETIC_LIMIT = (1 << 63) - 1
+
+
+class Request:
+    """A request, or one of its alternatives: some number of devices with certain properties."""
+
+    __slots__ = (
+        "admin", "all", "alternative", "capacity", "capacity_key", "class_document", "class_selectors", "constraints",
+        "count", "derived", "document", "name", "parent", "problem", "selectors", "tolerations",
+    )  # fmt: skip
+
+    def __init__(self, name: str, document: Document, parent: str | None) -> None:
+        self.name = name
+        self.parent = parent  # the request this is an alternative of
+        self.document = document
+        self.problem = ""  # what is wrong with it, from behind the claim's name on
+        #: administrators may look at devices that are in use; alternatives cannot ask for that
+        self.admin = parent is None and document.get("adminAccess") is True
+        self.all = document.get("allocationMode") == "All"
+        self.count: int = document.get("count") or 0
+        self.tolerations: list[dict[str, Any]] = document.get("tolerations") or []
+        wanted = (document.get("capacity") or {}).get("requests") or {}
+        self.capacity = {name: Quantity.from_json(amount) for name, amount in wanted.items()}
+        self.capacity_key = tuple(sorted(wanted.items())) if wanted else ()
+        self.selectors: tuple[Expression, ...] = ()
+        self.class_selectors: tuple[Expression, ...] = ()
+        self.class_document: Document = {}
+        #: attribute → expression that stands in for it on this request
+        self.derived: dict[str, str] = {}
+        #: positions, in the claim's list, of the constraints that bind this request
+        self.constraints: tuple[int, ...] = ()
+
+    @property
+    def base(self) -> str:
+        """The request's own name, whichever alternative it is."""
+        return self.name if self.parent is None else self.parent
+
+    @property
+    def full_name(self) -> str:
+        """The name as results give it."""
+        return self.name if self.parent is None else f"{self.parent}/{self.name}"
+
+
+class Demand:
+    """What one claim asks for. Equal specs share one, whatever their claims are called."""
+
+    __slots__ = ("config", "constraints", "key", "problem", "requests")
+
+    def __init__(self, key: bytes, requests: list[tuple[Request, ...]], constraints: list[Constraint]) -> None:
+        self.key = key
+        #: for each request its alternatives, in order of preference; just one for a plain request
+        self.requests = requests
+        self.constraints = constraints
+        self.problem = ""  # what is wrong with its constraints
+        self.config: list[dict[str, Any]] = []
+
+
+def demand_key(claim: Document) -> bytes:
+    """What makes two claims alike for allocation."""
+    return _key((claim.get("spec") or {}).get("devices"))
+
+
+def read(claim: Document, key: bytes, classes: ClassLookup, features: Features) -> Demand:
+    devices = (claim.get("spec") or {}).get("devices") or {}
+    constraints: list[Constraint] = []
+    problem = ""
+    for position, document in enumerate(devices.get("constraints") or ()):
+        constraint = _constraint(document, features)
+        if constraint is None:
+            problem = f", constraint #{position}: empty constraint (unsupported constraint type?)"
+            break
+        constraints.append(constraint)
+    requests = []
+    for document in devices.get("requests") or ():
+        alternatives = tuple(_alternatives(document, classes, features))
+        for request in alternatives:
+            request.constraints = tuple(
+                position
+                for position, constraint in enumerate(constraints)
+                if constraint.applies(request.base, request.name if request.parent is not None else None)
+            )
+        requests.append(alternatives)
+    demand = Demand(key, requests, constraints)
+    demand.problem = problem
+    demand.config = devices.get("config") or []
+    return demand
+
+
+def _constraint(document: Document, features: Features) -> Constraint | None:
+    requests = document.get("requests") or ()
+    if (attribute := document.get("matchAttribute")) is not None:
+        return Match(attribute, requests, lists=features.list_attributes)
+    if (attribute := document.get("distinctAttribute")) is not None:
+        kind = Distinct if features.release >= 37 else ForgetfulDistinct
+        return kind(attribute, requests, lists=features.list_attributes)
+    return None
+
+
+def _alternatives(document: Document, classes: ClassLookup, features: Features) -> Iterator[Request]:
+    name = document["name"]
+    several = document.get("firstAvailable") or ()
+    problem = _unsupported(document, features)
+    if not several:
+        request = Request(name, document.get("exactly") or {}, None)
+        request.problem = problem or _complete(request, classes, features)
+        yield request
+    for alternative in several:
+        request = Request(alternative["name"], alternative, name)
+        request.problem = problem or _complete(request, classes, features)
+        yield request
+
+
+def _unsupported(document: Document, features: Features) -> str:
+    name, several = document["name"], document.get("firstAvailable") or ()
+    if several and not features.prioritized_list:
+        return f", request {name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+    if not features.consumable_capacity:
+        disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        if (document.get("exactly") or {}).get("capacity") is not None:
+            return f", request {name}: {disabled}"
+        for alternative in several:
+            if alternative.get("capacity") is not None:
+                return f", subrequest {alternative['name']}: {disabled}"
+    return ""
+
+
+def _complete(request: Request, classes: ClassLookup, features: Features) -> str:
+    """Fill in class and selectors; returns what is wrong, if anything."""
+    document, here = request.document, f", request {request.name}"
+    if derived := document.get("derivedAttributes"):
+        if not features.derived_attributes:
+            return f"{here}: cannot handle request with derived attributes, the feature is disabled"
+        request.derived = {entry["name"]: entry["expression"] for entry in derived}
+    selectors = []
+    for position, selector in enumerate(document.get("selectors") or ()):
+        cel = selector.get("cel")
+        if cel is None:
+            return f"{here}, selector #{position}: CEL expression empty (unsupported selector type?)"
+        selectors.append(expression(cel.get("expression") or "", features))
+    request.selectors = tuple(selectors)
+    if request.parent is None and document.get("adminAccess") is not None and not features.admin_access:
+        return f"{here}: admin access is requested, but the feature is disabled"
+    class_name = document.get("deviceClassName")
+    if not class_name:
+        return f"{here}: missing device class name (unsupported request type?)"
+    found = classes(class_name)
+    if found is None:
+        return (
+            f"{here}: could not retrieve device class {class_name}: "
+            f'deviceclass.resource.k8s.io "{class_name}" not found'
+        )
+    request.class_document = found
+    request.class_selectors = tuple(
+        expression((selector.get("cel") or {}).get("expression") or "", features)
+        for selector in (found.get("spec") or {}).get("selectors") or ()
+    )
+    mode = document.get("allocationMode") or ""
+    if mode not in ("ExactCount", "All"):
+        return f"{here}: unsupported count mode {mode}"
+    if mode == "ExactCount" and request.count > _ARITHMETIC_LIMIT:
+        return f"{here}: exact count {request.count} is too large"
+    return ""

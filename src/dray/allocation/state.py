@@ -1,0 +1,314 @@
+"""A partial allocation: which devices it uses so far, what that takes from counters and capacity, and how it undoes.
+
+``State.place`` makes upstream's checks in upstream's order; ``State.undo`` takes the last placement back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dray.allocation import capacity, counters, taints
+from dray.allocation.constraints import State as ConstraintState
+from dray.allocation.devices import Device, Values
+from dray.allocation.errors import AllocationError
+from dray.allocation.features import Features
+from dray.allocation.identity import Document
+from dray.allocation.pools import Pool
+from dray.allocation.requests import Demand, Request
+from dray.allocation.selectors import derived_values
+from dray.allocation.usage import PoolUsage, Usage
+from dray.cel import CompileError, EvaluationError
+
+_NOTHING: Mapping[str, int] = {}
+OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
+
+
+class Spot(NamedTuple):
+    """A device where it stands: in a pool, with what is taken of that pool."""
+
+    device: Device
+    pool: Pool
+    part: PoolUsage
+
+
+class Claim(NamedTuple):
+    """A claim to be allocated."""
+
+    index: int
+    name: str  # namespace/name, for messages
+    document: Document
+    demand: Demand
+
+
+class Choice:
+    """One alternative of one request of one claim."""
+
+    __slots__ = ("claim", "count", "everything", "request")
+
+    def __init__(self, claim: Claim, request: Request) -> None:
+        self.claim = claim
+        self.request = request
+        self.count = request.count
+        #: the devices a request for all devices must have
+        self.everything: list[Spot] | None = None
+
+
+class Placement(NamedTuple):
+    """One device given to one request, and what to go back to if it is taken back."""
+
+    choice: Choice
+    spot: Spot
+    portion: capacity.Portion | None  # what is taken of a shared device; None: the device as a whole
+    drew: bool  # from counters
+    constraints: tuple[ConstraintState, ...]
+    share: dict[str, int] | None
+    groups: dict[str, counters.Groups] | None
+
+
+class State:
+    def __init__(self, node: Document, claims: Sequence[Claim], usage: Usage, features: Features) -> None:
+        self.node = node
+        self.features = features
+        self.usage = usage
+        self.placements: list[Placement] = []
+        #: devices in use by this very allocation, and by which of its claims
+        self.in_flight: dict[Device, tuple[int, ...]] = {}
+        #: capacity in use by this very allocation
+        self.shares: dict[Device, dict[str, int]] = {}
+        self.results = [0] * len(claims)  # devices so far, claim by claim
+        self.constraints: list[tuple[ConstraintState, ...]] = [
+            (None,) * len(claim.demand.constraints) for claim in claims
+        ]
+        self._left: dict[Pool, dict[counters.Counter, int] | None] = {}
+        self._groups: dict[Pool, dict[str, counters.Groups]] = {}
+
+    # --- what does not depend on other placements ---
+
+    def selects(self, choice: Choice, spot: Spot) -> bool:
+        """Whether class and request select a device for this node. Raises what upstream would fail with."""
+        device = spot.device
+        if device.binding_conditions and not self.features.binding_conditions:
+            return False
+        request = choice.request
+        verdict = device.shape.verdict
+        for position, expression in enumerate(request.class_selectors):
+            try:
+                answer = verdict(expression)
+            except CompileError as error:
+                name = request.class_document["metadata"]["name"]
+                raise _broken(f"class {name}: selector #{position}", error) from error
+            if answer is not True:
+                if answer is False:
+                    return False
+                name = request.class_document["metadata"]["name"]
+                raise self._failed(f"class {name}: selector #{position}", device, answer)
+        for position, expression in enumerate(request.selectors):
+            try:
+                answer = verdict(expression)
+            except CompileError as error:
+                raise _broken(f"claim {choice.claim.name}: selector #{position}", error) from error
+            if answer is not True:
+                if answer is False:
+                    return False
+                raise self._failed(f"claim {choice.claim.name}: selector #{position}", device, answer)
+        if device.selection is not None:
+            metadata = self.node.get("metadata") or {}
+            return device.selection.matches(metadata.get("name") or "", metadata.get("labels") or {})
+        return True
+
+    def _failed(self, where: str, device: Device, error: EvaluationError) -> AllocationError:
+        on = f" on device {device.id}" if self.features.release >= 37 else ""
+        return AllocationError(f"{where}{on}: CEL runtime error: {error}")
+
+    def portion(self, choice: Choice, spot: Spot) -> capacity.Portion | None:
+        """What the request would take of the device's capacity; None if the device does not offer that."""
+        if not self.features.consumable_capacity:
+            return capacity.NOTHING
+        request, device = choice.request, spot.device
+        shape = device.shape
+        if not request.capacity and not shape.restricted and not device.shared and not spot.part.consumed:
+            # It takes the device as a whole, and nobody else has any of it.
+            return capacity.NOTHING
+        try:
+            return capacity.portion(shape, request.capacity, request.capacity_key, self.features)
+        except capacity.CapacityOutOfRange as error:
+            where = f"claim {choice.claim.name}, request {request.name}: checking capacity for device"
+            raise AllocationError(f"{where} {device.id}: {error}") from error
+
+    def fits(self, portion: capacity.Portion, spot: Spot) -> bool:
+        """Whether what is left of the device's capacity is enough."""
+        device = spot.device
+        return not portion.amounts or portion.fits(
+            spot.part.consumed.get(device.name, _NOTHING), self.shares.get(device, _NOTHING)
+        )
+
+    def allowed(self, choice: Choice, device: Device) -> bool:
+        """Whether the features that are on, and the taints, let the device be used."""
+        features = self.features
+        if device.draws and not features.partitionable_devices:
+            return False
+        if device.skips_node_operations and features.release >= 37:
+            declared = (self.node.get("status") or {}).get("declaredFeatures") or ()
+            if not features.optional_node_operations or OPTIONAL_NODE_OPERATIONS not in declared:
+                return False
+        if device.taints and features.device_taints:
+            return taints.obstacle(device, choice.request.tolerations) is None
+        return True
+
+    def values(self, choice: Choice, device: Device, position: int) -> Values | None:
+        """The values that a constraint compares."""
+        constraint = choice.claim.demand.constraints[position]
+        source = choice.request.derived.get(constraint.attribute)
+        if source is None:
+            return device.shape.values(constraint.attribute, lists=constraint.lists)
+        try:
+            return derived_values(source, device.shape, self.features)
+        except CompileError as error:
+            message = f"compile derived attribute {constraint.attribute} failed: {error}"
+            raise AllocationError(message) from error
+        except EvaluationError as error:
+            message = f"evaluate derived attribute {constraint.attribute} on device {device.id} failed: {error}"
+            raise AllocationError(message) from error
+
+    # --- what does ---
+
+    def busy(self, choice: Choice, spot: Spot) -> bool:
+        """Whether the device as a whole is taken, as far as this request is concerned."""
+        users = self.in_flight.get(spot.device)
+        if choice.request.admin:
+            return users is not None and choice.claim.index in users
+        if users or spot.device.name in spot.part.taken:
+            return True
+        return not self.features.consumable_capacity and spot.device.name in spot.part.shares
+
+    def draws(self, spot: Spot) -> bool:
+        """Whether using the device draws from counters; further shares of a device in use do not."""
+        device = spot.device
+        if not device.draws:
+            return False
+        if not (device.shared and self.features.consumable_capacity):
+            return True
+        if device in self.shares or device.name in spot.part.consumed:
+            return False
+        return self.features.release < 37 or device.name not in spot.part.shares
+
+    def left(self, pool: Pool) -> dict[counters.Counter, int] | None:
+        """What is left of a pool's counters; None if others have overdrawn them."""
+        try:
+            return self._left[pool]
+        except KeyError:
+            available = counters.available(pool, self.usage)
+            found = self._left[pool] = None if available.overdrawn else dict(available.left)
+            self._groups[pool] = dict(available.groups)
+            return found
+
+    def affords(self, spot: Spot) -> bool:
+        """Whether counters and compatibility groups leave room for the device."""
+        left = self.left(spot.pool)
+        if left is None or any(left[counter] < amount for counter, amount in counters.drawn(spot.device)):
+            return False
+        if not self.features.compatibility_groups:
+            return True
+        groups = self._groups[spot.pool]
+        return all(counters.admits(groups.get(d.counter_set), d.groups) for d in spot.device.draws)
+
+    def place(self, choice: Choice, spot: Spot, portion: capacity.Portion, *, must: bool = False) -> bool:
+        """Use a device that is selected and not busy, if everything else allows it.
+
+        ``must``: the claim makes no sense without this device, so a constraint that forbids it is an error.
+        """
+        device, request = spot.device, choice.request
+        drew = self.draws(spot)
+        if drew and not self.affords(spot):
+            return False
+        claim = choice.claim
+        before = self.constraints[claim.index]
+        if request.constraints and not self._bind(choice, device, before):
+            if must:
+                raise AllocationError(
+                    f"claim {claim.name}, request {request.name}: cannot add device {device.id} "
+                    "because a claim constraint would not be satisfied"
+                )
+            return False
+        if not self.fits(portion, spot):
+            self._unbind(choice, before)
+            return False
+        share = self.shares.get(device)
+        groups = None
+        shared = device.shared and self.features.consumable_capacity
+        if shared:
+            self.shares[device] = total = dict(share or _NOTHING)
+            for name, amount, _ in portion.amounts:
+                total[name] = total.get(name, 0) + amount
+        else:
+            self.in_flight[device] = (*self.in_flight.get(device, ()), claim.index)
+        if drew:
+            groups = self._draw(spot)
+        self.results[claim.index] += 1
+        self.placements.append(Placement(choice, spot, portion if shared else None, drew, before, share, groups))
+        return True
+
+    def _bind(self, choice: Choice, device: Device, before: tuple[ConstraintState, ...]) -> bool:
+        """Add the device to the constraints; if one objects, take it out of those that did not."""
+        constraints, base = choice.claim.demand.constraints, choice.request.base
+        after = list(before)
+        for position in choice.request.constraints:
+            values = self.values(choice, device, position)
+            state = None if values is None else constraints[position].add(after[position], base, values)
+            if state is None:
+                self._unbind(choice, before, upto=position)
+                return False
+            after[position] = state
+        self.constraints[choice.claim.index] = tuple(after)
+        return True
+
+    def _unbind(self, choice: Choice, before: tuple[ConstraintState, ...], upto: int | None = None) -> None:
+        constraints, base = choice.claim.demand.constraints, choice.request.base
+        restored: list[Any] = list(before)
+        for position in choice.request.constraints:
+            if position == upto:
+                break
+            restored[position] = constraints[position].undone(before[position], base)
+        self.constraints[choice.claim.index] = tuple(restored)
+
+    def _draw(self, spot: Spot) -> dict[str, counters.Groups] | None:
+        left = self._left[spot.pool]
+        assert left is not None
+        for counter, amount in counters.drawn(spot.device):
+            left[counter] -= amount
+        if not self.features.compatibility_groups:
+            return None
+        before = self._groups[spot.pool]
+        self._groups[spot.pool] = after = dict(before)
+        for draw in spot.device.draws:
+            after[draw.counter_set] = counters.joined(after.get(draw.counter_set), draw.groups)
+        return before
+
+    def undo(self) -> None:
+        """Take back the last placement."""
+        placement = self.placements.pop()
+        choice, spot = placement.choice, placement.spot
+        device, index = spot.device, choice.claim.index
+        if placement.drew:
+            left = self._left[spot.pool]
+            assert left is not None
+            for counter, amount in counters.drawn(device):
+                left[counter] += amount
+            if placement.groups is not None:
+                self._groups[spot.pool] = placement.groups
+        if placement.portion is None:
+            users = self.in_flight.pop(device)
+            if len(users) > 1:
+                self.in_flight[device] = tuple(user for user in users if user != index)
+        elif placement.share is None:
+            del self.shares[device]
+        else:
+            self.shares[device] = placement.share
+        self.results[index] -= 1
+        if choice.request.constraints:
+            self._unbind(choice, placement.constraints)
+
+
+def _broken(where: str, error: CompileError) -> AllocationError:
+    return AllocationError(f"{where}: CEL compile error: {error}")

@@ -1,0 +1,148 @@
+"""What is taken: devices, shares of devices and their capacity, by claims that are allocated or about to be.
+
+Kept a pool at a time, and each pool's part is never changed, only replaced. A search works on the parts it got at
+its start, whatever is recorded meanwhile, and anything derived from a part is valid exactly as long as the part is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dray.allocation.identity import DeviceID, Document, PoolID, object_name
+from dray.api.quantity import Quantity
+
+_NOTHING: dict[str, Any] = {}
+
+
+class PoolUsage:
+    """What is taken of one pool. Never changed once made."""
+
+    __slots__ = ("consumed", "shares", "taken")
+
+    def __init__(
+        self,
+        taken: Mapping[str, str] = _NOTHING,
+        shares: Mapping[str, Mapping[str, str]] = _NOTHING,
+        consumed: Mapping[str, Mapping[str, int]] = _NOTHING,
+    ) -> None:
+        #: device → the claim that has it to itself
+        self.taken = taken
+        #: device → share id → the claim that has the share
+        self.shares = shares
+        #: device → capacity → amount consumed by all shares, in billionths
+        self.consumed = consumed
+
+    def touches(self, device: str) -> bool:
+        """Whether a device is in any kind of use."""
+        return device in self.taken or device in self.shares or device in self.consumed
+
+
+UNUSED = PoolUsage()
+
+
+class Usage:
+    """What is taken in the whole cluster."""
+
+    __slots__ = ("_pools",)
+
+    def __init__(self, pools: Mapping[PoolID, PoolUsage] | None = None) -> None:
+        self._pools = dict(pools or {})
+
+    def of(self, pool: PoolID) -> PoolUsage:
+        return self._pools.get(pool, UNUSED)
+
+    def snapshot(self) -> Usage:
+        """A copy that later changes do not reach; it costs one entry a pool."""
+        return Usage(self._pools)
+
+    def add(self, claim: Document, allocation: Document | None = None) -> list[PoolID]:
+        """Record an allocation: the claim's own, or one it is about to get. Returns the pools it touches."""
+        return self._change(claim, allocation, 1)
+
+    def remove(self, claim: Document, allocation: Document | None = None) -> list[PoolID]:
+        """Take back what ``add`` recorded with the same arguments."""
+        return self._change(claim, allocation, -1)
+
+    def owner(self, device: DeviceID) -> str | None:
+        """The claim that has the whole device, as ``namespace/name``."""
+        return self.of(device.pool_id).taken.get(device.device)
+
+    def owners(self, device: DeviceID) -> Iterator[str]:
+        """All claims that use a device."""
+        part = self.of(device.pool_id)
+        if device.device in part.taken:
+            yield part.taken[device.device]
+        yield from part.shares.get(device.device, _NOTHING).values()
+
+    def take(self, device: DeviceID, owner: str = "") -> None:
+        """Record a whole device as taken by somebody."""
+        part = self.of(device.pool_id)
+        self._pools[device.pool_id] = PoolUsage({**part.taken, device.device: owner}, part.shares, part.consumed)
+
+    def share(self, device: DeviceID, share: str, owner: str = "") -> None:
+        """Record a share of a device as taken."""
+        part = self.of(device.pool_id)
+        shares = {**part.shares.get(device.device, _NOTHING), share: owner}
+        self._pools[device.pool_id] = PoolUsage(part.taken, {**part.shares, device.device: shares}, part.consumed)
+
+    def consume(self, device: DeviceID, capacity: Mapping[str, Any]) -> None:
+        """Record consumed capacity, as quantities by name."""
+        part = self.of(device.pool_id)
+        consumed = _sum(part.consumed.get(device.device, _NOTHING), capacity, 1)
+        self._pools[device.pool_id] = PoolUsage(part.taken, part.shares, {**part.consumed, device.device: consumed})
+
+    def _change(self, claim: Document, allocation: Document | None, sign: int) -> list[PoolID]:
+        if allocation is None:
+            allocation = (claim.get("status") or _NOTHING).get("allocation") or _NOTHING
+        owner = object_name(claim)
+        touched: dict[PoolID, list[Document]] = {}
+        for result in (allocation.get("devices") or _NOTHING).get("results") or ():
+            # Looking at a device as an administrator does not take it away from anybody.
+            if not result.get("adminAccess"):
+                touched.setdefault(PoolID(result["driver"], result["pool"]), []).append(result)
+        for pool, results in touched.items():
+            part = _replace(self.of(pool), results, owner, sign)
+            if part.taken or part.shares or part.consumed:
+                self._pools[pool] = part
+            else:
+                self._pools.pop(pool, None)
+        return list(touched)
+
+
+def _replace(part: PoolUsage, results: Iterable[Document], owner: str, sign: int) -> PoolUsage:
+    taken, shares, consumed = part.taken, part.shares, part.consumed
+    for result in results:
+        device = result["device"]
+        share = result.get("shareID")
+        if share is None:
+            taken = dict(taken) if taken is part.taken else taken
+            if sign > 0:
+                taken[device] = owner
+            else:
+                taken.pop(device, None)
+            continue
+        holders = {k: v for k, v in shares.get(device, _NOTHING).items() if k != share}
+        if sign > 0:
+            holders[share] = owner
+        shares = _with(shares, device, holders)
+        capacity = result.get("consumedCapacity")
+        if capacity is not None:
+            total = _sum(consumed.get(device, _NOTHING), capacity, sign)
+            consumed = _with(consumed, device, total if sign > 0 or any(total.values()) else _NOTHING)
+    return PoolUsage(taken, shares, consumed)
+
+
+def _with(mapping: Mapping[str, Any], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with one entry replaced, or dropped if nothing is left of it."""
+    changed = {k: v for k, v in mapping.items() if k != key}
+    if value:
+        changed[key] = value
+    return changed
+
+
+def _sum(old: Mapping[str, int], capacity: Mapping[str, Any], sign: int) -> dict[str, int]:
+    total = dict(old)
+    for name, amount in capacity.items():
+        total[name] = total.get(name, 0) + sign * Quantity.from_json(amount).nano
+    return total
