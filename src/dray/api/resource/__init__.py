@@ -12,5 +12,6 @@ from dray.api.release import Release
 def kinds(release: Release) -> tuple[Kind, ...]:
     """The kinds as a release has them."""
     from dray.api.resource import modern
+    from dray.api.resource.classic import kinds as classic
 
-    return modern.kinds(release)
+    return (*modern.kinds(release), *classic.kinds(release))

@@ -12,6 +12,17 @@ RECORDINGS = (
 )  # fmt: skip
 
 
+CLASSIC = ("a2-claim", "a2-claim-status", "a2-resourceclass")
+
+
+@pytest.mark.parametrize("name", CLASSIC)
+def test_classic_rules_answer_as_recorded(replay, name):
+    played = replay(f"api-130/{name}")
+    assert played
+    different = [p for p in played if not p.equal]
+    assert not different, f"{len(different)} of {len(played)}: {different[0]}"
+
+
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_rules_answer_as_recorded(replay, name):
     played = replay(f"api-136/{name}")

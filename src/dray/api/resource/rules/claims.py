@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.api import field, meta
 from dray.api.field import FieldError
 from dray.api.kinds import Context, Object, UpdateRules
 from dray.api.resource.rules.authorization import admin_access, admin_access_granted, status_parts
-from dray.api.resource.rules.common import finalizers, metadata_update
+from dray.api.resource.rules.common import finalizers, metadata_update, template_metadata
 from dray.api.resource.rules.gating import drop_spec_fields, drop_status_fields
 from dray.api.resource.validation import checks
 from dray.api.resource.validation.claim import claim_spec
@@ -99,14 +98,8 @@ class TemplateRules(Subdomain):
 
 
 def _template_spec(template: Object, ctx: Context, errs: list[FieldError]) -> None:
-    """What claims made from the template will be; of their metadata only labels and annotations may be given."""
-    metadata = (template.get("spec") or {}).get("metadata") or {}
-    here = SPEC.child("metadata")
-    errs += meta.validate_annotations(metadata.get("annotations") or {}, here.child("annotations"))
-    errs += meta.validate_labels(metadata.get("labels") or {}, here.child("labels"))
-    for name, value in metadata.items():
-        if value and name not in ("annotations", "labels"):
-            errs.append(field.forbidden(here.child(name), "cannot be set"))
+    """What claims made from the template will be."""
+    errs += template_metadata((template.get("spec") or {}).get("metadata") or {}, SPEC.child("metadata"))
     claim_spec(_claim_spec(template), SPEC.child("spec"), ctx, errs)
 
 

@@ -17,6 +17,16 @@ def metadata_update(new: Object, old: Object) -> list[FieldError]:
     return meta.validate_object_meta_update(new["metadata"], old["metadata"])
 
 
+def template_metadata(metadata: Object, path: Path) -> list[FieldError]:
+    """Of the metadata of claims made from a template only labels and annotations may be given."""
+    errs = meta.validate_annotations(metadata.get("annotations") or {}, path.child("annotations"))
+    errs += meta.validate_labels(metadata.get("labels") or {}, path.child("labels"))
+    for name, value in metadata.items():
+        if value and name not in ("annotations", "labels"):
+            errs.append(field.forbidden(path.child(name), "cannot be set"))
+    return errs
+
+
 _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 

@@ -11,7 +11,8 @@ from dray.api.resource.validation import checks
 from dray.api.resource.validation.checks import Errors
 
 
-def node_selector(selector: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def node_selector(selector: Mapping[str, Any], path: Path, errs: Errors, *, values: bool = True) -> None:
+    """A selector; old releases did not look at the ``values`` of its expressions."""
     terms = selector.get("nodeSelectorTerms")
     here = path.child("nodeSelectorTerms")
     if not terms:
@@ -19,12 +20,12 @@ def node_selector(selector: Mapping[str, Any], path: Path, errs: Errors) -> None
         return
     for i, term in enumerate(terms):
         for j, requirement in enumerate(term.get("matchExpressions") or ()):
-            _expression(requirement, here.index(i).child("matchExpressions").index(j), errs)
+            _expression(requirement, here.index(i).child("matchExpressions").index(j), errs, checked=values)
         for j, requirement in enumerate(term.get("matchFields") or ()):
             _field(requirement, here.index(i).child("matchFields").index(j), errs)
 
 
-def _expression(requirement: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def _expression(requirement: Mapping[str, Any], path: Path, errs: Errors, *, checked: bool) -> None:
     operator, values = requirement.get("operator", ""), requirement.get("values") or ()
     if operator in ("In", "NotIn"):
         if not values:
@@ -41,7 +42,7 @@ def _expression(requirement: Mapping[str, Any], path: Path, errs: Errors) -> Non
     else:
         errs.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
     checks.label_key(requirement.get("key", ""), path.child("key"), errs)
-    for i, value in enumerate(values):
+    for i, value in enumerate(values if checked else ()):
         checks.label_value(value, path.child("values").index(i), errs)
 
 

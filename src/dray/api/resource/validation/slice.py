@@ -202,7 +202,7 @@ def _value_count(attribute: Mapping[str, Any]) -> int:
 
 
 _IDENTIFIER = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_is_version = re.compile(
+is_version = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     rf"(-{_IDENTIFIER}(\.{_IDENTIFIER})*)?"
     r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
@@ -247,7 +247,7 @@ def _string(value: str, path: Path, errs: Errors) -> None:
 
 
 def _version(value: str, path: Path, errs: Errors) -> None:
-    if not _is_version(value):
+    if not is_version(value):
         errs.append(field.invalid(path, value, "must be a string compatible with semver.org spec 2.0.0"))
     _string(value, path, errs)
 

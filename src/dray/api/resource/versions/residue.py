@@ -14,14 +14,14 @@ import msgspec
 from dray.api.kinds import Object
 
 ANNOTATION: Final = "resource.dray.dev/not-expressed"
-_PARTS: Final = ("spec", "status")
+_NEVER: Final = frozenset({"kind", "apiVersion", "metadata"})
 Codec = Callable[[Object], Object]
 
 
 def attach(shown: Object, hub: Object, to_hub: Codec) -> Object:
     """The older form, annotated with what it leaves out."""
     back = to_hub(shown)
-    lost = {part: rest for part in _PARTS if (rest := _missing(hub.get(part), back.get(part))) is not None}
+    lost = _missing(_content(hub), _content(back))
     if not lost:
         return shown
     metadata = dict(shown.get("metadata") or {})
@@ -46,14 +46,12 @@ def detach(obj: Object, to_hub: Codec) -> Object:
         lost = msgspec.json.decode(text)
     except msgspec.DecodeError:
         lost = None
-    if not isinstance(lost, dict):
-        lost = {}
-    restored = {part: _restored(hub.get(part), rest) for part, rest in lost.items() if part in _PARTS}
-    return {
-        **hub,
-        "metadata": metadata,
-        **{part: value for part, value in restored.items() if value is not None},
-    }
+    lost = _content(lost) if isinstance(lost, dict) else {}
+    return {**hub, **_restored(_content(hub), lost), "metadata": metadata}
+
+
+def _content(obj: Object) -> Object:
+    return {name: value for name, value in obj.items() if name not in _NEVER}
 
 
 def _missing(full: Any, shown: Any) -> Any:
@@ -76,10 +74,10 @@ def _missing(full: Any, shown: Any) -> Any:
 def _restored(shown: Any, lost: Any) -> Any:
     """``shown`` with what was lost; whatever the client has set in the meantime wins."""
     if isinstance(shown, dict) and isinstance(lost, dict):
-        result = dict(shown)
-        for key, rest in lost.items():
-            result[key] = rest if result.get(key) is None else _restored(result[key], rest)
-        return result
+        kept = {
+            key: rest if shown.get(key) is None else _restored(shown[key], rest) for key, rest in lost.items()
+        }
+        return {**shown, **kept}
     if isinstance(shown, list) and isinstance(lost, dict):
         return [
             _restored(item, lost[key]) if (key := _identity(item, i)) in lost else item
