@@ -125,10 +125,17 @@ class _StructNode(_Container):
         for name, part in value.items():
             if (child := known.get(name)) is not None:
                 result[child[0]] = (child[1], part)
+            elif self._type.open_ended:
+                result[f"f:{name}"] = (_RAW, part)
         return result
 
     def always(self, node: Node) -> bool:
         return False
+
+    def below(self, name: str) -> tuple[Node, bool]:
+        """The node of a field, and whether the schema names it."""
+        child = self.known().get(name)
+        return (child[1], True) if child is not None else (_RAW if self._type.open_ended else LEAF, False)
 
 
 class _MapNode(_Container):
@@ -294,8 +301,7 @@ def is_container(node: Node) -> bool:
 def step(node: Node, key: str) -> tuple[Node, bool]:
     """The node below a path element, and whether that names a field of a struct."""
     if isinstance(node, _StructNode):
-        child = node.known().get(key[2:]) if key.startswith("f:") else None
-        return (child[1], True) if child is not None else (LEAF, False)
+        return node.below(key[2:]) if key.startswith("f:") else (LEAF, False)
     if isinstance(node, _MapNode):
         return node._value, False
     if isinstance(node, ListNode) and key.startswith("k:"):

@@ -46,6 +46,8 @@ def _check_struct(type_: Struct, value: Any, path: str) -> Iterator[str]:
         return
     for name, item in value.items():
         if (field := type_.by_name.get(name)) is None:
+            if type_.open_ended:
+                continue
             yield f"{path}.{name}: field not declared in schema"
             return
         yield from _check(field.type, field, item, f"{path}.{name}")

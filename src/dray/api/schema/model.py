@@ -66,10 +66,19 @@ class Field:
 class Struct:
     """A Go struct. Its fields are looked up on first use, so types may refer to one another freely."""
 
-    def __init__(self, name: str, go: str, *, atomic: bool, fields: Callable[[], tuple[Field, ...]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        go: str,
+        *,
+        atomic: bool,
+        fields: Callable[[], tuple[Field, ...]],
+        open_ended: bool = False,
+    ) -> None:
         self.name = name  # "core/v1.Pod"
         self.go = go  # "v1.Pod"
         self.atomic = atomic
+        self.open_ended = open_ended  # a custom resource that keeps fields its schema does not name
         self._load = fields
 
     @cached_property
