@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dray.allocation import DeadlineExceeded, Features, Plan, Unallocatable, allocate
+from dray.allocation import AllocationTimeout, Features, Plan, Unallocatable, allocate
 from dray.api import claims
 from dray.scheduler import extended, matching
 from dray.scheduler.ledger import Ledger
@@ -25,7 +25,6 @@ PLUGIN = "DynamicResources"
 Document = Mapping[str, Any]
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
-_CANNOT = Rejection(PLUGIN, ("cannot allocate all claims",), resolvable=False)
 _NOT_HERE = Rejection(PLUGIN, ("resourceclaim not available on the node",), resolvable=False)
 
 BINDING_GATES = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
@@ -110,12 +109,14 @@ class Attempt:
         *,
         clock: Callable[[], float],
         monotonic: Callable[[], float],
+        new_share_id: Callable[[], str],
     ) -> None:
         self._pod = pod
         self._ledger = ledger
         self._options = options
         self._monotonic = monotonic
         self._now = clock
+        self._new_share_id = new_share_id
         self.claims = user_claims
         self._resources = resources
         self._open = [c for c in user_claims if claims.allocation(c) is None]
@@ -127,7 +128,7 @@ class Attempt:
             for selector in (given.get("nodeSelector"),)
         ]
         self.unavailable: dict[str, Document] = {}  # allocated claims that kept the pod from some node
-        self.last_failure: Unallocatable | None = None
+        self.failures: dict[str, Unallocatable] = {}  # node → what the allocator had to say
         self.scores_matter = any(
             request.get("firstAvailable") for c in user_claims for request in c["spec"].get("devices", {}).get("requests") or ()
         )  # fmt: skip
@@ -140,6 +141,7 @@ class Attempt:
         ledger: Ledger,
         options: Options,
         *,
+        new_share_id: Callable[[], str],
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> Attempt | Rejection | None:
@@ -156,7 +158,21 @@ class Attempt:
         for claim in found:
             if claims.allocation(claim) is None and (unfit := _unfit(claim, ledger, options.features)):
                 return _everywhere(unfit)
-        return cls(pod, ledger, options, found, resources, clock=clock, monotonic=monotonic)
+        return cls(
+            pod,
+            ledger,
+            options,
+            found,
+            resources,
+            clock=clock,
+            monotonic=monotonic,
+            new_share_id=new_share_id,
+        )
+
+    @property
+    def left_over(self) -> Document | None:
+        """A claim for extended resources from an earlier attempt, which fits no longer."""
+        return self._made
 
     # -- a node -----------------------------------------------------------------------------------------------------
 
@@ -185,8 +201,8 @@ class Attempt:
         if wanted:
             match self._allocate(node, wanted):
                 case Unallocatable() as failure:
-                    self.last_failure = failure
-                    return _CANNOT
+                    self.failures[node.name] = failure
+                    return Rejection(PLUGIN, (failure.message,), resolvable=False)
                 case Plan(results=results):
                     pass
         if not available:
@@ -220,10 +236,12 @@ class Attempt:
                 node.document,
                 wanted,
                 features=options.features,
+                new_share_id=self._new_share_id,
                 deadline=deadline,
+                monotonic=self._monotonic,
                 **more,
             )
-        except DeadlineExceeded:
+        except AllocationTimeout:
             raise SearchTimeout(f"node {node.name}: timed out trying to allocate devices") from None
 
     def _extended(self, node: Node) -> extended.Requests | Rejection:

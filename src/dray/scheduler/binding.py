@@ -1,0 +1,330 @@
+"""Writing down what was decided: claims first, in upstream's order, then the pod.
+
+Every write is conditional on what the decision was based on. Allocation and reservation are one write, so nobody ever
+sees one without the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from dray.api import claims
+from dray.api.errors import Conflict, NotFound, StatusError
+from dray.client.client import Client, PatchType
+from dray.client.resources import PODS, RESOURCE_CLAIMS
+from dray.scheduler import devices
+from dray.scheduler.deciding import Bind
+from dray.scheduler.ledger import Ledger
+from dray.scheduler.pods import Pod
+from dray.scheduler.preemption import Preempt
+
+log = logging.getLogger(__name__)
+
+Document = Mapping[str, Any]
+_ATTEMPTS = 5
+#: how often a pod that waits for its devices to bind looks again by itself
+_POLL = 5.0
+
+
+class Recorder(Protocol):
+    """Where events about objects go."""
+
+    def event(
+        self,
+        regarding: Document,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None: ...
+
+
+class BindingError(Exception):
+    """The pod could not be bound; what was promised to it must be taken back."""
+
+
+class Writer:
+    """The scheduler's writes to the API server."""
+
+    def __init__(
+        self,
+        client: Client,
+        ledger: Ledger,
+        recorder: Recorder,
+        *,
+        binding_conditions: bool,
+        nominate_before_binding: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._recorder = recorder
+        self._binding_conditions = binding_conditions
+        self._nominate = nominate_before_binding
+        self._clock = clock
+        self._claim_changed: dict[str, asyncio.Event] = {}
+
+    # -- binding ----------------------------------------------------------------------------------------------------
+
+    async def bind(self, pod: Pod, decision: Bind, *, binding_timeout: float) -> None:
+        """Carry out a decision, or raise ``BindingError`` with upstream's words."""
+        try:
+            if decision.claims or decision.plan is not None:
+                if self._nominate:
+                    await self._patch_status(pod, {"nominatedNodeName": decision.node})
+                bound = await self._bind_claims(pod, decision)
+                if self._binding_conditions and any(devices.wants_binding_conditions(c) for c in bound):
+                    await self._wait_for_devices(pod, bound, decision.node, binding_timeout)
+            await self._client.bind(pod.namespace, pod.name, decision.node, uid=pod.uid)
+        except StatusError as problem:
+            raise BindingError(str(problem)) from problem
+        self._recorder.event(
+            pod.document, type="Normal", reason="Scheduled", action="Binding",
+            note=f"Successfully assigned {pod.namespace}/{pod.name} to {decision.node}",
+        )  # fmt: skip
+
+    async def _bind_claims(self, pod: Pod, decision: Bind) -> list[Document]:
+        plan = decision.plan or devices.NodePlan((), ())
+        given = dict(zip((id(c) for c in plan.claims), plan.results, strict=True))
+        bound: list[Document] = []
+        for claim in decision.claims:
+            if not claims.is_reserved_for(claim, pod.uid):
+                claim = await self._bind_claim(claim, given.get(id(claim)), pod)
+            bound.append(claim)
+        if plan.generated is not None:
+            bound.append(await self._bind_generated(pod, plan, given[id(plan.generated)]))
+        return bound
+
+    async def _bind_claim(self, claim: Document, allocation: Document | None, pod: Pod) -> Document:
+        """Finalizer, then allocation and reservation together; from a fresh read if somebody else wrote meanwhile."""
+        namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
+        who = f"{namespace}/{name}"
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                claim = await self._client.get(RESOURCE_CLAIMS, namespace, name)
+            if "deletionTimestamp" in claim["metadata"]:
+                raise BindingError(f"claim {who} got deleted in the meantime")
+            try:
+                if allocation is not None:
+                    if claims.allocation(claim) is not None:
+                        raise BindingError(f"claim {who} got allocated elsewhere in the meantime")
+                    claim = await self._protect(claim)
+                written = await self._client.update_status(
+                    RESOURCE_CLAIMS, namespace, self._reserved(claim, allocation, pod)
+                )
+            except Conflict:
+                continue
+            except StatusError as problem:
+                what = "allocation and reservation" if allocation is not None else "reservation"
+                raise BindingError(f"add {what} to claim {who}: {problem}") from problem
+            self._ledger.set_claim(written)
+            return written
+        raise BindingError(f"add allocation and reservation to claim {who}: too many conflicts")
+
+    async def _protect(self, claim: Document) -> Document:
+        metadata = claim["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if claims.FINALIZER in finalizers:
+            return claim
+        protected = {**claim, "metadata": {**metadata, "finalizers": [*finalizers, claims.FINALIZER]}}
+        return await self._client.update(RESOURCE_CLAIMS, metadata["namespace"], protected)
+
+    def _reserved(self, claim: Document, allocation: Document | None, pod: Pod) -> dict[str, Any]:
+        status = dict(claim.get("status") or {})
+        if allocation is not None:
+            status["allocation"] = allocation
+        if self._binding_conditions:
+            current = status.get("allocation")
+            if current is None:
+                raise BindingError(
+                    f"claim {claim['metadata']['namespace']}/{claim['metadata']['name']} "
+                    "got deallocated elsewhere in the meantime"
+                )
+            if not current.get("allocationTimestamp"):
+                status["allocation"] = {**current, "allocationTimestamp": timestamp(self._clock())}
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), claims.consumer(pod.document)]
+        return {**claim, "status": status}
+
+    async def _bind_generated(self, pod: Pod, plan: devices.NodePlan, allocation: Document) -> Document:
+        assert plan.generated is not None
+        claim: Document = plan.generated
+        if not claim["metadata"].get("name"):
+            try:
+                claim = await self._client.create(RESOURCE_CLAIMS, pod.namespace, dict(claim))
+            except StatusError as problem:
+                raise BindingError(
+                    f"create claim for extended resources {pod.namespace}/: {problem}"
+                ) from problem
+        bound = await self._bind_claim(claim, allocation, pod)
+        status = {"requestMappings": list(plan.mappings), "resourceClaimName": bound["metadata"]["name"]}
+        await self._patch_status(pod, {"extendedResourceClaimStatus": status})
+        return bound
+
+    async def _wait_for_devices(self, pod: Pod, bound: Sequence[Document], node: str, limit: float) -> None:
+        self._recorder.event(
+            pod.document, type="Normal", reason="BindingConditionsPending", action="Scheduling",
+            note=f"waiting for binding conditions for device on node {node}",
+        )  # fmt: skip
+        changed = self._claim_changed[pod.uid] = asyncio.Event()
+        try:
+            while True:
+                changed.clear()
+                waiting = False
+                for claim in bound:
+                    metadata = claim["metadata"]
+                    current = self._ledger.claim(metadata["namespace"], metadata["name"])
+                    if current is None:
+                        raise BindingError(f'resourceclaim.resource.k8s.io "{metadata["name"]}" not found')
+                    match devices.binding_state(current):
+                        case devices.Failed(message):
+                            raise BindingError(message)
+                        case devices.Waiting():
+                            if devices.timed_out(current, limit, self._clock()):
+                                raise BindingError(f"device binding timeout: claim={metadata['name']}")
+                            waiting = True
+                if not waiting:
+                    return
+                try:
+                    await asyncio.wait_for(changed.wait(), _POLL)
+                except TimeoutError:
+                    continue
+        finally:
+            del self._claim_changed[pod.uid]
+
+    def claims_changed(self) -> None:
+        """Some claim changed: whoever waits for devices looks again."""
+        for changed in self._claim_changed.values():
+            changed.set()
+
+    # -- undoing ----------------------------------------------------------------------------------------------------
+
+    async def unreserve(self, pod: Pod, decision: Bind) -> None:
+        """Take back reservations a failed binding has left behind; allocations stay for whoever needs them next."""
+        for claim in decision.claims:
+            metadata = claim["metadata"]
+            current = self._ledger.claim(metadata["namespace"], metadata["name"])
+            if current is None or not claims.is_reserved_for(current, pod.uid):
+                continue
+            patch = {
+                "metadata": {"uid": metadata["uid"]},
+                "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+            }
+            try:
+                await self._client.patch_status(
+                    RESOURCE_CLAIMS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+                )
+            except StatusError as problem:
+                log.warning(
+                    "claim %s/%s stays reserved: %s", metadata["namespace"], metadata["name"], problem
+                )
+
+    async def deallocate(self, claim: Document) -> None:
+        """An allocated claim that nobody uses kept a pod from its nodes: it may be allocated anew."""
+        status = {
+            k: v
+            for k, v in (claim.get("status") or {}).items()
+            if k not in ("allocation", "reservedFor", "devices")
+        }
+        freed = {**claim, "status": status}
+        try:
+            written = await self._client.update_status(RESOURCE_CLAIMS, claim["metadata"]["namespace"], freed)
+        except StatusError as problem:
+            log.info("claim %s stays allocated: %s", claim["metadata"]["name"], problem)
+        else:
+            self._ledger.set_claim(written)
+
+    async def remove(self, claim: Document) -> None:
+        """A claim made for extended resources that came to nothing."""
+        metadata = claim["metadata"]
+        try:
+            finalizers = [f for f in metadata.get("finalizers") or () if f != claims.FINALIZER]
+            if finalizers != (metadata.get("finalizers") or []):
+                await self._client.update(
+                    RESOURCE_CLAIMS,
+                    metadata["namespace"],
+                    {**claim, "metadata": {**metadata, "finalizers": finalizers}},
+                )
+            await self._client.delete(
+                RESOURCE_CLAIMS, metadata["namespace"], metadata["name"], uid=metadata["uid"]
+            )
+        except NotFound:
+            pass
+        except StatusError as problem:
+            log.warning("claim %s/%s is left over: %s", metadata["namespace"], metadata["name"], problem)
+
+    # -- saying -----------------------------------------------------------------------------------------------------
+
+    async def report(
+        self,
+        pod: Pod,
+        *,
+        reason: str,
+        message: str,
+        nominated: str | None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Event and condition of a pod that got no node. ``nominated``: None leaves the promise as it is."""
+        self._recorder.event(
+            pod.document, type="Warning", reason="FailedScheduling", action="Scheduling", note=message,
+            annotations=annotations,
+        )  # fmt: skip
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        change: dict[str, Any] = {}
+        updated = self._condition(pod, condition)
+        if updated is not None:
+            change["conditions"] = [updated]
+        if nominated is not None and nominated != pod.nominated_node:
+            change["nominatedNodeName"] = nominated or None
+        if change:
+            try:
+                await self._patch_status(pod, change)
+            except NotFound:
+                pass
+            except StatusError as problem:
+                log.warning("cannot update the status of pod %s: %s", pod.key, problem)
+
+    async def preempt(self, pod: Pod, chosen: Preempt, *, scheduler: str) -> None:
+        """Evict the victims: tell them why, then delete them."""
+        for victim in reversed(chosen.victims):
+            if victim.terminating:
+                continue
+            condition = {
+                "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+                "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+            }  # fmt: skip
+            try:
+                updated = self._condition(victim, condition)
+                if updated is not None:
+                    await self._patch_status(victim, {"conditions": [updated]})
+                await self._client.delete(PODS, victim.namespace, victim.name, uid=victim.uid)
+            except (NotFound, Conflict):
+                continue
+            self._recorder.event(
+                victim.document, type="Normal", reason="Preempted", action="Preempting",
+                note=f"Preempted by pod {pod.uid} on node {chosen.node}",
+            )  # fmt: skip
+
+    def _condition(self, pod: Pod, condition: dict[str, Any]) -> dict[str, Any] | None:
+        """The condition with its times, or None when the pod says so already."""
+        now = timestamp(self._clock())
+        for known in (pod.document.get("status") or {}).get("conditions") or ():
+            if known.get("type") == condition["type"]:
+                if all(known.get(k) == v for k, v in condition.items()):
+                    return None
+                since = known.get("lastTransitionTime") if known.get("status") == condition["status"] else now
+                return {**condition, "lastProbeTime": None, "lastTransitionTime": since or now}
+        return {**condition, "lastProbeTime": None, "lastTransitionTime": now}
+
+    async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
+        patch = {"metadata": {"uid": pod.uid}, "status": status}
+        await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
+
+
+def timestamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

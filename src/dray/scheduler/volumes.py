@@ -1,0 +1,96 @@
+"""Volumes as far as claims go: a claim must exist and be bound, and its volume must be reachable from the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dray.scheduler import matching
+from dray.scheduler.nodes import Node
+from dray.scheduler.placement import DeviceCheck
+from dray.scheduler.pods import Pod
+from dray.scheduler.verdicts import Rejection
+
+PLUGIN = "VolumeBinding"
+Document = Mapping[str, Any]
+
+_UNBOUND = Rejection(PLUGIN, ("pod has unbound immediate PersistentVolumeClaims",), resolvable=False)
+_ELSEWHERE = Rejection(PLUGIN, ("node(s) didn't match PersistentVolume's node affinity",), resolvable=False)
+_NO_VOLUME = Rejection(
+    PLUGIN, ("node(s) didn't find available persistent volumes to bind",), resolvable=False
+)
+_LOST = Rejection(
+    PLUGIN, ("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",), resolvable=False
+)
+
+
+class Storage:
+    """Asks three look-ups: volume claims, volumes and storage classes."""
+
+    def __init__(
+        self,
+        *,
+        volume_claim: Callable[[str, str], Document | None],
+        volume: Callable[[str], Document | None],
+        storage_class: Callable[[str], Document | None],
+    ) -> None:
+        self._volume_claim = volume_claim
+        self._volume = volume
+        self._storage_class = storage_class
+
+    def reject(self, pod: Pod) -> Rejection | None:
+        """Why no node will do."""
+        for name in pod.volume_claims:
+            claim = self._volume_claim(pod.namespace, name)
+            if claim is None:
+                return Rejection(PLUGIN, (f'persistentvolumeclaim "{name}" not found',), resolvable=False)
+            if "deletionTimestamp" in claim["metadata"]:
+                return Rejection(
+                    PLUGIN, (f'persistentvolumeclaim "{name}" is being deleted',), resolvable=False
+                )
+            if not claim["spec"].get("volumeName") and not self._waits(claim):
+                return _UNBOUND
+        return None
+
+    def on(self, pod: Pod, node: Node) -> Rejection | None:
+        for name in pod.volume_claims:
+            claim = self._volume_claim(pod.namespace, name)
+            bound = claim["spec"].get("volumeName") if claim is not None else None
+            if not bound:
+                return _NO_VOLUME
+            volume = self._volume(bound)
+            if volume is None:
+                return _LOST
+            affinity = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+            if affinity and not matching.node_selector(affinity)(node.name, node.labels):
+                return _ELSEWHERE
+        return None
+
+    def beside(self, pod: Pod, devices: DeviceCheck | None) -> DeviceCheck:
+        """A check of volumes first and devices after."""
+        return _Both(self, pod, devices)
+
+    def _waits(self, claim: Document) -> bool:
+        storage = self._storage_class(claim["spec"].get("storageClassName") or "")
+        return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+class _Both:
+    def __init__(self, storage: Storage, pod: Pod, devices: DeviceCheck | None) -> None:
+        self.shape: bytes | None = None
+        self._storage = storage
+        self._pod = pod
+        self._devices = devices
+
+    @property
+    def scores_matter(self) -> bool:
+        return self._devices is not None and self._devices.scores_matter
+
+    def on(self, node: Node) -> Any | Rejection:
+        rejection = self._storage.on(self._pod, node)
+        if rejection is not None:
+            return rejection
+        return self._devices.on(node) if self._devices is not None else None
+
+    def score(self, plan: Any) -> int:
+        return self._devices.score(plan) if self._devices is not None else 0
