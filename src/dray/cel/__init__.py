@@ -1,0 +1,11 @@
+"""CEL: parse, check, estimate the cost of, compile and run expressions exactly as Kubernetes does. Pure.
+
+``devices`` holds the environment of device selectors, ``admission`` that of admission policies,
+``named_resources`` that of Kubernetes 1.30's structured parameters.
+"""
+
+from __future__ import annotations
+
+from dray.cel.errors import CompileError, CostExceeded, EvaluationError, Kind
+
+__all__ = ["CompileError", "CostExceeded", "EvaluationError", "Kind"]

@@ -1,0 +1,67 @@
+"""From text to a checked tree to a program, with the errors upstream reports on the way."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+from dray.cel import cost, validators
+from dray.cel.ast import Node
+from dray.cel.checker import check
+from dray.cel.decls import Environment
+from dray.cel.errors import CompileError, Kind
+from dray.cel.evaluator import Program, Unplannable, plan
+from dray.cel.parser import parse
+from dray.cel.source import Source
+
+# The parser lets expressions nest 250 deep, and each level is several Python frames.
+_STACK: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A checked expression and its exact program."""
+
+    text: str
+    node: Node
+    environment: Environment
+    program: Program
+
+    def max_cost(self, *, hints: cost.SizeHint = cost.no_hints, prices: cost.Prices | None = None) -> int:
+        """The worst-case cost, given how large the inputs may be."""
+        return cost.estimate(self.node, hints=hints, prices=prices).high
+
+
+def check_text(text: str, environment: Environment) -> Node:
+    """The checked tree of an expression, or CompileError with all that is wrong."""
+    if sys.getrecursionlimit() < _STACK:
+        sys.setrecursionlimit(_STACK)
+    source = Source(text)
+    parsed = parse(
+        text,
+        environment.macros,
+        optional_syntax=environment.optional_syntax,
+        escaped_names=environment.escaped_names,
+    )
+    if isinstance(parsed, list):
+        raise CompileError(f"compilation failed: {source.render(parsed)}")
+    problems = check(parsed, environment)
+    if not problems and environment.validate_literals:
+        problems = validators.validate(parsed, environment)
+    if problems:
+        raise CompileError(f"compilation failed: {source.render(problems)}")
+    return parsed
+
+
+def program(node: Node, environment: Environment) -> Program:
+    """The exact program of a checked tree."""
+    try:
+        return plan(node, environment)
+    except Unplannable as failed:
+        raise CompileError(f"program instantiation failed: {failed}", kind=Kind.INTERNAL) from None
+
+
+def compile_text(text: str, environment: Environment) -> Compiled:
+    node = check_text(text, environment)
+    return Compiled(text, node, environment, program(node, environment))

@@ -1,0 +1,294 @@
+"""Device selectors: the ``device`` variable, and expressions compiled to match devices.
+
+A selector is evaluated for every device of a cluster, so it has two forms: a fast one that is taken when all goes
+well, and the exact one that gives upstream's errors and counts the cost. Looking up a domain that a device does
+not have gives an empty map; names without a domain belong to the device's driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from dray.api.quantity import Quantity
+from dray.api.semver import Version
+from dray.cel import compiler, cost
+from dray.cel import types as t
+from dray.cel.ast import Node
+from dray.cel.decls import Environment, Library, overload
+from dray.cel.errors import CompileError, EvaluationError
+from dray.cel.evaluator import Program
+from dray.cel.kubernetes import NEWEST, Release, base
+from dray.cel.stdlib import BINDINGS
+from dray.cel.values import Value, equal, go_type_of, is_list, type_of
+
+MAX_COST: Final = 1_000_000
+MAX_ATTRIBUTE_VALUES: Final = 48
+_MAX_DOMAIN: Final = 63
+_MAX_ID: Final = 32
+_MAX_DRIVER: Final = 63
+_MAX_VALUE: Final = 64
+_MAX_ATTRIBUTES: Final = 32
+# New expressions must be understood by the release before.
+_COMPATIBLE: Final = Release(1, 35)
+
+
+class Domains(dict[str, dict[str, Value]]):
+    """Attributes or capacities by domain and name. An unknown domain is an empty map, yet not ``in`` it."""
+
+    __slots__ = ()
+
+    def __missing__(self, domain: str) -> dict[str, Value]:
+        return _EMPTY
+
+
+_EMPTY: Final[dict[str, Value]] = {}
+
+
+class Device:
+    """What a selector sees of a device; attributes and capacities are converted when first looked at."""
+
+    __slots__ = ("_attributes", "_capacity", "_document", "allow_multiple_allocations", "driver")
+
+    def __init__(self, driver: str, document: Mapping[str, Any]) -> None:
+        self.driver = driver
+        self._document = document
+        self.allow_multiple_allocations = bool(document.get("allowMultipleAllocations"))
+        self._attributes: tuple[Domains, bool] | None = None
+        self._capacity: Domains | None = None
+
+    @staticmethod
+    def of(driver: str, device: Mapping[str, Any]) -> Device:
+        """The view of a v1 device of a driver."""
+        return Device(driver, device)
+
+    def attributes(self, *, lists: bool) -> Domains:
+        """The attributes by domain; EvaluationError if one has no value that can be used."""
+        if self._attributes is None or self._attributes[1] != lists:
+            domains = Domains()
+            for name, attribute in (self._document.get("attributes") or {}).items():
+                domain, id = split_name(name, self.driver)
+                try:
+                    value = _attribute_value(attribute, lists=lists)
+                except ValueError as wrong:
+                    raise EvaluationError(f"attribute {name}: {wrong}") from None
+                domains.setdefault(domain, {})[id] = value
+            self._attributes = (domains, lists)
+        return self._attributes[0]
+
+    def capacity(self) -> Domains:
+        if self._capacity is None:
+            domains = Domains()
+            for name, capacity in (self._document.get("capacity") or {}).items():
+                domain, id = split_name(name, self.driver)
+                value = capacity["value"]
+                domains.setdefault(domain, {})[id] = (
+                    value if isinstance(value, Quantity) else Quantity.from_json(value)
+                )
+            self._capacity = domains
+        return self._capacity
+
+
+def split_name(name: str, driver: str) -> tuple[str, str]:
+    """Domain and identifier of a qualified name; without a domain it belongs to the driver."""
+    domain, slash, id = name.partition("/")
+    return (domain, id) if slash else (driver, name)
+
+
+def _attribute_value(attribute: Mapping[str, Any], *, lists: bool) -> Value:
+    get = attribute.get
+    if lists:
+        for kind in ("ints", "bools", "strings"):
+            if (values := get(kind)) is not None:
+                return values
+        if (values := get("versions")) is not None:
+            return [_version(text) for text in values]
+    if (value := get("int")) is not None:
+        return value
+    if (value := get("bool")) is not None:
+        return value
+    if (value := get("string")) is not None:
+        return value
+    if (value := get("version")) is not None:
+        return _version(value)
+    raise ValueError("unsupported attribute value")
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version.parse(text)
+    except ValueError as wrong:
+        raise ValueError(f"parse semantic version: {wrong}") from None
+
+
+class Selector:
+    """A compiled selector."""
+
+    __slots__ = ("_lists", "_program", "expression", "max_cost")
+
+    def __init__(
+        self, expression: str, node: Node, program: Program, max_cost: int, *, list_attributes: bool
+    ) -> None:
+        self.expression = expression
+        self.max_cost = max_cost
+        self._program = program
+        self._lists = list_attributes
+
+    def matches(self, device: Device) -> bool:
+        """Whether the device is selected; EvaluationError in upstream's words if that cannot be told."""
+        return self.match_with_cost(device)[0]
+
+    def match_with_cost(self, device: Device, *, limit: int = MAX_COST) -> tuple[bool, int]:
+        """The same with what it cost."""
+        outcome = self.outcome(device, limit=limit)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.match, outcome.cost
+
+    def outcome(self, device: Device, *, limit: int = MAX_COST) -> Outcome:
+        """Match or error, and the cost in either case, by the exact program."""
+        try:
+            variables = {
+                "device": {
+                    "driver": device.driver,
+                    "allowMultipleAllocations": device.allow_multiple_allocations,
+                    "attributes": device.attributes(lists=self._lists),
+                    "capacity": device.capacity(),
+                }
+            }
+            value, spent = self._program.run(variables, limit)
+        except EvaluationError as failed:
+            return Outcome(False, 0, failed)
+        if value is True or value is False:
+            return Outcome(value, spent, None)
+        if isinstance(value, EvaluationError):
+            return Outcome(False, spent, value)
+        return Outcome(False, spent, _not_bool(value))
+
+
+class Outcome(NamedTuple):
+    """How an evaluation ended."""
+
+    match: bool
+    cost: int
+    error: EvaluationError | None
+
+
+def _not_bool(value: Value) -> EvaluationError:
+    name = type_of(value).name
+    return EvaluationError(f"CEL result of type {name} could not be converted to bool: {_why(value)}")
+
+
+def _why(value: Value) -> str:
+    match go_type_of(value):
+        case "types.Int":
+            return "unsupported type conversion from 'int' to bool"
+        case "types.String":
+            return "unsupported native conversion from string to 'bool'"
+        case "types.Double":
+            return "type conversion error from Double to 'bool'"
+        case "cel.Semver":
+            return "type conversion error from 'Semver' to 'bool'"
+        case "cel.Quantity":
+            return "type conversion error from 'Quantity' to 'bool'"
+        case "*types.baseList":
+            return "type conversion error from list to 'bool'"
+        case "*types.baseMap":
+            return "type conversion error from map to 'bool'"
+    return f"unsupported type conversion to '{type_of(value).name}'"
+
+
+def _includes(target: Value, wanted: Value) -> bool:
+    """Whether a list attribute has the value, or a scalar one is it."""
+    if not is_list(target):
+        return equal(target, wanted)
+    for value in target[:MAX_ATTRIBUTE_VALUES]:
+        if equal(value, wanted):
+            return True
+    if len(target) > MAX_ATTRIBUTE_VALUES:
+        raise EvaluationError(
+            f"'includes' function cannot be applied to lists longer than {MAX_ATTRIBUTE_VALUES} values"
+        )
+    return False
+
+
+_INCLUDES: Final = Library(
+    name="kubernetes.dra.includes",
+    overloads=(overload("includes", "dra_includes_dyn_dyn", "dyn.(dyn) -> bool", _includes),),
+)
+
+
+def _includes_price(target: cost.Sized | None, args: list[cost.Sized]) -> cost.Estimate | None:
+    return cost.Estimate(cost.Range(0, MAX_ATTRIBUTE_VALUES)) if target is not None else None
+
+
+_PRICES: Final[cost.Prices] = {"dra_includes_dyn_dyn": _includes_price}
+
+
+@lru_cache
+def environment(*, list_attributes: bool, consumable_capacity: bool, stored: bool) -> Environment:
+    """What a selector may refer to. Stored expressions keep working whatever the gates are now."""
+    attribute = t.DYN if list_attributes else t.ANY
+    fields = {
+        "driver": t.STRING,
+        "attributes": t.map_of(t.STRING, t.map_of(t.STRING, attribute)),
+        "capacity": t.map_of(t.STRING, t.map_of(t.STRING, t.object_type("kubernetes.Quantity"))),
+    }
+    if consumable_capacity or stored:
+        fields["allowMultipleAllocations"] = t.BOOL
+    libraries = [BINDINGS]
+    if list_attributes or stored:
+        libraries.append(_INCLUDES)
+    return (
+        base(NEWEST if stored else _COMPATIBLE)
+        .with_libraries(*libraries)
+        .with_messages({"kubernetes.DRADevice": fields})
+        .with_variables({"device": t.object_type("kubernetes.DRADevice")})
+    )
+
+
+def _hint(path: cost.Path) -> cost.Range | None:
+    """How large what is at a path of the device may be."""
+    if path[0] != "device":
+        return None
+    match path[1:]:
+        case ():
+            return cost.ZERO
+        case ("driver",):
+            return cost.Range(0, _MAX_DRIVER)
+        case ("allowMultipleAllocations",):
+            return cost.Range(0, 1)
+        case ("attributes" | "capacity",):
+            return cost.Range(0, _MAX_ATTRIBUTES)
+        case ("attributes" | "capacity", "@keys"):
+            return cost.Range(0, _MAX_DOMAIN)
+        case ("attributes" | "capacity", "@items" | "@values"):
+            return cost.Range(0, _MAX_ATTRIBUTES)
+        case ("attributes" | "capacity", "@items" | "@values", "@keys"):
+            return cost.Range(0, _MAX_ID)
+        case ("attributes", "@items" | "@values", _):
+            return cost.Range(0, _MAX_VALUE)
+        case ("capacity", "@items" | "@values", "@items" | "@values"):
+            return cost.ZERO
+    return None
+
+
+@lru_cache(maxsize=4096)
+def compile(
+    expression: str,
+    *,
+    list_attributes: bool = False,
+    consumable_capacity: bool = True,
+    stored: bool = False,
+) -> Selector:
+    """A selector from its text, or CompileError in upstream's words."""
+    declared = environment(
+        list_attributes=list_attributes, consumable_capacity=consumable_capacity, stored=stored
+    )
+    node = compiler.check_text(expression, declared)
+    if node.type.kind not in ("bool", "dyn" if list_attributes else "any", "any"):
+        raise CompileError(f"must evaluate to bool or the unknown type, not {node.type}")
+    program = compiler.program(node, declared)
+    estimate = cost.estimate(node, hints=_hint, prices=_PRICES).high
+    return Selector(expression, node, program, estimate, list_attributes=list_attributes)
