@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dray.api.errors import BadRequest
 from dray.api.kinds import Object
 from dray.server.calls import Call
+from dray.server.options import WriteOptions
 
 
 class Managing:
@@ -14,6 +16,10 @@ class Managing:
 
     def updated(self, call: Call, new: Object, old: Object | None, manager: str) -> None:
         """Record whose fields ``new`` changes."""
+
+    def applied(self, call: Call, live: Object | None, data: bytes, options: WriteOptions) -> Object:
+        """The hub object after a server-side apply."""
+        raise BadRequest("server-side apply is not there yet")
 
     def keep_times(self, new: Object, old: Object) -> None:
         """An update that changes nothing but the time of its managed fields changes nothing."""

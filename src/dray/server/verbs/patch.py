@@ -1,15 +1,99 @@
-"""PATCH: JSON patch, merge patch, strategic merge patch, server-side apply."""
+"""PATCH: JSON patch, merge patch, strategic merge patch, server-side apply.
+
+A patch is applied to the newest state in the request's version; if the state moves on before it is stored, it is
+applied again, so that only an apply's ownership or an explicit resourceVersion can make it conflict.
+"""
 
 from __future__ import annotations
 
+from dray.api import patch as patches
+from dray.api import schema
 from dray.api.errors import BadRequest
-from dray.server.calls import Call
-from dray.server.requests import Response
+from dray.api.kinds import Object, UpdateRules
+from dray.api.schema import Decoded
+from dray.server import admission, negotiation, writing
+from dray.server.bodies import IGNORE, split_api_version
+from dray.server.calls import Call, check_name, ensure_namespace
+from dray.server.documents import Document, encode
+from dray.server.options import WriteOptions, write_options
+from dray.server.requests import One, Response
+from dray.server.verbs.update import admit
+
+_BUILT_IN = (patches.JSON, patches.MERGE, patches.STRATEGIC, patches.APPLY)
+_CUSTOM = (patches.JSON, patches.MERGE, patches.APPLY)
 
 
 async def patch(call: Call) -> Response:
-    raise BadRequest("not yet")
+    return await change(call, call.resource.kind.rules)
 
 
 async def patch_view(call: Call) -> Response:
-    raise BadRequest("not yet")
+    return await change(call, call.resource.kind.views[call.target.subresource])
+
+
+async def change(call: Call, door: UpdateRules) -> Response:
+    media = patch_type(call)
+    applying = media == patches.APPLY
+    options = write_options(call.request.query, "PatchOptions", apply=applying)
+    attributes = call.attributes(
+        admission.UPDATE, options=options.object("PatchOptions"), dry_run=options.dry_run
+    )
+    body = call.request.body
+    data = body if isinstance(body, bytes) else encode(body)
+
+    async def make(current: Document | None) -> Object:
+        if applying:
+            new = call.api.managing.applied(call, None if current is None else current.hub, data, options)
+        else:
+            assert current is not None
+            new = patched(call, current.hub, media, data, options)
+            call.api.managing.updated(call, new, current.hub, options.manager)
+        ensure_namespace(new["metadata"], call.namespace)
+        check_name(new["metadata"], call.target)
+        if current is None and new["metadata"].get("uid"):
+            uid = new["metadata"]["uid"]
+            words = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise call.conflict(words)
+        await admit(call, new, attributes)
+        return new
+
+    creating = applying and not call.target.subresource
+    written = await writing.modify(call, make, door, attributes, create_missing=creating)
+    return Response(201 if written.created else 200, One(written.document, call.codec))
+
+
+def patch_type(call: Call) -> str:
+    allowed = _CUSTOM if call.resource.kind.custom else _BUILT_IN
+    media = call.request.headers.get("content-type").partition(";")[0].strip()
+    if media not in allowed:
+        raise negotiation.unsupported(allowed)
+    return media
+
+
+def patched(call: Call, hub: Object, media: str, data: bytes, options: WriteOptions) -> Object:
+    """The hub object after a patch that is not an apply."""
+    version = call.codec.version
+    type_ = schema.type_of(version.type) if version.type else None
+
+    def decode(document: Object) -> Decoded:
+        _check_type(call, document)
+        return Decoded(*call.api.decoder.shape(document, call.codec, strict=options.directive != IGNORE))
+
+    present = call.codec.object(hub)
+    result = patches.apply_patch(media, present, data, decode=decode, type_=type_, validation=options.directive)
+    for problem in result.problems:
+        call.request.warn(problem)
+    return call.api.decoder.hub(result.object, version, call.resource.codecs)
+
+
+def _check_type(call: Call, document: Object) -> None:
+    """A patch cannot turn an object into one of another kind."""
+    kind, api_version = document.get("kind"), document.get("apiVersion")
+    if kind == call.codec.kind.kind and api_version == call.codec.api_version:
+        return
+    if isinstance(kind, str) and isinstance(api_version, str) and kind and api_version:
+        group, version = split_api_version(api_version)
+        known = call.api.resources.named(group, version, kind)
+        if known is None:
+            words = f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            raise BadRequest(words)

@@ -1,0 +1,189 @@
+"""The in-process transport: the same calls, authorization and admission as over HTTP, without HTTP and JSON.
+
+It satisfies ``dray.client.transport.Transport`` by shape; ``client`` never imports ``server``. Each component gets its
+own transport with its own identity. Documents it hands out are the server's own and must not be changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, NamedTuple
+
+from dray.api.errors import BadRequest, NotFound, StatusError
+from dray.api.kinds import Object, UserInfo
+from dray.server.api import API
+from dray.server.auth import AUTHENTICATED
+from dray.server.documents import Listing, encode, parse
+from dray.server.requests import Headers, One, Query, Raw, Request, Response, Streaming
+from dray.server.watching import ERROR, Watching
+
+Body = Object | Sequence[Object] | bytes | None
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+    @property
+    def object(self) -> Object:
+        if not isinstance(self.body, dict):
+            raise TypeError(f"the answer is no document: {self.body!r:.80}")
+        return self.body
+
+
+class WatchEvent(NamedTuple):
+    type: str
+    object: Object
+
+
+class InProcess:
+    """Calls an ``API`` as one user."""
+
+    def __init__(self, api: API, user: UserInfo, *, agent: str = "dray") -> None:
+        self._api = api
+        groups = user.groups if AUTHENTICATED in user.groups else (*user.groups, AUTHENTICATED)
+        self._user = user._replace(groups=groups)
+        self._agent = agent
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Body = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float | None = None,
+    ) -> Reply:
+        request = self._request(method, path, query, content_type, accept)
+        if body is not None:
+            request.body = encode(body) if isinstance(body, list | tuple) else body  # type: ignore[assignment]
+        async with asyncio.timeout(timeout):
+            response = await self._api.handle(request)
+        headers = {name.lower(): value for name, value in response.headers}
+        if request.warnings:
+            headers["warning"] = ", ".join(request.warnings)
+        return Reply(response.code, headers, document_of(response))
+
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str] | None, content_type: str, accept: str
+    ) -> Request:
+        headers = Headers((("content-type", content_type), ("accept", accept), ("user-agent", self._agent)))
+        return Request(method, path, Query.of(query) if query else Query(), headers, user=self._user)
+
+    @asynccontextmanager
+    async def watch(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[AsyncIterator[Sequence[WatchEvent]]]:
+        request = self._request("GET", path, {**(query or {}), "watch": "true"}, "", "application/json")
+        response = await self._api.handle(request)
+        watching = response.body
+        if not isinstance(watching, Watching):
+            raise BadRequest(f"{path} cannot be watched")
+        try:
+            yield _events(watching)
+        finally:
+            watching.close()
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(path, query)
+
+    @asynccontextmanager
+    async def _stream(
+        self, path: str, query: Mapping[str, str] | None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        response = await self._api.handle(self._request("GET", path, query, "", "*/*"))
+        match response.body:
+            case Raw(data=data):
+                yield _once(data)
+            case Streaming(stream=stream):
+                pipe = _Pipe()
+                async with asyncio.TaskGroup() as group:
+                    task = group.create_task(pipe.fill(stream.run(pipe)))
+                    try:
+                        yield pipe.chunks()
+                    finally:
+                        stream.close()
+                        pipe.close()
+                        task.cancel()
+            case _:
+                yield _once(encode(document_of(response)))
+
+    def upgrade(
+        self, path: str, *, query: Sequence[tuple[str, str]] = (), subprotocols: Sequence[str]
+    ) -> AbstractAsyncContextManager[Any]:
+        raise NotFound("connections are upgraded over HTTP only")
+
+    async def close(self) -> None:
+        """Nothing to close: the server is not ours."""
+
+
+def document_of(response: Response) -> Any:
+    """A response's content as plain data."""
+    match response.body:
+        case One(document=document, codec=codec):
+            return document.object(codec)
+        case Listing() as listing:
+            return listing.object()
+        case Raw(data=data, content_type=content_type):
+            return parse(data) if content_type.startswith("application/json") else data
+        case dict() as obj:
+            return obj
+        case other:
+            raise BadRequest(f"not a document: {type(other).__name__}")
+
+
+async def _events(watching: Watching) -> AsyncIterator[Sequence[WatchEvent]]:
+    codec = watching.codec
+    async for batch in watching.batches():
+        found = []
+        for event in batch:
+            if event.type == ERROR:
+                assert event.object is not None
+                raise StatusError.from_status(event.object, event.object.get("code", 500))
+            document = event.current()
+            found.append(WatchEvent(event.type, document.object(codec) if document is not None else event.object or {}))
+        yield found
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+class _Pipe:
+    """A sink whose chunks are read in the same process."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(256)
+        self.closed = False
+
+    @property
+    def congested(self) -> bool:
+        return self._queue.qsize() > 128
+
+    def write(self, data: bytes) -> None:
+        if not self.closed:
+            self._queue.put_nowait(data)
+
+    async def drained(self) -> None:
+        while self.congested and not self.closed:
+            await asyncio.sleep(0.01)
+
+    async def fill(self, run: Any) -> None:
+        await run
+        self.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._queue.put_nowait(None)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while (chunk := await self._queue.get()) is not None:
+            yield chunk
