@@ -1,0 +1,150 @@
+"""Events: what happened to an object. The core kind forgives more than its younger twin in events.k8s.io."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from dray.api import field, names, printing
+from dray.api.field import FieldError, Path
+from dray.api.kinds import Column, Context, Kind, Object, Rules, Version
+from dray.api.strategies import path_segment
+
+#: An event is forgotten after an hour.
+LIFETIME: Final = 3600.0
+_NAMESPACE_MISMATCH: Final = "does not match event.namespace"
+
+
+def check_event(event: Object, *, controller_field: str) -> list[FieldError]:
+    """The checks that every event must pass, whichever group it comes through."""
+    meta, about = event["metadata"], event.get("involvedObject") or {}
+    namespace, its_namespace = meta.get("namespace", ""), about.get("namespace", "")
+    mismatch = field.invalid(Path("involvedObject").child("namespace"), its_namespace, _NAMESPACE_MISMATCH)
+    found: list[FieldError] = []
+    if not event.get("eventTime"):
+        if (its_namespace or namespace not in ("", "default")) and namespace != its_namespace:
+            found.append(mismatch)
+    else:
+        if not its_namespace and namespace not in ("default", "kube-system"):
+            found.append(mismatch)
+        found += _check_reporter(event, Path(controller_field))
+        for part, limit, needed in (("action", 128, True), ("reason", 128, True), ("message", 1024, False)):
+            found += _check_text(event.get(part, ""), Path(part), limit=limit, needed=needed)
+    for message in names.dns1123_subdomain(namespace):
+        found.append(field.invalid(Path("namespace"), namespace, message))
+    return found
+
+
+def _check_reporter(event: Object, path: Path) -> list[FieldError]:
+    controller = event.get("reportingComponent", "")
+    found = [] if controller else [field.required(path)]
+    found += (field.invalid(path, controller, message) for message in names.qualified_name(controller))
+    instance = event.get("reportingInstance", "")
+    return found + _check_text(instance, Path("reportingInstance"), limit=128, needed=True)
+
+
+def _check_text(text: str, path: Path, *, limit: int, needed: bool) -> list[FieldError]:
+    if needed and not text:
+        return [field.required(path)]
+    if len(text.encode()) > limit:
+        return [field.invalid(path, "", f"can have at most {limit} characters")]
+    return []
+
+
+class CoreEventRules(Rules):
+    check_name = staticmethod(path_segment)
+    create_on_update = True
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        return check_event(obj, controller_field="reportingComponent")
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        return self.validate(new, ctx)
+
+
+def _source(event: Object) -> str:
+    source = event.get("source") or {}
+    component = source.get("component") or event.get("reportingComponent", "")
+    host = source.get("host") or event.get("reportingInstance", "")
+    return f"{component}, {host}" if host else component
+
+
+def _cells(obj: Object, now: float) -> Sequence[object]:
+    first = printing.since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
+    last = printing.since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
+    count = obj.get("count") or 1
+    if series := obj.get("series"):
+        last, count = printing.since(series.get("lastObservedTime"), now), series.get("count", 0)
+    about = obj.get("involvedObject") or {}
+    target = about.get("kind", "").lower() + (f"/{about['name']}" if about.get("name") else "")
+    return (
+        last,
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        target,
+        about.get("fieldPath", ""),
+        _source(obj),
+        obj.get("message", "").strip(),
+        first,
+        count,
+        printing.name(obj),
+    )
+
+
+PRINTER: Final = printing.printer(
+    (
+        Column("Last Seen", description="When the event was last observed."),
+        Column("Type", description="Normal or Warning."),
+        Column("Reason", description="A short word for why it happened."),
+        Column("Object", description="What the event is about."),
+        Column("Subobject", priority=1, description="The part of the object it is about."),
+        Column("Source", priority=1, description="Who reported it."),
+        Column("Message", description="What happened, for people."),
+        Column("First Seen", priority=1, description="When the event was first observed."),
+        Column("Count", priority=1, description="How often it was observed."),
+        printing.NAME._replace(priority=1),
+    ),
+    _cells,
+)
+
+
+def _about(part: str) -> Callable[[Object], str]:
+    return lambda event: str((event.get("involvedObject") or {}).get(part, ""))
+
+
+ABOUT_PARTS: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+def fields(*, about: str, controller: str) -> Mapping[str, Callable[[Object], str]]:
+    """The selectable fields under the names that a group gives them."""
+
+    def value(part: str) -> Callable[[Object], str]:
+        return lambda event: str(event.get(part, ""))
+
+    return {
+        **{f"{about}.{part}": _about(part) for part in ABOUT_PARTS},
+        "reason": value("reason"),
+        controller: value("reportingComponent"),
+        "type": value("type"),
+    }
+
+
+def _source_component(event: Mapping[str, Any]) -> str:
+    return str((event.get("source") or {}).get("component") or event.get("reportingComponent", ""))
+
+
+KIND = Kind(
+    group="",
+    kind="Event",
+    plural="events",
+    short_names=("ev",),
+    versions=(Version(name="v1", type="core/v1.Event"),),
+    storage="v1",
+    rules=CoreEventRules(),
+    printer=PRINTER,
+    fields={
+        **fields(about="involvedObject", controller="reportingComponent"),
+        "source": _source_component,
+    },
+    ttl=LIFETIME,
+)

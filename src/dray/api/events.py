@@ -1,0 +1,100 @@
+"""events.k8s.io: the same events as in the core group, under younger names and with stricter checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dray.api import field
+from dray.api.core import event
+from dray.api.core.event import check_event
+from dray.api.field import FieldError, Path
+from dray.api.kinds import Context, Kind, Object, Rules, Version
+from dray.api.strategies import immutable, subdomain
+
+#: This group's names and what the core group calls the same.
+_RENAMED: Final = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+_BACK: Final = {core: own for own, core in _RENAMED.items()}
+_CORE_STAMPS: Final = ("firstTimestamp", "lastTimestamp", "eventTime")
+_OWN_STAMPS: Final = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime")
+_FROZEN: Final = (
+    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type", "eventTime",
+    "action", "related", "reportingController", "reportingInstance",
+)  # fmt: skip
+
+
+def _to_core(obj: Object) -> Object:
+    event: Object = {"involvedObject": {}, "source": {}, **dict.fromkeys(_CORE_STAMPS)}
+    event |= {"reportingComponent": "", "reportingInstance": ""}
+    return event | {_RENAMED.get(key, key): value for key, value in obj.items()}
+
+
+def _from_core(obj: Object) -> Object:
+    event: Object = {"regarding": {}, "deprecatedSource": {}, **dict.fromkeys(_OWN_STAMPS)}
+    event |= {_BACK.get(key, key): value for key, value in obj.items()}
+    for part in ("reportingController", "reportingInstance"):
+        if not event.get(part):
+            event.pop(part, None)
+    return event
+
+
+def _check_series(obj: Object) -> list[FieldError]:
+    series = obj.get("series")
+    if series is None:
+        return []
+    found = []
+    if series.get("count", 0) < 2:
+        found.append(field.invalid(Path("series.count"), "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        found.append(field.required(Path("series.lastObservedTime")))
+    return found
+
+
+class EventRules(Rules):
+    check_name = staticmethod(subdomain)
+    create_on_update = True
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        found = check_event(obj, controller_field="reportingController") + _check_series(obj)
+        if not obj.get("eventTime"):
+            found.append(field.required(Path("eventTime")))
+        if obj.get("type") not in ("Normal", "Warning"):
+            found.append(field.invalid(Path("type"), "", f"has invalid value: {obj.get('type', '')}"))
+        for part in ("firstTimestamp", "lastTimestamp", "count", "source"):
+            if obj.get(part):
+                found.append(field.invalid(Path(part), "", "needs to be unset"))
+        return found
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        found = check_event(new, controller_field="reportingController")
+        if new.get("series") != old.get("series"):
+            found += _check_series(new)
+        for part in _FROZEN:
+            core = _RENAMED.get(part, part)
+            found += immutable(new.get(core), old.get(core), Path(part))
+        return found
+
+
+KIND = Kind(
+    group="events.k8s.io",
+    kind="Event",
+    plural="events",
+    short_names=("ev",),
+    versions=(Version(name="v1", type="events/v1.Event", to_hub=_to_core, from_hub=_from_core),),
+    storage="v1",
+    rules=EventRules(),
+    printer=event.PRINTER,
+    fields=event.fields(about="regarding", controller="reportingController"),
+    ttl=event.LIFETIME,
+    prefix="events",
+    stored_as=event.KIND,
+)
+KINDS = (KIND,)

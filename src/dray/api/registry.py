@@ -1,0 +1,66 @@
+"""Every kind there is, found by group, version and name. Groups are imported when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from dray.api.kinds import Kind, Version
+from dray.api.release import Release, everything
+
+#: Packages whose ``kinds(release)`` or ``KINDS`` give the kinds of a group, in the order of discovery.
+_GROUPS: Final = ("core", "events", "coordination", "resource")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A kind together with the version it was asked for in."""
+
+    kind: Kind
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Look-ups over a set of kinds."""
+
+    kinds: tuple[Kind, ...]
+    _by_plural: Mapping[tuple[str, str, str], Found] = field(init=False, repr=False)
+    _by_kind: Mapping[tuple[str, str, str], Found] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        found = [Found(kind, version) for kind in self.kinds for version in kind.versions]
+        by_plural = {(f.kind.group, f.version.name, f.kind.plural): f for f in reversed(found)}
+        by_kind = {(f.kind.group, f.version.name, f.kind.kind): f for f in reversed(found)}
+        object.__setattr__(self, "_by_plural", by_plural)
+        object.__setattr__(self, "_by_kind", by_kind)
+
+    def by_plural(self, group: str, version: str, plural: str) -> Found | None:
+        return self._by_plural.get((group, version, plural))
+
+    def by_kind(self, group: str, version: str, kind: str) -> Found | None:
+        return self._by_kind.get((group, version, kind))
+
+
+@cache
+def kinds(release: Release | None = None) -> tuple[Kind, ...]:
+    """All kinds as a release has them; without one, as they are when everything is served at once."""
+    release = release or everything()
+    return tuple(kind for group in _GROUPS for kind in _kinds_of(group, release))
+
+
+@cache
+def registry(release: Release | None = None) -> Registry:
+    return Registry(kinds(release))
+
+
+def _kinds_of(group: str, release: Release) -> Iterable[Kind]:
+    module = import_module(f"dray.api.{group}")
+    if hasattr(module, "kinds"):
+        found: Iterable[Kind] = module.kinds(release)
+        return found
+    listed: tuple[Kind, ...] = module.KINDS
+    return listed

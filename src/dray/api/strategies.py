@@ -1,0 +1,99 @@
+"""Rules that many kinds share: how names are checked, and how spec and status are kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dray.api import field, names
+from dray.api.field import FieldError, Path
+from dray.api.kinds import Context, Object, Rules, UpdateRules
+
+METADATA = Path("metadata")
+SPEC = Path("spec")
+STATUS = Path("status")
+
+
+def named(check: Callable[[str], Sequence[str]]) -> Callable[[str, bool], Sequence[str]]:
+    """A name check that forgives the dash at which a generateName prefix usually ends."""
+
+    def check_name(name: str, is_prefix: bool) -> Sequence[str]:
+        if is_prefix and len(name) > 1 and name.endswith("-"):
+            name = name[:-2] + "a"
+        return check(name)
+
+    return check_name
+
+
+subdomain = named(names.dns1123_subdomain)
+label = named(names.dns1123_label)
+
+
+def path_segment(name: str, is_prefix: bool) -> Sequence[str]:
+    """Names that need only be usable in a URL."""
+    return names.path_segment_prefix(name) if is_prefix else names.path_segment(name)
+
+
+def immutable(new: Any, old: Any, path: Path) -> Sequence[FieldError]:
+    return () if new == old else (field.invalid(path, new, "field is immutable"),)
+
+
+def generation(obj: Object) -> int:
+    return int(obj["metadata"].get("generation", 0))
+
+
+def bump(new: Object, old: Object, *, changed: bool) -> None:
+    """Keep the old generation, one higher if what it counts has changed."""
+    count = generation(old) + changed
+    if count:
+        new["metadata"]["generation"] = count
+    else:
+        new["metadata"].pop("generation", None)
+
+
+def keep(new: Object, old: Object, *parts: str) -> None:
+    """Take top-level parts of the object over from the old one."""
+    for part in parts:
+        if part in old:
+            new[part] = old[part]
+        else:
+            new.pop(part, None)
+
+
+class Subdomain(Rules):
+    """An object named by a DNS subdomain, without further rules."""
+
+    check_name = staticmethod(subdomain)
+
+
+class SpecAndStatus(Subdomain):
+    """Spec and status are written through separate doors, and the generation counts changes of the spec."""
+
+    #: What a status without content looks like on the wire.
+    empty_status: Mapping[str, Any] = {}
+    #: Whether changed annotations count as a new generation too.
+    annotations_count = False
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        obj["status"] = dict(self.empty_status)
+        obj["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep(new, old, "status")
+        changed = new.get("spec") != old.get("spec")
+        if self.annotations_count:
+            changed |= new["metadata"].get("annotations") != old["metadata"].get("annotations")
+        bump(new, old, changed=changed)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        return self.validate(new, ctx)
+
+
+class StatusView(UpdateRules):
+    """The status door: everything but status and metadata stays as it was."""
+
+    kept: tuple[str, ...] = ("spec",)
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep(new, old, *self.kept)
+        bump(new, old, changed=False)
