@@ -1,0 +1,573 @@
+"""The scheduler: informers in, decisions out, one pod after the other; bindings run beside it.
+
+Deciding is synchronous, so nothing changes under a decision; what it takes is taken in memory at once (``assume``).
+Writing is asynchronous and may fail, in which case it is given back and the pod goes to the end of its back-off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dray.allocation import Features
+from dray.api import claims
+from dray.api.release import Gates
+from dray.client.client import Client
+from dray.client.informers import Informers
+from dray.client.resources import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICASETS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    SERVICES,
+    STATEFULSETS,
+    STORAGE_CLASSES,
+)  # fmt: skip
+from dray.scheduler import devices, hints, spreading
+from dray.scheduler.binding import BindingError, Recorder, Writer
+from dray.scheduler.config import SchedulerProfile
+from dray.scheduler.deciding import Bind, Failure, Unschedulable, decide
+from dray.scheduler.ledger import Ledger
+from dray.scheduler.metrics import Metrics
+from dray.scheduler.nodes import Cluster
+from dray.scheduler.placement import Placement
+from dray.scheduler.pods import Pod
+from dray.scheduler.preemption import Budget
+from dray.scheduler.queue import Change, Queue, Queued
+from dray.scheduler.volumes import Storage
+
+log = logging.getLogger(__name__)
+
+Document = Mapping[str, Any]
+
+#: pods being bound at the same time
+MAX_BINDING = 512
+#: decisions made in a row before others get the event loop
+_BATCH = 8
+#: the annotation of a FailedScheduling event with the allocator's reasons, counted
+REASONS_ANNOTATION = "dray.dev/reasons"
+
+
+class Scheduler:
+    """All profiles of one process over one view of the cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        profiles: Sequence[SchedulerProfile],
+        gates: Gates,
+        release: int = 37,
+        metrics: Metrics | None = None,
+        rng: random.Random | None = None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._recorder = recorder
+        self._profiles = {p.name: p for p in profiles}
+        self._clock = clock
+        self._monotonic = monotonic
+        self.metrics = metrics or Metrics()
+        self.cluster = Cluster()
+        self.ledger = Ledger(freed=self._freed)
+        self.queue = Queue(clock=monotonic)
+        self._rng = rng or random.Random()
+        self._gates = gates
+        features = Features.of(gates, release=release)
+        self._namespaces = informers.get(NAMESPACES)
+        self._budgets = informers.get(POD_DISRUPTION_BUDGETS)
+        self._owners = spreading.Owners(
+            services=informers.get(SERVICES), replica_sets=informers.get(REPLICASETS), stateful_sets=informers.get(STATEFULSETS)
+        )  # fmt: skip
+        self._storage = self._make_storage()
+        self._placements = {
+            p.name: Placement(
+                self.cluster,
+                profile=p.placement,
+                rng=self._rng,
+                namespaces=self._namespace_labels,
+                served_by_devices=self.ledger.classes if "DRAExtendedResource" in gates else (),
+            )
+            for p in profiles
+        }
+        self._options = {
+            p.name: devices.Options(
+                features=features,
+                extended_resources="DRAExtendedResource" in gates,
+                filter_timeout=p.filter_timeout if "DRASchedulerFilterTimeout" in gates else 0.0,
+                binding_timeout=p.binding_timeout,
+            )
+            for p in profiles
+        }
+        self._writer = Writer(
+            client,
+            self.ledger,
+            recorder,
+            binding_conditions=features.binding_conditions,
+            nominate_before_binding="NominatedNodeNameForExpectation" in gates,
+            clock=clock,
+        )
+        self._assumed: dict[str, str] = {}  # pods on their way to a node, not yet seen there
+        self._users: dict[tuple[str, str], set[str]] = {}  # claim → pods in the queue that use it
+        self._wakeup = asyncio.Event()
+        self._room = asyncio.Semaphore(MAX_BINDING)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._watch(gates)
+
+    # -- what happens in the cluster --------------------------------------------------------------------------------
+
+    def _watch(self, gates: Gates) -> None:
+        get = self._informers.get
+        get(NODES).add_handler(
+            on_add=self._node_set, on_update=lambda o, n: self._node_set(n, o), on_delete=self._node_gone
+        )
+        if "DynamicResourceAllocation" in gates:
+            get(RESOURCE_CLAIMS).add_handler(
+                on_add=lambda n: self._claim_set(None, n),
+                on_update=self._claim_set,
+                on_delete=self._claim_gone,
+            )
+            get(RESOURCE_SLICES).add_handler(
+                on_add=self._slice_set,
+                on_update=lambda o, n: self._slice_set(n, o),
+                on_delete=self._slice_gone,
+            )
+            get(DEVICE_CLASSES).add_handler(
+                on_add=self._class_set, on_update=lambda o, n: self._class_set(n),
+                on_delete=lambda o: self.ledger.remove_class(o["metadata"]["name"]),
+            )  # fmt: skip
+            if "DRADeviceTaintRules" in gates and "DRADeviceTaints" in gates:
+                get(DEVICE_TAINT_RULES).add_handler(
+                    on_add=self._rule_set, on_update=lambda o, n: self._rule_set(n),
+                    on_delete=lambda o: self._rule_gone(o["metadata"]["name"]),
+                )  # fmt: skip
+        get(PODS).add_handler(
+            on_add=self._pod_set, on_update=lambda o, n: self._pod_set(n), on_delete=self._pod_gone
+        )
+
+    def _wake(self, change: Change) -> None:
+        if self.queue.wake(change, hints.helps):
+            self._wakeup.set()
+
+    def _freed(self, nodes: set[str] | None) -> None:
+        """Devices came free: what was learnt about these nodes holds no longer."""
+        if nodes is None:
+            self.cluster.touch_all()
+        else:
+            for name in nodes:
+                self.cluster.touch(name)
+
+    def _node_set(self, document: Document, old: Document | None = None) -> None:
+        if old is not None and _same_for_scheduling(old, document):
+            return
+        node = self.cluster.set_node(document)
+        self._wake(Change("Node", "update" if old is not None else "add", old, node))
+
+    def _node_gone(self, document: Document) -> None:
+        name = document["metadata"]["name"]
+        self.cluster.remove_node(name)
+        self.ledger.inventory.forget_node(name)
+        self._wake(Change("Node", "delete", document, None))
+
+    def _slice_set(self, document: Document, old: Document | None = None) -> None:
+        self.ledger.set_slice(document)
+        self._wake(Change("ResourceSlice", "update" if old is not None else "add", old, document))
+
+    def _slice_gone(self, document: Document) -> None:
+        self.ledger.remove_slice(document["metadata"]["name"])
+
+    def _class_set(self, document: Document) -> None:
+        self.ledger.set_class(document)
+        self._wake(Change("DeviceClass", "add", None, document))
+
+    def _rule_set(self, rule: Document) -> None:
+        self.ledger.set_rule(rule)
+        self._wake(Change("DeviceTaintRule", "add", None, rule))
+
+    def _rule_gone(self, name: str) -> None:
+        self.ledger.remove_rule(name)
+        self._wake(Change("DeviceTaintRule", "delete"))
+
+    def _claim_set(self, old: Document | None, new: Document) -> None:
+        self.ledger.set_claim(new)
+        self._writer.claims_changed()
+        self._recheck(new)
+        self._wake(Change("ResourceClaim", "add" if old is None else "update", old, new))
+
+    def _claim_gone(self, claim: Document) -> None:
+        self.ledger.remove_claim(claim)
+        self._writer.claims_changed()
+        if claims.allocation(claim) is not None:
+            self._wake(Change("ResourceClaim", "delete", claim, None))
+
+    def _recheck(self, claim: Document) -> None:
+        """Pods that may have waited for this claim: those that name it, and the one it was made for."""
+        metadata = claim["metadata"]
+        uids = set(self._users.get((metadata["namespace"], metadata["name"]), ()))
+        owner = claims.controller_of(claim)
+        if owner is not None:
+            uids.add(owner["uid"])
+        for uid in uids:
+            entry = self.queue.get(uid)
+            if entry is not None and entry.gated_by:
+                gate = self._gate(entry.pod)
+                if not gate:
+                    self.queue.update(entry.pod, gate="", may_help=True)
+                    self._wakeup.set()
+
+    def _pod_set(self, document: Document) -> None:
+        metadata, spec = document["metadata"], document["spec"]
+        uid, node = metadata["uid"], spec.get("nodeName")
+        if (document.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            self._leave(uid, document)
+        elif node:
+            self._placed(uid, node, document)
+        elif uid not in self._assumed and spec.get("schedulerName", "default-scheduler") in self._profiles:
+            self._wanting(uid, document)
+
+    def _placed(self, uid: str, node: str, document: Document) -> None:
+        self._assumed.pop(uid, None)
+        entry = self.queue.discard(uid)
+        if entry is not None:
+            self._unlink(entry.pod)
+        for placement in self._placements.values():
+            if placement.nominated:
+                placement.withdraw(uid)
+        known = self._known(uid)
+        pod = known.updated(document) if known is not None else Pod(document)
+        if known is not None and self.cluster.confirm(pod, node):
+            if pod.labels is not known.labels and pod.labels != known.labels:
+                self._wake(Change("AssignedPod", "update", known, pod))
+            return
+        self.cluster.place(pod, node)
+        self._wake(Change("AssignedPod", "add" if known is None else "update", known, pod))
+
+    def _known(self, uid: str) -> Pod | None:
+        where = self.cluster.node_of(uid)
+        if where is None:
+            return None
+        node = self.cluster.get(where)
+        return node.pods.get(uid) if node is not None else None
+
+    def _leave(self, uid: str, document: Document) -> None:
+        """The pod needs no room any more."""
+        self._assumed.pop(uid, None)
+        entry = self.queue.discard(uid)
+        if entry is not None:
+            self._unlink(entry.pod)
+        for placement in self._placements.values():
+            if placement.nominated:
+                placement.withdraw(uid)
+        gone = self.cluster.unplace(uid)
+        if gone is not None:
+            self._wake(Change("AssignedPod", "delete", gone, None))
+
+    def _pod_gone(self, document: Document) -> None:
+        self._leave(document["metadata"]["uid"], document)
+
+    def _wanting(self, uid: str, document: Document) -> None:
+        entry = self.queue.get(uid)
+        if "deletionTimestamp" in document["metadata"]:
+            if entry is not None:
+                self.queue.discard(uid)
+                self._unlink(entry.pod)
+            return
+        if entry is None:
+            pod = Pod(document)
+            self._link(pod)
+            if pod.nominated_node:
+                self._placements[self._profile(pod).name].nominate(pod, pod.nominated_node)
+            self.queue.add(pod, gate=self._gate(pod))
+        else:
+            before = entry.pod
+            pod = before.updated(document)
+            self._link(pod)
+            may_help = pod.document["spec"] != before.document["spec"] or _claims_of(pod) != _claims_of(before) or (
+                pod.labels != before.labels
+            )  # fmt: skip
+            self.queue.update(pod, gate=self._gate(pod), may_help=may_help)
+        self._wakeup.set()
+
+    def _gate(self, pod: Pod) -> str:
+        if pod.document["spec"].get("schedulingGates"):
+            return "SchedulingGates"
+        if not self._profile(pod).enabled(devices.PLUGIN):
+            return ""
+        return devices.gate(pod, self.ledger)
+
+    def _link(self, pod: Pod) -> None:
+        for reference in claims.references(pod.document) if pod.claims else ():
+            if reference.claim:
+                self._users.setdefault((pod.namespace, reference.claim), set()).add(pod.uid)
+
+    def _unlink(self, pod: Pod) -> None:
+        for reference in claims.references(pod.document) if pod.claims else ():
+            key = (pod.namespace, reference.claim or "")
+            users = self._users.get(key)
+            if users is not None:
+                users.discard(pod.uid)
+                if not users:
+                    del self._users[key]
+
+    def _profile(self, pod: Pod) -> SchedulerProfile:
+        return self._profiles[pod.document["spec"].get("schedulerName", "default-scheduler")]
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Schedule until cancelled. Informers must be running and synced."""
+        async with asyncio.TaskGroup() as self._tasks:
+            self._tasks.create_task(self._keep_awake(), name="scheduler-sleepers")
+            while True:
+                await self._next()
+
+    async def _next(self) -> None:
+        self._wakeup.clear()
+        for _ in range(_BATCH):
+            entry = self.queue.pop()
+            if entry is None:
+                await self._sleep()
+                return
+            await self._room.acquire()
+            try:
+                bound = self._attempt(entry)
+            except Exception:
+                self._room.release()
+                log.exception("attempt to schedule pod %s", entry.pod.key)
+                self.queue.failed(entry, rejected_by=frozenset(), error=True)
+                continue
+            if not bound:
+                self._room.release()
+        await asyncio.sleep(0)
+
+    async def _sleep(self) -> None:
+        due = self.queue.next_due()
+        pause = None if due is None else max(due - self._monotonic(), 0.0) + 0.001
+        try:
+            async with asyncio.timeout(pause):
+                await self._wakeup.wait()
+        except TimeoutError:
+            pass
+
+    async def _keep_awake(self) -> None:
+        while True:
+            await asyncio.sleep(30)
+            self.queue.flush_sleepers()
+            self._wakeup.set()
+
+    def _attempt(self, entry: Queued) -> bool:
+        """Try one pod. True when a binding was started, which then owns its place among those under way."""
+        pod, profile = entry.pod, self._profile(entry.pod)
+        placement = self._placements[profile.name]
+        began = self._monotonic()
+        decision = decide(
+            pod,
+            profile=profile,
+            placement=placement,
+            ledger=self.ledger,
+            options=self._options[profile.name],
+            spread=self._spread(pod, profile),
+            budgets=self._current_budgets,
+            storage=self._storage,
+            new_share_id=self._share_id,
+            clock=self._clock,
+            monotonic=self._monotonic,
+        )
+        self.metrics.attempt(profile.name, type(decision).__name__, self._monotonic() - began)
+        match decision:
+            case Bind():
+                self._assume(entry, decision, placement)
+                self._spawn(self._bind(entry, decision, placement))
+                return True
+            case Unschedulable():
+                self._give_up(entry, decision, placement)
+            case Failure(message):
+                self.queue.failed(entry, rejected_by=frozenset(), error=True)
+                self._spawn(self._writer.report(pod, reason="SchedulerError", message=message, nominated=""))
+        return False
+
+    def _assume(self, entry: Queued, decision: Bind, placement: Placement) -> None:
+        pod = entry.pod
+        self._unlink(pod)
+        self._assumed[pod.uid] = decision.node
+        if placement.nominated:
+            placement.withdraw(pod.uid)
+        self.cluster.place(pod, decision.node)
+        plan = decision.plan
+        if plan is not None:
+            for claim, allocation in zip(plan.claims, plan.results, strict=True):
+                if claim["metadata"].get("uid"):
+                    self.ledger.promise(claim, allocation)
+                else:
+                    self.ledger.promise(_provisional(claim, pod), allocation)
+
+    async def _bind(self, entry: Queued, decision: Bind, placement: Placement) -> None:
+        pod, profile = entry.pod, self._profile(entry.pod)
+        try:
+            await self._writer.bind(pod, decision, binding_timeout=profile.binding_timeout)
+        except BindingError as problem:
+            await self._undo(entry, decision)
+            await self._writer.report(pod, reason="SchedulerError", message=str(problem), nominated="")
+            self._requeue(entry)
+        else:
+            self._settle(decision, pod)
+            self.metrics.scheduled(profile.name, entry, self._monotonic())
+        finally:
+            self._room.release()
+
+    def _settle(self, decision: Bind, pod: Pod) -> None:
+        """The claims are written: what stood in for a generated one is no longer needed."""
+        if decision.plan is not None and decision.plan.generated is not None:
+            self.ledger.take_back(_provisional(decision.plan.generated, pod)["metadata"]["uid"])
+
+    async def _undo(self, entry: Queued, decision: Bind) -> None:
+        pod = entry.pod
+        self.cluster.unplace(pod.uid)
+        if decision.plan is not None:
+            for claim in decision.plan.claims:
+                uid = claim["metadata"].get("uid") or _provisional(claim, pod)["metadata"]["uid"]
+                self.ledger.take_back(uid)
+        await self._writer.unreserve(pod, decision)
+        if decision.plan is not None and decision.plan.generated is not None:
+            made = self.ledger.made_for(pod.uid)
+            if made is not None:
+                await self._writer.remove(made)
+        self._wake(Change("AssignedPod", "delete", pod, None))
+
+    def _requeue(self, entry: Queued) -> None:
+        """Back into the queue, unless the pod has gone or got a node meanwhile."""
+        self._assumed.pop(entry.pod.uid, None)
+        current = self._informers.get(PODS).get(entry.pod.namespace, entry.pod.name)
+        if current is None or current["metadata"]["uid"] != entry.pod.uid or current["spec"].get("nodeName"):
+            return
+        if "deletionTimestamp" in current["metadata"]:
+            return
+        entry.pod = entry.pod.updated(current)
+        self._link(entry.pod)
+        gate = self._gate(entry.pod)
+        if gate:
+            self.queue.add(entry.pod, gate=gate)
+        else:
+            self.queue.failed(entry, rejected_by=frozenset(), error=True)
+        self._wakeup.set()
+
+    def _give_up(self, entry: Queued, decision: Unschedulable, placement: Placement) -> None:
+        pod = entry.pod
+        nominated: str | None = None
+        if decision.preempt is not None:
+            nominated = decision.preempt.node
+            placement.nominate(pod, nominated)
+            self._spawn(self._writer.preempt(pod, decision.preempt, scheduler=self._profile(pod).name))
+        elif pod.nominated_node:
+            nominated = ""
+            placement.withdraw(pod.uid)
+        # The pod sleeps before anything is written, so that it hears of what these writes change.
+        self.queue.failed(entry, rejected_by=decision.plugins)
+        self._spawn(self._tell(pod, decision, nominated))
+
+    async def _tell(self, pod: Pod, decision: Unschedulable, nominated: str | None) -> None:
+        if decision.deallocate is not None:
+            await self._writer.deallocate(decision.deallocate)
+        if decision.remove is not None:
+            await self._writer.remove(decision.remove)
+        await self._writer.report(
+            pod,
+            reason="Unschedulable",
+            message=decision.message,
+            nominated=nominated,
+            annotations=_annotations(decision),
+        )
+
+    def _spawn(self, work: Any) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(self._guard(work))
+
+    async def _guard(self, work: Any) -> None:
+        """One pod's trouble must not end the scheduler."""
+        try:
+            await work
+        except Exception:
+            log.exception("a write of the scheduler failed")
+
+    # -- look-ups ---------------------------------------------------------------------------------------------------
+
+    def _share_id(self) -> str:
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+
+    def _current_budgets(self) -> list[Budget]:
+        return [Budget.of(b) for b in self._budgets.items()]
+
+    def _namespace_labels(self) -> dict[str, Mapping[str, str]]:
+        return {n["metadata"]["name"]: n["metadata"].get("labels") or {} for n in self._namespaces.items()}
+
+    def _spread(self, pod: Pod, profile: SchedulerProfile) -> list[Any]:
+        if not profile.enabled("PodTopologySpread"):
+            return []
+        return spreading.constraints(pod, self._owners, profile.placement.default_spread)
+
+    def _make_storage(self) -> Storage:
+        volume_claims = self._informers.get(PERSISTENT_VOLUME_CLAIMS)
+        volumes = self._informers.get(PERSISTENT_VOLUMES)
+        storage_classes = self._informers.get(STORAGE_CLASSES)
+        return Storage(
+            volume_claim=volume_claims.get,
+            volume=lambda name: volumes.get("", name),
+            storage_class=lambda name: storage_classes.get("", name),
+        )
+
+
+def _claims_of(pod: Pod) -> Any:
+    return (pod.document.get("status") or {}).get("resourceClaimStatuses")
+
+
+def _provisional(claim: Document, pod: Pod) -> dict[str, Any]:
+    """A claim that will be made stands in the ledger under a name of its own until it is."""
+    metadata = {
+        "namespace": pod.namespace,
+        "name": f"<extended resources of {pod.name}>",
+        "uid": f"extended-{pod.uid}",
+    }
+    return {**claim, "metadata": metadata}
+
+
+def _same_for_scheduling(old: Document, new: Document) -> bool:
+    """Heartbeats change a node's conditions all the time; only what decisions look at counts."""
+    return (
+        old["spec"] == new["spec"]
+        and (old["metadata"].get("labels") or {}) == (new["metadata"].get("labels") or {})
+        and (old.get("status") or {}).get("allocatable") == (new.get("status") or {}).get("allocatable")
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _annotations(decision: Unschedulable) -> dict[str, str] | None:
+    """The allocator's reasons, node by node, for those who want more than a sentence."""
+    reasons = {
+        node: failure.reasons
+        for node, failure in decision.reasons.items()
+        if getattr(failure, "reasons", None)
+    }
+    if not reasons:
+        return None
+    shown = dict(list(reasons.items())[:16])  # an annotation has its limits; explain shows every node
+    return {REASONS_ANNOTATION: _encode({n: msgspec.to_builtins(r) for n, r in shown.items()}).decode()}

@@ -1,0 +1,57 @@
+"""Default topology spread: pods of one Service, ReplicaSet or StatefulSet are kept apart where that costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dray.api.claims import controller_of
+from dray.client.informers import Informer
+from dray.scheduler.neighbours import Constraint
+from dray.scheduler.pods import Pod
+
+#: what upstream does for pods that say nothing themselves
+SYSTEM_DEFAULTS: tuple[Mapping[str, Any], ...] = (
+    {"topologyKey": "kubernetes.io/hostname", "maxSkew": 3, "whenUnsatisfiable": "ScheduleAnyway"},
+    {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 5, "whenUnsatisfiable": "ScheduleAnyway"},
+)
+
+
+class Owners:
+    """What a pod belongs to, and so which pods count as alike."""
+
+    def __init__(self, *, services: Informer, replica_sets: Informer, stateful_sets: Informer) -> None:
+        self._services = services
+        self._by_kind = {"ReplicaSet": replica_sets, "StatefulSet": stateful_sets}
+
+    def selector(self, pod: Pod) -> Mapping[str, Any] | None:
+        labels: dict[str, str] = {}
+        for service in self._services.items():
+            if service["metadata"]["namespace"] == pod.namespace:
+                chosen = (service.get("spec") or {}).get("selector")
+                if chosen and all(pod.labels.get(k) == v for k, v in chosen.items()):
+                    labels |= chosen
+        expressions: list[Any] = []
+        owner = controller_of(pod.document)
+        if owner is not None and (informer := self._by_kind.get(owner["kind"])) is not None:
+            document = informer.get(pod.namespace, owner["name"])
+            selector = ((document or {}).get("spec") or {}).get("selector") or {}
+            labels |= selector.get("matchLabels") or {}
+            expressions += selector.get("matchExpressions") or ()
+        if not labels and not expressions:
+            return None
+        return {"matchLabels": labels, "matchExpressions": expressions}
+
+
+def constraints(pod: Pod, owners: Owners, defaults: Sequence[Mapping[str, Any]]) -> list[Constraint]:
+    """The pod's own constraints, or the default ones for what it belongs to."""
+    if pod.spread:
+        return [Constraint.of(spec, pod.labels) for spec in pod.spread]
+    if not pod.labels:
+        return []
+    selector = owners.selector(pod)
+    if selector is None:
+        return []
+    return [
+        Constraint.of({**spec, "labelSelector": selector}, pod.labels) for spec in defaults or SYSTEM_DEFAULTS
+    ]
