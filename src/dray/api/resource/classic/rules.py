@@ -43,7 +43,8 @@ class ClassicClaimRules(_Classic):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         errs = [*self.validate(new, ctx), *metadata_update(new, old)]
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
+        type_ = "resource/v1alpha2.ResourceClaimSpec"
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_)
         return [*errs, *self.validate(new, ctx)]
 
 
@@ -68,7 +69,8 @@ class ClassicTemplateRules(_Classic):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         errs = [*self.validate(new, ctx), *metadata_update(new, old)]
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
+        type_ = "resource/v1alpha2.ResourceClaimTemplateSpec"
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_)
         return [*errs, *self.validate(new, ctx)]
 
 

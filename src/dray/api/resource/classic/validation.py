@@ -99,7 +99,8 @@ def claim_status(new: Object, old: Object, path: Path, errs: Errors) -> None:
     if reserved:
         _reservation(reserved, before, allocation, path.child("reservedFor"), errs, leaving=bool(leaving))
     if allocation is not None and before.get("allocation") is not None:
-        checks.immutable(allocation, before["allocation"], path.child("allocation"), errs)
+        type_ = "resource/v1alpha2.AllocationResult"
+        checks.immutable(allocation, before["allocation"], path.child("allocation"), errs, type_=type_)
     _deallocation(status, before, path, errs)
 
 

@@ -37,7 +37,7 @@ class ClaimRules(Subdomain):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(new) + metadata_update(new, old)
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_="resource/v1.ResourceClaimSpec")
         return errs
 
 
@@ -93,7 +93,8 @@ class TemplateRules(Subdomain):
         errs = finalizers(new)
         _template_spec(new, ctx, errs)
         errs += metadata_update(new, old)
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
+        type_ = "resource/v1.ResourceClaimTemplateSpec"
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_)
         return errs
 
 

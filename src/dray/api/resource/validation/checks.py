@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api import field, names
+from dray.api import field, internal, names
 from dray.api.field import FieldError, Path
 from dray.api.names import size
 from dray.api.resource import limits
@@ -197,6 +197,7 @@ def equal(new: Any, old: Any) -> bool:
     return new in (None, []) and old in (None, [])
 
 
-def immutable(new: Any, old: Any, path: Path, errs: Errors) -> None:
+def immutable(new: Any, old: Any, path: Path, errs: Errors, *, type_: str = "") -> None:
+    """Report a change; of a value with a ``type_`` upstream prints its internal struct."""
     if not equal(new, old):
-        errs.append(field.invalid(path, new, "field is immutable"))
+        errs.append(field.invalid(path, internal.render(type_, new) if type_ else new, "field is immutable"))
