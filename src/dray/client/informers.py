@@ -335,7 +335,11 @@ class Informers:
             task.cancel()
         self._running.clear()
         group, self._tasks = self._tasks, None
-        await group.__aexit__(kind, error, trace)
+        if isinstance(error, asyncio.CancelledError):
+            await group.__aexit__(kind, error, trace)
+        else:
+            # What went wrong outside leaves as it is, not wrapped into a group with our cancelled tasks.
+            await group.__aexit__(None, None, None)
 
     def _start(self, informer: Informer) -> None:
         if self._tasks is not None:

@@ -1,0 +1,114 @@
+"""Where an API server is and who we are to it, whatever file or environment that was learnt from."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+#: Seconds for which a token read from a file is used before the file is looked at again.
+TOKEN_LIFE: Final = 60.0
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """How to reach an API server. Certificates and keys are PEM."""
+
+    server: str  # http[s]://host[:port][/prefix]
+    ca: bytes | None = None
+    insecure: bool = False
+    server_name: str = ""
+    certificate: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
+    token: str = field(default="", repr=False)
+    token_file: Path | None = None
+    username: str = ""
+    password: str = field(default="", repr=False)
+    impersonate: str = ""
+    impersonate_uid: str = ""
+    impersonate_groups: tuple[str, ...] = ()
+    impersonate_extra: tuple[tuple[str, str], ...] = ()
+    namespace: str = "default"
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """TLS as configured; None for plain HTTP."""
+        if not self.server.startswith("https:"):
+            return None
+        try:
+            context = ssl.create_default_context(cadata=self.ca.decode() if self.ca else None)
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"the certificate authority is no PEM certificate: {error}") from error
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Clusters' own authorities often lack the key usage extension that newer Pythons ask for.
+        context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.certificate is not None:
+            _load_certificate(context, self.certificate, self.key)
+        return context
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes | None) -> None:
+    # The ssl module reads certificates from files only. This one is readable by us alone and gone at once.
+    with tempfile.NamedTemporaryFile(prefix="dray-") as file:
+        file.write(certificate + b"\n" + (key or b""))
+        file.flush()
+        try:
+            context.load_cert_chain(file.name)
+        except ssl.SSLError as error:
+            raise ConfigError(f"the client certificate and its key do not work: {error}") from error
+
+
+class Credentials:
+    """The headers that say who we are. A token in a file is read anew from time to time, as it may be renewed."""
+
+    def __init__(self, config: Config, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config = config
+        self._clock = clock
+        self._fixed = _impersonation(config)
+        self._token = config.token
+        self._token_read = float("-inf")
+
+    def headers(self) -> list[tuple[str, str]]:
+        if value := self._authorization():
+            return [("Authorization", value), *self._fixed]
+        return self._fixed
+
+    def _authorization(self) -> str:
+        config = self._config
+        if config.token_file is not None and self._clock() - self._token_read > TOKEN_LIFE:
+            try:
+                self._token = config.token_file.read_text().strip()
+            except OSError as error:
+                if not self._token:
+                    raise ConfigError(f"the token cannot be read: {error}") from error
+            self._token_read = self._clock()
+        if self._token:
+            return f"Bearer {self._token}"
+        if config.username:
+            return "Basic " + base64.b64encode(f"{config.username}:{config.password}".encode()).decode()
+        return ""
+
+
+def _impersonation(config: Config) -> list[tuple[str, str]]:
+    headers = []
+    if config.impersonate:
+        headers.append(("Impersonate-User", config.impersonate))
+    if config.impersonate_uid:
+        headers.append(("Impersonate-Uid", config.impersonate_uid))
+    headers += [("Impersonate-Group", group) for group in config.impersonate_groups]
+    headers += [
+        (f"Impersonate-Extra-{quote(name, safe='')}", value) for name, value in config.impersonate_extra
+    ]
+    return headers

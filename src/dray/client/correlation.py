@@ -1,0 +1,163 @@
+"""What becomes of an event: written, counted on one written before, combined with similar ones, or dropped as spam.
+
+Two ways, as upstream has them: core/v1 events count and are combined (client-go's ``record``); events.k8s.io events
+become series (client-go's ``events``). Both are plain state machines: what to write comes out, nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from dray.api.kinds import Object
+from dray.client.queues import TokenBucket
+
+#: Similar events about an object within the interval, from which on they are combined.
+SIMILAR_LIMIT: Final = 10
+SIMILAR_SECONDS: Final = 600.0
+COMBINED_PREFIX: Final = "(combined from similar events): "
+#: Events that one source may report about one object: so many at once, then one in five minutes.
+SPAM_BURST: Final = 25
+SPAM_RATE: Final = 1 / 300
+REMEMBERED: Final = 4096
+#: A series without a new event for so long has ended.
+SERIES_SECONDS: Final = 360.0
+
+
+class Occurrence(NamedTuple):
+    """Something worth telling, in the terms of core/v1; the writer turns it into an Event."""
+
+    about: tuple[
+        tuple[str, str], ...
+    ]  # which object, in a form that can be compared; not its resourceVersion
+    type: str
+    reason: str
+    message: str
+    action: str = ""
+    related: tuple[tuple[str, str], ...] = ()
+
+
+class Written(NamedTuple):
+    """What is to be written: a new Event, or a patch of one written before (with the whole, should it be gone)."""
+
+    event: Object
+    patch: Object | None
+
+
+class Correlator(Protocol):
+    def observe(self, occurrence: Occurrence, event: Object, *, now: float) -> Written | None:
+        """Decide on a fresh ``event``; None: nothing is to be written now."""
+        ...
+
+    def tidy(self, *, now: float) -> Iterator[Written]:
+        """Forget what is over; yields what has to be written about it."""
+        ...
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Recent(Generic[K, V]):
+    """A mapping that forgets what has not been used for longest."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._size:
+            self._values.popitem(last=False)
+
+
+class _Similar(NamedTuple):
+    messages: frozenset[str]
+    last: float
+
+
+class CountingCorrelator:
+    """core/v1: the same again raises ``count``; too many that differ only in their message become one."""
+
+    def __init__(self) -> None:
+        self._buckets: _Recent[tuple[Any, str], TokenBucket] = _Recent(REMEMBERED)
+        self._similar: _Recent[tuple[Any, ...], _Similar] = _Recent(REMEMBERED)
+        self._seen: _Recent[tuple[Any, ...], Object] = _Recent(REMEMBERED)
+
+    def observe(self, occurrence: Occurrence, event: Object, *, now: float) -> Written | None:
+        about, kind, reason, message = occurrence[:4]
+        key: tuple[Any, ...] = (about, kind, reason)
+        similar = self._similar.get(key)
+        if similar is None or now - similar.last > SIMILAR_SECONDS:
+            similar = _Similar(frozenset(), now)
+        messages = similar.messages | {message}
+        if len(messages) >= SIMILAR_LIMIT:
+            self._similar.put(key, _Similar(messages - {next(iter(messages))}, now))
+            event = {**event, "message": COMBINED_PREFIX + message}
+        else:
+            self._similar.put(key, _Similar(messages, now))
+            key = (*key, message)
+        written = self._count(key, event)
+        return None if self._is_spam(about, kind, now) else written
+
+    def _count(self, key: tuple[Any, ...], event: Object) -> Written:
+        first = self._seen.get(key)
+        if first is None:
+            self._seen.put(key, event)
+            return Written(event, None)
+        changed = {
+            "count": first["count"] + 1,
+            "lastTimestamp": event["lastTimestamp"],
+            "message": event["message"],
+        }
+        counted = {**first, **changed}
+        self._seen.put(key, counted)
+        return Written(counted, changed)
+
+    def _is_spam(self, about: Any, kind: str, now: float) -> bool:
+        bucket = self._buckets.get((about, kind))
+        if bucket is None:
+            bucket = TokenBucket(rate=SPAM_RATE, burst=SPAM_BURST, now=now)
+            self._buckets.put((about, kind), bucket)
+        return not bucket.try_take(now)
+
+    def tidy(self, *, now: float) -> Iterator[Written]:
+        return iter(())
+
+
+class SeriesCorrelator:
+    """events.k8s.io: the same again, whatever its note says, begins a series; its count is written when it ends."""
+
+    def __init__(self) -> None:
+        self._events: dict[tuple[Any, ...], tuple[Object, float]] = {}
+
+    def observe(self, occurrence: Occurrence, event: Object, *, now: float) -> Written | None:
+        about, kind, reason, _, action, related = occurrence
+        # Unlike above, an object that has changed in between makes a new event, as upstream has it.
+        version = event["regarding"].get("resourceVersion", "")
+        key = (about, version, kind, reason, action, related)
+        known = self._events.get(key)
+        if known is None:
+            self._events[key] = (event, now)
+            return Written(event, None)
+        first, _ = known
+        series = {
+            "count": first.get("series", {"count": 1})["count"] + 1,
+            "lastObservedTime": event["eventTime"],
+        }
+        self._events[key] = ({**first, "series": series}, now)
+        return None if "series" in first else Written({**first, "series": series}, {"series": series})
+
+    def tidy(self, *, now: float) -> Iterator[Written]:
+        for key, (event, last) in list(self._events.items()):
+            if now - last > SERIES_SECONDS:
+                del self._events[key]
+                if "series" in event:
+                    yield Written(event, {"series": event["series"]})

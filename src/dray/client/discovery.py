@@ -1,0 +1,55 @@
+"""What a server serves: resources of kinds known only by name, and the best version of those we know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dray.api.errors import NotFound
+from dray.client.client import Client
+from dray.client.resources import Resource
+
+
+class Discovery:
+    """Answers are kept; ``forget`` when something asked for was not there, as it may have been installed since."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._versions: dict[str, Mapping[str, Resource]] = {}
+
+    def forget(self) -> None:
+        self._versions.clear()
+
+    async def resources(self, api_version: str) -> Mapping[str, Resource]:
+        """The resources of a group and version by plural name; empty if the server does not have it."""
+        if api_version not in self._versions:
+            group, _, version = api_version.rpartition("/")
+            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            try:
+                listed = (await self._client.request("GET", path)).object.get("resources") or ()
+            except NotFound:
+                listed = ()
+            self._versions[api_version] = {
+                entry["name"]: Resource(
+                    group, version, entry["name"], entry["kind"], bool(entry["namespaced"])
+                )
+                for entry in listed
+                if "/" not in entry["name"]
+            }
+        return self._versions[api_version]
+
+    async def find(self, api_version: str, kind: str) -> Resource | None:
+        """The resource behind a kind, such as one that an object refers to; None if there is none."""
+        for resource in (await self.resources(api_version)).values():
+            if resource.kind == kind:
+                return resource
+        return None
+
+    async def serves(self, resource: Resource) -> bool:
+        return resource.plural in await self.resources(resource.api_version)
+
+    async def newest(self, resource: Resource, versions: Sequence[str]) -> Resource | None:
+        """The resource in the first of ``versions`` that the server serves."""
+        for version in versions:
+            if await self.serves(candidate := resource.at(version)):
+                return candidate
+        return None

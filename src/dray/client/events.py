@@ -1,0 +1,195 @@
+"""Telling users what happened to an object: Events, recorded without making anybody wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import random
+import re
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from dray.api.errors import AlreadyExists, NotFound, StatusError
+from dray.api.kinds import Object
+from dray.api.timefmt import format_micro_time, format_time
+from dray.client.client import Client, PatchType
+from dray.client.correlation import Correlator, CountingCorrelator, Occurrence, SeriesCorrelator, Written
+from dray.client.resources import EVENTS, EVENTS_V1, Resource
+from dray.client.transport import Unreachable
+
+_log = logging.getLogger(__name__)
+
+QUEUE_SIZE: Final = 1000
+ATTEMPTS: Final = 12
+RETRY_SECONDS: Final = 10.0
+TIDY_SECONDS: Final = 360.0
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+class EventRecorder:
+    """Events from one component. ``event`` never waits; ``run`` writes them until it is cancelled.
+
+    ``api`` is the group they are written to: "events.k8s.io" as the scheduler does it, "" for core/v1 as kubelets and
+    most controllers do.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        host: str = "",
+        api: Literal["", "events.k8s.io"] = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._component = component
+        self._host = host
+        self._instance = f"{component}-{host or platform.node()}"
+        self._clock = clock
+        self._resource = EVENTS_V1 if api else EVENTS
+        self._correlator: Correlator = SeriesCorrelator() if api else CountingCorrelator()
+        self._queue: asyncio.Queue[Written] = asyncio.Queue(QUEUE_SIZE)
+
+    def event(
+        self,
+        resource: Resource,
+        obj: Object,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        related: tuple[Resource, Object] | None = None,
+    ) -> None:
+        """Report that something happened to ``obj``, which is of ``resource``."""
+        moment = self._clock()
+        about = _reference(resource, obj)
+        related_to = None if related is None else _reference(*related)
+        occurrence = Occurrence(
+            _identity(about),
+            type,
+            reason,
+            message,
+            action,
+            _identity(related_to) if related_to else (),
+        )
+        event = self._event(about, related_to, occurrence, moment)
+        written = self._correlator.observe(occurrence, event, now=moment)
+        if written is not None:
+            self._enqueue(written)
+
+    async def run(self) -> None:
+        """Write what is reported, in order. What cannot be written in several tries is given up."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tidy_periodically())
+            while True:
+                await self._write(await self._queue.get())
+                self._queue.task_done()
+
+    async def flush(self) -> None:
+        """Wait until everything reported so far has been written or given up; ``run`` must be running."""
+        await self._queue.join()
+
+    def _enqueue(self, written: Written) -> None:
+        try:
+            self._queue.put_nowait(written)
+        except asyncio.QueueFull:
+            _log.warning("too many events wait; dropped: %s", written.event.get("reason"))
+
+    async def _tidy_periodically(self) -> None:
+        while True:
+            await asyncio.sleep(TIDY_SECONDS)
+            for written in self._correlator.tidy(now=self._clock()):
+                self._enqueue(written)
+
+    async def _write(self, written: Written) -> None:
+        for _ in range(ATTEMPTS):
+            try:
+                await self._write_once(written)
+                return
+            except Unreachable as error:
+                _log.info("an event cannot be written yet: %s", error)
+            except AlreadyExists as error:
+                if written.patch is None:
+                    _log.debug("an event is there already: %s", error)
+                    return
+            except StatusError as error:
+                _log.info("an event was refused: %s", error)
+                return
+            await asyncio.sleep(RETRY_SECONDS * random.uniform(1, 1.25))
+        _log.warning("an event could not be written: %s", written.event.get("reason"))
+
+    async def _write_once(self, written: Written) -> None:
+        metadata = written.event["metadata"]
+        if written.patch is not None:
+            try:
+                await self._client.patch(
+                    self._resource,
+                    metadata["namespace"],
+                    metadata["name"],
+                    written.patch,
+                    type=PatchType.STRATEGIC,
+                )
+                return
+            except NotFound:
+                pass  # it has expired: as a new one, with its count
+        await self._client.create(self._resource, metadata["namespace"], written.event)
+
+    def _event(self, about: Object, related: Object | None, occurrence: Occurrence, moment: float) -> Object:
+        when = datetime.fromtimestamp(moment, UTC)
+        metadata = {
+            "name": _event_name(about.get("name", ""), moment),
+            "namespace": about.get("namespace", "default"),
+        }
+        if self._resource is EVENTS_V1:
+            event: Object = {
+                "metadata": metadata,
+                "eventTime": format_micro_time(when),
+                "reportingController": self._component,
+                "reportingInstance": self._instance,
+                "action": occurrence.action,
+                "reason": occurrence.reason,
+                "regarding": about,
+                "note": occurrence.message,
+                "type": occurrence.type,
+            }
+            return event if related is None else {**event, "related": related}
+        source = {"component": self._component} | ({"host": self._host} if self._host else {})
+        return {
+            "metadata": metadata,
+            "involvedObject": about,
+            "reason": occurrence.reason,
+            "message": occurrence.message,
+            "source": source,
+            "firstTimestamp": format_time(when),
+            "lastTimestamp": format_time(when),
+            "count": 1,
+            "type": occurrence.type,
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+        }
+
+
+def _reference(resource: Resource, obj: Object) -> Object:
+    metadata = obj["metadata"]
+    reference: Object = {"apiVersion": resource.api_version, "kind": resource.kind}
+    for name in ("namespace", "name", "uid", "resourceVersion"):
+        if metadata.get(name):
+            reference[name] = metadata[name]
+    return reference
+
+
+def _identity(reference: Object) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in reference.items() if name != "resourceVersion")
+
+
+def _event_name(name: str, moment: float) -> str:
+    candidate = f"{name}.{int(moment * 1e9):x}"
+    if len(candidate) <= 253 and _SUBDOMAIN.fullmatch(candidate):
+        return candidate
+    return str(uuid.uuid4())
