@@ -44,16 +44,17 @@ _BINARY_SUFFIX: Final = {exponent // 10: suffix for suffix, exponent in _BINARY.
 class Quantity:
     """An exact amount with the format it was written in. Equal amounts are equal whatever their format."""
 
-    __slots__ = ("_big", "_mantissa", "_nano", "_scale", "_text", "format")
+    __slots__ = ("_big", "_mantissa", "_scale", "_text", "format", "nano")
 
     format: Format
-    _nano: int
+    nano: int
+    """The exact amount in billionths, for those who compute with plain integers."""
 
     def __init__(self, mantissa: int = 0, scale: int = 0, *, format: Format = Format.DECIMAL_SI) -> None:
         """``mantissa * 10**scale``; the scale is at least -9."""
         self._mantissa = mantissa
         self._scale = scale
-        self._nano = mantissa * 10 ** (scale + 9)
+        self.nano = mantissa * 10 ** (scale + 9)
         self._big = not _MIN <= mantissa <= _MAX
         self.format = format
         self._text: str | None = None
@@ -81,38 +82,33 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
     def __hash__(self) -> int:
-        return hash(self._nano)
+        return hash(self.nano)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self._nano == other._nano
+        return isinstance(other, Quantity) and self.nano == other.nano
 
     def __lt__(self, other: Quantity) -> bool:
-        return self._nano < other._nano
+        return self.nano < other.nano
 
     def __le__(self, other: Quantity) -> bool:
-        return self._nano <= other._nano
+        return self.nano <= other.nano
 
     def __gt__(self, other: Quantity) -> bool:
-        return self._nano > other._nano
+        return self.nano > other.nano
 
     def __ge__(self, other: Quantity) -> bool:
-        return self._nano >= other._nano
+        return self.nano >= other.nano
 
     def __bool__(self) -> bool:
-        return self._nano != 0
+        return self.nano != 0
 
     def compare(self, other: Quantity) -> int:
         """-1, 0 or 1."""
-        return (self._nano > other._nano) - (self._nano < other._nano)
-
-    @property
-    def nano(self) -> int:
-        """The exact amount in billionths, for those who compute with plain integers."""
-        return self._nano
+        return (self.nano > other.nano) - (self.nano < other.nano)
 
     @property
     def sign(self) -> int:
-        return (self._nano > 0) - (self._nano < 0)
+        return (self.nano > 0) - (self.nano < 0)
 
     def __neg__(self) -> Quantity:
         return _made(-self._mantissa, self._scale, format=self.format, big=self._big)
@@ -128,7 +124,7 @@ class Quantity:
 
     def _plus(self, other: Quantity, mantissa: int) -> Quantity:
         # A zero takes the other side's format, and an int64 sum that overflows goes on as a big decimal.
-        format = self.format if self._nano else other.format
+        format = self.format if self.nano else other.format
         big = self._big or other._big
         if not big:
             if mantissa == 0:
@@ -149,14 +145,14 @@ class Quantity:
 
     def _scaled(self, scale: int) -> int:
         unit = 10 ** (scale + 9)
-        quotient, remainder = divmod(abs(self._nano), unit)
+        quotient, remainder = divmod(abs(self.nano), unit)
         if self._big:
             # Upstream adds one after truncating, which for negative amounts rounds towards zero and past it.
-            signed = -quotient if self._nano < 0 else quotient
+            signed = -quotient if self.nano < 0 else quotient
             return _wrap(signed + (1 if remainder else 0))
         if remainder:
             quotient += 1
-        result = -quotient if self._nano < 0 else quotient
+        result = -quotient if self.nano < 0 else quotient
         return result if _fits(result) else 0
 
     def as_int64(self) -> tuple[int, bool]:
@@ -175,23 +171,23 @@ class Quantity:
         try:
             return float(self._mantissa) if self._scale == 0 else self._mantissa * 10.0**self._scale
         except OverflowError:
-            return float("-inf") if self._nano < 0 else float("inf")
+            return float("-inf") if self.nano < 0 else float("inf")
 
     def rounded_up(self, scale: int = 0) -> Quantity:
         """Rounded away from zero to a multiple of ``10**scale``."""
         unit = 10 ** (scale + 9)
-        quotient, remainder = divmod(abs(self._nano), unit)
+        quotient, remainder = divmod(abs(self.nano), unit)
         if not remainder:
             return self
         quotient += 1
-        return _made(-quotient if self._nano < 0 else quotient, scale, format=self.format, big=self._big)
+        return _made(-quotient if self.nano < 0 else quotient, scale, format=self.format, big=self._big)
 
     def rounded_up_to_multiple(self, step: Quantity) -> Quantity:
         """The smallest multiple of a positive step that is not less than this amount."""
-        remainder = self._nano % step._nano
+        remainder = self.nano % step.nano
         if not remainder:
             return self
-        return _made(self._nano - remainder + step._nano, -9, format=self.format, big=False).reduced()
+        return _made(self.nano - remainder + step.nano, -9, format=self.format, big=False).reduced()
 
     def reduced(self) -> Quantity:
         """The same amount with as few decimals as it needs."""
@@ -201,9 +197,9 @@ class Quantity:
         return _made(mantissa, scale, format=self.format, big=not _fits(mantissa))
 
     def _canonical(self) -> str:
-        if not self._nano:
+        if not self.nano:
             return "0"
-        whole, fraction = divmod(self._nano, 10**9)
+        whole, fraction = divmod(self.nano, 10**9)
         if self.format is Format.BINARY_SI and not fraction and not -1024 < whole < 1024:
             times = 0
             while whole % 1024 == 0:

@@ -17,7 +17,7 @@ _PLAIN: Final = re.compile(r"(0|[1-9][0-9]{0,18})\.(0|[1-9][0-9]{0,18})\.(0|[1-9
 class Version:
     """``major.minor.patch-prerelease+build``. Build metadata is printed but neither compared nor hashed."""
 
-    __slots__ = ("_key", "build", "major", "minor", "patch", "prerelease")
+    __slots__ = ("build", "key", "major", "minor", "patch", "prerelease")
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Version:
         self.prerelease = prerelease
         self.build = build
         # A release follows all of its pre-releases.
-        self._key = (major, minor, patch, not prerelease, tuple(map(_rank, prerelease)))
+        self.key = (major, minor, patch, not prerelease, tuple(map(_rank, prerelease)))
 
     @staticmethod
     def parse(text: str) -> Version:
@@ -58,26 +58,26 @@ class Version:
         return f"Version({str(self)!r})"
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Version) and self._key == other._key
+        return isinstance(other, Version) and self.key == other.key
 
     def __lt__(self, other: Version) -> bool:
-        return self._key < other._key
+        return self.key < other.key
 
     def __le__(self, other: Version) -> bool:
-        return self._key <= other._key
+        return self.key <= other.key
 
     def __gt__(self, other: Version) -> bool:
-        return self._key > other._key
+        return self.key > other.key
 
     def __ge__(self, other: Version) -> bool:
-        return self._key >= other._key
+        return self.key >= other.key
 
     def compare(self, other: Version) -> int:
         """-1, 0 or 1."""
-        return (self._key > other._key) - (self._key < other._key)
+        return (self.key > other.key) - (self.key < other.key)
 
 
 def _rank(identifier: str) -> tuple[int, int, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dray.cel.errors import EvaluationError, no_such_overload
-from dray.cel.values import NONE, Map, Optional, UInt, Value, find, go_type_of, index_of, is_list, show
+from dray.cel.values import NONE, SET_TYPES, Map, Optional, Value, find, go_type_of, index_of, is_list, show
 
 ABSENT: Final = object()
 
@@ -28,7 +28,6 @@ class Frame:
 
 
 Step = Callable[[Frame], Value]
-_KEY_TYPES: Final = frozenset({str, int, UInt, bool, float})
 
 
 def lookup(container: Value, key: Value) -> Value:
@@ -102,7 +101,7 @@ class Qualifier:
     def _computed(self, frame: Frame) -> Value:
         assert self.source is not None
         key = self.source(frame)
-        if type(key) in _KEY_TYPES or key.__class__ is EvaluationError:
+        if type(key) in SET_TYPES or key.__class__ is EvaluationError:
             return key
         return EvaluationError(f"invalid qualifier type: {go_type_of(key)}")
 

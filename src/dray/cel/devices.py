@@ -7,19 +7,20 @@ not have gives an empty map; names without a domain belong to the device's drive
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from dray.api.quantity import Quantity
 from dray.api.semver import Version
-from dray.cel import compiler, cost
+from dray.cel import compiler, cost, fast
 from dray.cel import types as t
 from dray.cel.ast import Node
 from dray.cel.decls import Environment, Library, overload
 from dray.cel.errors import CompileError, EvaluationError
-from dray.cel.evaluator import Program
 from dray.cel.kubernetes import NEWEST, Release, base
+from dray.cel.reads import reads
 from dray.cel.stdlib import BINDINGS
 from dray.cel.values import Value, equal, go_type_of, is_list, type_of
 
@@ -49,45 +50,69 @@ _EMPTY: Final[dict[str, Value]] = {}
 class Device:
     """What a selector sees of a device; attributes and capacities are converted when first looked at."""
 
-    __slots__ = ("_attributes", "_capacity", "_document", "allow_multiple_allocations", "driver")
+    __slots__ = (
+        "_document",
+        "allow_multiple_allocations",
+        "capacity",
+        "capacity_by_name",
+        "driver",
+        "list_attributes",
+        "list_attributes_by_name",
+        "scalar_attributes",
+        "scalar_attributes_by_name",
+    )
+
+    capacity: Domains
+    capacity_by_name: dict[str, Value]
+    scalar_attributes: Domains
+    scalar_attributes_by_name: dict[str, Value]
+    list_attributes: Domains
+    list_attributes_by_name: dict[str, Value]
 
     def __init__(self, driver: str, document: Mapping[str, Any]) -> None:
         self.driver = driver
         self._document = document
         self.allow_multiple_allocations = bool(document.get("allowMultipleAllocations"))
-        self._attributes: tuple[Domains, bool] | None = None
-        self._capacity: Domains | None = None
 
     @staticmethod
     def of(driver: str, device: Mapping[str, Any]) -> Device:
         """The view of a v1 device of a driver."""
         return Device(driver, device)
 
-    def attributes(self, *, lists: bool) -> Domains:
-        """The attributes by domain; EvaluationError if one has no value that can be used."""
-        if self._attributes is None or self._attributes[1] != lists:
-            domains = Domains()
-            for name, attribute in (self._document.get("attributes") or {}).items():
-                domain, id = split_name(name, self.driver)
-                try:
-                    value = _attribute_value(attribute, lists=lists)
-                except ValueError as wrong:
-                    raise EvaluationError(f"attribute {name}: {wrong}") from None
-                domains.setdefault(domain, {})[id] = value
-            self._attributes = (domains, lists)
-        return self._attributes[0]
+    def convert(self, *, lists: bool) -> None:
+        """Fill in the values; EvaluationError if the device has an attribute that cannot be used.
 
-    def capacity(self) -> Domains:
-        if self._capacity is None:
-            domains = Domains()
-            for name, capacity in (self._document.get("capacity") or {}).items():
-                domain, id = split_name(name, self.driver)
-                value = capacity["value"]
-                domains.setdefault(domain, {})[id] = (
-                    value if isinstance(value, Quantity) else Quantity.from_json(value)
+        Without list attributes a device that has one is such a device, as a whole: rather none than wrong.
+        """
+        if not hasattr(self, "capacity"):
+            self.capacity, self.capacity_by_name = self._sorted("capacity", _capacity_value)
+        if lists:
+            if not hasattr(self, "list_attributes"):
+                self.list_attributes, self.list_attributes_by_name = self._sorted(
+                    "attributes", _list_or_scalar
                 )
-            self._capacity = domains
-        return self._capacity
+        elif not hasattr(self, "scalar_attributes"):
+            self.scalar_attributes, self.scalar_attributes_by_name = self._sorted("attributes", _scalar)
+
+    def attributes(self, *, lists: bool) -> Domains:
+        """The attributes by domain and name."""
+        self.convert(lists=lists)
+        return self.list_attributes if lists else self.scalar_attributes
+
+    def _sorted(
+        self, field: str, convert: Callable[[Mapping[str, Any]], Value]
+    ) -> tuple[Domains, dict[str, Value]]:
+        domains = Domains()
+        by_name: dict[str, Value] = {}
+        for name, entry in (self._document.get(field) or {}).items():
+            domain, id = split_name(name, self.driver)
+            try:
+                value = convert(entry)
+            except ValueError as wrong:
+                raise EvaluationError(f"attribute {name}: {wrong}") from None
+            domains.setdefault(domain, {})[id] = value
+            by_name[f"{domain}/{id}"] = value
+        return domains, by_name
 
 
 def split_name(name: str, driver: str) -> tuple[str, str]:
@@ -96,21 +121,25 @@ def split_name(name: str, driver: str) -> tuple[str, str]:
     return (domain, id) if slash else (driver, name)
 
 
-def _attribute_value(attribute: Mapping[str, Any], *, lists: bool) -> Value:
-    get = attribute.get
-    if lists:
-        for kind in ("ints", "bools", "strings"):
-            if (values := get(kind)) is not None:
-                return values
-        if (values := get("versions")) is not None:
-            return [_version(text) for text in values]
-    if (value := get("int")) is not None:
-        return value
-    if (value := get("bool")) is not None:
-        return value
-    if (value := get("string")) is not None:
-        return value
-    if (value := get("version")) is not None:
+def _capacity_value(capacity: Mapping[str, Any]) -> Quantity:
+    value = capacity["value"]
+    return value if isinstance(value, Quantity) else Quantity.from_json(value)
+
+
+def _list_or_scalar(attribute: Mapping[str, Any]) -> Value:
+    for kind in ("ints", "bools", "strings"):
+        if (values := attribute.get(kind)) is not None:
+            return values
+    if (values := attribute.get("versions")) is not None:
+        return [_version(text) for text in values]
+    return _scalar(attribute)
+
+
+def _scalar(attribute: Mapping[str, Any]) -> Value:
+    for kind in ("int", "bool", "string"):
+        if (value := attribute.get(kind)) is not None:
+            return value
+    if (value := attribute.get("version")) is not None:
         return _version(value)
     raise ValueError("unsupported attribute value")
 
@@ -123,24 +152,45 @@ def _version(text: str) -> Version:
 
 
 class Selector:
-    """A compiled selector."""
+    """A compiled selector.
 
-    __slots__ = ("_lists", "_program", "expression", "max_cost")
+    ``matches`` is a function made for this expression: whether a device is selected, or EvaluationError in
+    upstream's words if that cannot be told. ``reads`` says what it looks at, None if only evaluation can tell.
+    """
+
+    __slots__ = ("_fast", "_lists", "_program", "expression", "matches", "max_cost", "reads")
+
+    matches: Callable[[Device], bool]
 
     def __init__(
-        self, expression: str, node: Node, program: Program, max_cost: int, *, list_attributes: bool
+        self, expression: str, node: Node, declared: Environment, *, max_cost: int, list_attributes: bool
     ) -> None:
         self.expression = expression
         self.max_cost = max_cost
-        self._program = program
+        self.reads = reads(node)
+        self._program = compiler.program(node, declared)
         self._lists = list_attributes
+        self._fast: Callable[[Device], bool] | None = None
+        self.matches = self._match_exactly
+        # Beyond the limit somebody has to count, and the fast form does not.
+        if max_cost <= MAX_COST:
+            self._compile_fast(node, declared)
 
-    def matches(self, device: Device) -> bool:
-        """Whether the device is selected; EvaluationError in upstream's words if that cannot be told."""
-        return self.match_with_cost(device)[0]
+    def _compile_fast(self, node: Node, declared: Environment) -> None:
+        names = {"Quantity": Quantity, "Version": Version, "again": self._match_again}
+        attributes = "list_attributes_by_name" if self._lists else "scalar_attributes_by_name"
+        with suppress(fast.Unsupported):
+            self._fast, self.matches = fast.functions(
+                node, declared, names, attributes=attributes, capacity="capacity_by_name"
+            )
+
+    @property
+    def attributes_used(self) -> frozenset[tuple[str, str]] | None:
+        """Domain and name of every attribute looked up, None if not known from the text."""
+        return None if self.reads is None else self.reads.attributes
 
     def match_with_cost(self, device: Device, *, limit: int = MAX_COST) -> tuple[bool, int]:
-        """The same with what it cost."""
+        """Whether the device is selected, and what it cost to tell."""
         outcome = self.outcome(device, limit=limit)
         if outcome.error is not None:
             raise outcome.error
@@ -149,12 +199,13 @@ class Selector:
     def outcome(self, device: Device, *, limit: int = MAX_COST) -> Outcome:
         """Match or error, and the cost in either case, by the exact program."""
         try:
+            attributes = device.attributes(lists=self._lists)
             variables = {
                 "device": {
                     "driver": device.driver,
                     "allowMultipleAllocations": device.allow_multiple_allocations,
-                    "attributes": device.attributes(lists=self._lists),
-                    "capacity": device.capacity(),
+                    "attributes": attributes,
+                    "capacity": device.capacity,
                 }
             }
             value, spent = self._program.run(variables, limit)
@@ -165,6 +216,52 @@ class Selector:
         if isinstance(value, EvaluationError):
             return Outcome(False, spent, value)
         return Outcome(False, spent, _not_bool(value))
+
+    def shape_key(self, device: Device) -> Hashable:
+        """Devices with equal keys get the same answer, or the same error."""
+        attributes = device.attributes(lists=self._lists)
+        looked_at = self.reads
+        if looked_at is None:
+            whole = (_entries(attributes), _entries(device.capacity))
+            return device.driver, device.allow_multiple_allocations, *whole
+        key: list[Hashable] = []
+        if looked_at.driver:
+            key.append(device.driver)
+        if looked_at.allow_multiple_allocations:
+            key.append(device.allow_multiple_allocations)
+        for table, names, domains in (
+            (attributes, looked_at.attributes, looked_at.attribute_domains),
+            (device.capacity, looked_at.capacity, looked_at.capacity_domains),
+        ):
+            key.extend(_hashable(table[domain].get(id, _NOTHING)) for domain, id in names)
+            key.extend(domain in table for domain in domains)
+        return tuple(key)
+
+    def _match_exactly(self, device: Device) -> bool:
+        return self.match_with_cost(device)[0]
+
+    def _match_again(self, device: Device) -> bool:
+        """The fast form failed: because the device is not converted yet, or because it takes a closer look."""
+        if not hasattr(device, "list_attributes" if self._lists else "scalar_attributes"):
+            device.convert(lists=self._lists)
+            assert self._fast is not None
+            with suppress(Exception):
+                return self._fast(device)
+        return self._match_exactly(device)
+
+
+_NOTHING: Final = object()
+
+
+def _hashable(value: Value) -> Hashable:
+    """A key that tells apart what CEL tells apart, such as true and 1."""
+    return (list, *map(_hashable, value)) if isinstance(value, list) else (type(value), value)
+
+
+def _entries(table: Domains) -> Hashable:
+    return frozenset(
+        (domain, id, _hashable(value)) for domain, names in table.items() for id, value in names.items()
+    )
 
 
 class Outcome(NamedTuple):
@@ -289,6 +386,5 @@ def compile(
     node = compiler.check_text(expression, declared)
     if node.type.kind not in ("bool", "dyn" if list_attributes else "any", "any"):
         raise CompileError(f"must evaluate to bool or the unknown type, not {node.type}")
-    program = compiler.program(node, declared)
     estimate = cost.estimate(node, hints=_hint, prices=_PRICES).high
-    return Selector(expression, node, program, estimate, list_attributes=list_attributes)
+    return Selector(expression, node, declared, max_cost=estimate, list_attributes=list_attributes)

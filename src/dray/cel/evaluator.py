@@ -24,14 +24,14 @@ from dray.cel.ast import (
     Select,
 )
 from dray.cel.attributes import ABSENT, Attribute, Frame, Qualifier
-from dray.cel.decls import Environment, Function, Overload
+from dray.cel.decls import Environment, Overload
 from dray.cel.errors import CostExceeded, EvaluationError, no_such_overload
 from dray.cel.macros import ACCUMULATOR
 from dray.cel.values import (
     NONE,
+    SET_TYPES,
     Map,
     Optional,
-    UInt,
     Value,
     accepts,
     equal,
@@ -47,10 +47,9 @@ from dray.cel.values import (
 Step = Callable[[Frame], Value]
 _NOT_CONSTANT: Final = object()
 _UNSET: Final = object()
-_CONVERSIONS: Final = frozenset(
+CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"}
 )
-_SET_TYPES: Final = frozenset({bool, int, UInt, float, str})
 
 
 class Unplannable(Exception):
@@ -107,6 +106,21 @@ def plan(node: Node, environment: Environment) -> Program:
     planner = _Planner(environment)
     step = planner.plan(node).step
     return Program(step, planner.slots)
+
+
+def implementation_of(environment: Environment, node: Call) -> tuple[Callable[..., Value], bool]:
+    """What a call runs, and whether it is bound as a function of any number of arguments."""
+    function = environment.functions[node.function]
+    if function.singleton is not None:
+        return function.singleton, False
+    if len(node.overloads) == 1:
+        chosen = next(o for o in function.overloads if o.id == node.overloads[0])
+    else:
+        bound = [o for o in function.overloads if o.implementation is not None]
+        if len(bound) > 1:
+            return _dispatch(function.name, bound), True
+        chosen = bound[0]
+    return _guarded(chosen), chosen.variadic
 
 
 def _failed(value: Value) -> bool:
@@ -189,8 +203,8 @@ class _Planner:
             member = self._membership(args[0], args[1].constant)
             if member is not None:
                 return member
-        implementation, variadic = self._implementation(function, overload)
-        if function.name in _CONVERSIONS and len(args) == 1 and args[0].is_constant:
+        implementation, variadic = implementation_of(self.environment, node)
+        if function.name in CONVERSIONS and len(args) == 1 and args[0].is_constant:
             try:
                 return Plan(constant=implementation(args[0].constant))
             except EvaluationError as failed:
@@ -212,24 +226,11 @@ class _Planner:
             )
         return Plan(_binary(steps[0], steps[1], implementation, price))
 
-    def _implementation(self, function: Function, overload: str) -> tuple[Callable[..., Value], bool]:
-        """What a call runs, and whether it is bound as a function of any number of arguments."""
-        if function.singleton is not None:
-            return function.singleton, False
-        if overload:
-            chosen = next(o for o in function.overloads if o.id == overload)
-        else:
-            bound = [o for o in function.overloads if o.implementation is not None]
-            if len(bound) > 1:
-                return _dispatch(function.name, bound), True
-            chosen = bound[0]
-        return _guarded(chosen), chosen.variadic
-
     def _membership(self, element: Plan, values: Sequence[Value]) -> Plan | None:
         """``x in [constants]`` as a look into a set, which upstream counts as free."""
         if not values:
             return Plan(constant=False)
-        if any(type(value) not in _SET_TYPES for value in values):
+        if any(type(value) not in SET_TYPES for value in values):
             return None
         known = Map((value, True) for value in values)
         step = element.step
@@ -238,7 +239,7 @@ class _Planner:
             value = step(frame)
             if value.__class__ is EvaluationError:
                 return value
-            return type(value) in _SET_TYPES and value in known
+            return type(value) in SET_TYPES and value in known
 
         return Plan(member)
 

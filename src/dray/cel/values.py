@@ -172,12 +172,13 @@ def make_map(entries: Iterable[tuple[Value, Value]]) -> Mapping[Value, Value]:
     if all(type(key) is str for key, _ in listed):
         return dict(listed)
     for key, _ in listed:
-        if type(key) not in _KEY_TYPES:
+        if type(key) not in SET_TYPES:
             raise EvaluationError(f"unsupported key type: {type_of(key).name}")
     return Map(listed)
 
 
-_KEY_TYPES: Final = frozenset({str, int, bool, UInt, float})
+SET_TYPES: Final = frozenset({str, int, bool, UInt, float})
+"""The types whose values can be keys of a map or members of a set."""
 
 _TYPES: Final[dict[type, t.Type]] = {
     type(None): t.NULL,

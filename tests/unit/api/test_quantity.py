@@ -117,5 +117,5 @@ def test_order_and_arithmetic_agree_with_fractions(m: int, a: str, n: int, b: st
 )
 def test_printing_and_parsing_again_keeps_the_amount(number: int, suffix: str) -> None:
     quantity = Quantity.parse(f"{number}{suffix}")
-    if abs(quantity._nano) < 10**30:
+    if abs(quantity.nano) < 10**30:
         assert Quantity.parse(str(quantity)) == quantity
