@@ -10,12 +10,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from dray.api import claims
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client, PatchType
-from dray.client.resources import PODS, RESOURCE_CLAIMS
+from dray.client.resources import PODS, RESOURCE_CLAIMS, Resource
 from dray.scheduler import devices
 from dray.scheduler.deciding import Bind
 from dray.scheduler.ledger import Ledger
@@ -31,16 +31,17 @@ _POLL = 5.0
 
 
 class Recorder(Protocol):
-    """Where events about objects go."""
+    """Where events about pods go."""
 
     def event(
         self,
-        regarding: Document,
-        *,
-        type: str,
+        resource: Resource,
+        obj: Any,
+        type: Literal["Normal", "Warning"],
         reason: str,
-        action: str,
-        note: str,
+        message: str,
+        *,
+        action: str = "",
         annotations: Mapping[str, str] | None = None,
     ) -> None: ...
 
@@ -85,9 +86,13 @@ class Writer:
         except StatusError as problem:
             raise BindingError(str(problem)) from problem
         self._recorder.event(
-            pod.document, type="Normal", reason="Scheduled", action="Binding",
-            note=f"Successfully assigned {pod.namespace}/{pod.name} to {decision.node}",
-        )  # fmt: skip
+            PODS,
+            pod.document,
+            "Normal",
+            "Scheduled",
+            f"Successfully assigned {pod.namespace}/{pod.name} to {decision.node}",
+            action="Binding",
+        )
 
     async def _bind_claims(self, pod: Pod, decision: Bind) -> list[Document]:
         plan = decision.plan or devices.NodePlan((), ())
@@ -168,9 +173,13 @@ class Writer:
 
     async def _wait_for_devices(self, pod: Pod, bound: Sequence[Document], node: str, limit: float) -> None:
         self._recorder.event(
-            pod.document, type="Normal", reason="BindingConditionsPending", action="Scheduling",
-            note=f"waiting for binding conditions for device on node {node}",
-        )  # fmt: skip
+            PODS,
+            pod.document,
+            "Normal",
+            "BindingConditionsPending",
+            f"waiting for binding conditions for device on node {node}",
+            action="Scheduling",
+        )
         changed = self._claim_changed[pod.uid] = asyncio.Event()
         try:
             while True:
@@ -271,9 +280,14 @@ class Writer:
     ) -> None:
         """Event and condition of a pod that got no node. ``nominated``: None leaves the promise as it is."""
         self._recorder.event(
-            pod.document, type="Warning", reason="FailedScheduling", action="Scheduling", note=message,
+            PODS,
+            pod.document,
+            "Warning",
+            "FailedScheduling",
+            message,
+            action="Scheduling",
             annotations=annotations,
-        )  # fmt: skip
+        )
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         change: dict[str, Any] = {}
         updated = self._condition(pod, condition)
@@ -306,9 +320,13 @@ class Writer:
             except (NotFound, Conflict):
                 continue
             self._recorder.event(
-                victim.document, type="Normal", reason="Preempted", action="Preempting",
-                note=f"Preempted by pod {pod.uid} on node {chosen.node}",
-            )  # fmt: skip
+                PODS,
+                victim.document,
+                "Normal",
+                "Preempted",
+                f"Preempted by pod {pod.uid} on node {chosen.node}",
+                action="Preempting",
+            )
 
     def _condition(self, pod: Pod, condition: dict[str, Any]) -> dict[str, Any] | None:
         """The condition with its times, or None when the pod says so already."""

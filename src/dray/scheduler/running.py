@@ -1,0 +1,64 @@
+"""The scheduler as a component: ``run`` works on any API server that a client reaches."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dray.api.release import Gates, everything
+from dray.client.client import Client
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
+from dray.client.leases import LeaderElector
+from dray.scheduler.config import Configuration
+from dray.scheduler.scheduler import Scheduler
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What the command line or ``dray up`` decides."""
+
+    configuration: Configuration = field(default_factory=Configuration)
+    gates: Gates = field(default_factory=lambda: everything().gates())
+    release: int = 37  # minor release whose rules hold where releases differ
+
+
+async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], None] | None = None) -> None:
+    """Schedule until cancelled; with leader election, only while leading."""
+    election = options.configuration.leader_election
+    if not election.enabled:
+        await _schedule(client, options, ready)
+        return
+    elector = LeaderElector(
+        client,
+        namespace=election.namespace,
+        name=election.name,
+        identity=f"{platform.node()}_{os.getpid()}_{uuid.uuid4()}",
+        lease_duration=election.lease_seconds,
+        renew_deadline=election.renew_seconds,
+        retry_period=election.retry_seconds,
+    )
+    await elector.run(lambda: _schedule(client, options, ready))
+
+
+async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler], None] | None) -> None:
+    recorder = EventRecorder(client, options.configuration.profiles[0].name, api="events.k8s.io")
+    informers = Informers(client)
+    scheduler = Scheduler(
+        client,
+        informers,
+        recorder,
+        profiles=options.configuration.profiles,
+        gates=options.gates,
+        release=options.release,
+    )
+    async with informers, asyncio.TaskGroup() as tasks:
+        tasks.create_task(recorder.run(), name="scheduler-events")
+        await informers.synced()
+        if ready is not None:
+            ready(scheduler)
+        await scheduler.run()
