@@ -64,6 +64,10 @@ class UpdateRules:
     Objects are hub dicts. ``prepare_*`` may change ``new`` in place, never ``old``.
     """
 
+    #: Paths that this door never changes, such as ``(("metadata",), ("spec",))``, so that nobody comes to own them
+    #: through it. None: ``status`` for a resource that has a status view, and ``spec`` for a view.
+    reset: tuple[tuple[str, ...], ...] | None = None
+
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
         """Reset what this door must not change; drop gated fields that ``old`` does not use."""
 

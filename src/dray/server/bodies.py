@@ -6,6 +6,9 @@ into the expected type, and only a document that does not fit is looked at more 
 
 from __future__ import annotations
 
+import base64
+import math
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -46,9 +49,11 @@ class Decoder:
     def versioned(self, request: Request, codec: Codec, *, directive: str) -> Object:
         """The body as an object of the version, shaped but not defaulted."""
         body = request.body
+        doubled: list[str] = []
         if isinstance(body, bytes) and input_type(request, custom=codec.kind.custom) == YAML:
-            body = json_from_yaml(body)
+            body, doubled = json_from_yaml(body)
         obj, problems = self.shape(body, codec, strict=directive != IGNORE)
+        problems = [*doubled, *problems] if doubled else problems
         if problems and directive == STRICT:
             raise _not_handled(codec, codec.kind.kind, codec.version.name, "strict decoding error: " + ", ".join(problems))
         if directive == WARN:
@@ -187,24 +192,66 @@ def clone(value: Any) -> Any:
     return value
 
 
-def json_from_yaml(data: bytes) -> bytes:
-    """YAML as the JSON upstream makes of it; one document, no dates, no bombs made of aliases."""
-    return encode(load_yaml(data))
+def json_from_yaml(data: bytes) -> tuple[bytes, list[str]]:
+    """YAML as the JSON upstream makes of it, and what a strict reader would object to."""
+    document, problems = load_yaml(data)
+    return encode(document), problems
 
 
-def load_yaml(data: bytes) -> Any:
+def load_yaml_object(data: bytes) -> tuple[Object, list[str]]:
+    """An apply's configuration: one YAML document (JSON is YAML too) that holds an object."""
+    try:
+        document, problems = load_yaml(data)
+    except BadRequest as e:
+        raise BadRequest(f"error decoding YAML: {e.message}") from None
+    if document is None:
+        document = {}
+    if not isinstance(document, dict):
+        kind = json_name(document)
+        words = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
+    return document, problems
+
+
+def load_yaml(data: bytes) -> tuple[Any, list[str]]:
+    """One document, no dates, no bombs made of aliases; and the keys that occur twice, in upstream's words."""
+    if data.lstrip()[:1] == b"{":
+        try:
+            found = schema.parse(data)
+            if isinstance(found.object, dict):
+                return found.object, found.problems
+        except BadRequest:
+            pass  # perhaps YAML in flow style
     import yaml
 
+    loader = _loader()(data)
     try:
-        document = yaml.load(data, Loader=_loader())
-    except (yaml.YAMLError, ValueError, RecursionError) as e:
-        problem = str(e).replace("\n", " ")
-        raise BadRequest(f"error converting YAML to JSON: yaml: {problem}") from None
-    budget = [_MAX_YAML_NODES]
+        document = loader.get_single_data()
+    except yaml.YAMLError as e:
+        raise BadRequest(f"error converting YAML to JSON: yaml: {_yaml_problem(e)}") from None
+    except (ValueError, RecursionError, OverflowError) as e:
+        raise BadRequest(f"error converting YAML to JSON: yaml: {e}") from None
+    finally:
+        loader.dispose()
     try:
-        return _json_values(document, budget)
+        shaped = _json_values(document, [_MAX_YAML_NODES])
     except RecursionError:
-        raise BadRequest("error converting YAML to JSON: yaml: document is nested too deeply") from None
+        raise BadRequest("error converting YAML to JSON: yaml: exceeded max depth") from None
+    if loader.twice:
+        return shaped, ["yaml: unmarshal errors:" + "".join(f"\n  {words}" for words in loader.twice)]
+    return shaped, []
+
+
+def _yaml_problem(error: Any) -> str:
+    """The words and the line of go-yaml, which shares libyaml's words but counts lines in its own way."""
+    import yaml
+
+    scanning = isinstance(error, yaml.scanner.ScannerError)
+    for mark in (getattr(error, "context_mark", None), getattr(error, "problem_mark", None)):
+        if mark is not None and mark.line + scanning:
+            return f"line {mark.line + scanning}: {error.problem}"
+    problem = getattr(error, "problem", None) or str(error).replace("\n", " ")
+    return str(problem)
 
 
 def _json_values(value: Any, budget: list[int]) -> Any:
@@ -216,11 +263,9 @@ def _json_values(value: Any, budget: list[int]) -> Any:
     if isinstance(value, list):
         return [_json_values(v, budget) for v in value]
     if isinstance(value, bytes):
-        import base64
-
         return base64.b64encode(value).decode()
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        raise BadRequest("error converting YAML to JSON: json: unsupported value: " + str(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadRequest(f"error converting YAML to JSON: json: unsupported value: {value}")
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise BadRequest(f"error converting YAML to JSON: unsupported value of type {type(value).__name__}")
@@ -236,22 +281,30 @@ def _json_key(key: Any) -> str:
     raise BadRequest(f"error converting YAML to JSON: unsupported map key: {key!r}")
 
 
-_yaml_loader: Any = None
-
-
+@cache
 def _loader() -> Any:
-    global _yaml_loader
-    if _yaml_loader is None:
-        import yaml
+    import yaml
 
-        base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-        class Loader(base):  # type: ignore[misc, valid-type]
-            """Safe, and without dates: JSON has none, and upstream keeps them as text."""
+    class Loader(base):  # type: ignore[misc]
+        """Safe, without dates (JSON has none, and upstream keeps them as text), and aware of doubled keys."""
 
-        Loader.yaml_implicit_resolvers = {
-            first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-            for first, found in base.yaml_implicit_resolvers.items()
-        }
-        _yaml_loader = Loader
-    return _yaml_loader
+        def __init__(self, stream: bytes) -> None:
+            super().__init__(stream)
+            self.twice: list[str] = []
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in seen:
+                        self.twice.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep=deep)
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+        for first, found in base.yaml_implicit_resolvers.items()
+    }
+    return Loader

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import socket
 import ssl
 import time
@@ -58,6 +59,7 @@ Handler = Callable[[Request], Awaitable[Reply]]
 Refusal = Callable[[int, str], Reply]
 
 _STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
+_METHOD = re.compile(rb"([A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,31}) /")
 _BODILESS = frozenset({101, 204, 304})
 _names: dict[bytes, str] = {}
 
@@ -235,6 +237,7 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._room: asyncio.Event | None = None  # present while the peer is slow
         # the request being parsed
+        self._method = ""  # when it is not one of the parser's
         self._url = b""
         self._headers = Headers()
         self._body: list[bytes] = []
@@ -326,9 +329,19 @@ class Connection(asyncio.Protocol):
                 log.error("parsing a request failed", exc_info=cause)
                 self._refuse(400, "Bad Request")
         except httptools.HttpParserInvalidMethodError:
-            self._refuse(400, "Bad Request: invalid method")
+            self._odd_method(data)
         except httptools.HttpParserError as e:
             self._refuse(400, f"Bad Request: {e}")
+
+    def _odd_method(self, data: bytes) -> None:
+        """A method the parser has never heard of still names a resource; the handler will say that it does not fit."""
+        found = _METHOD.match(data)
+        if found is None or self._method:
+            self._refuse(400, "Bad Request: invalid method")
+            return
+        self._method = found[1].decode()
+        self._parser = httptools.HttpRequestParser(self)
+        self.data_received(b"GET" + data[found.end(1) :])
 
     def eof_received(self) -> bool | None:
         return self._task is not None and self._stream is None
@@ -386,7 +399,7 @@ class Connection(asyncio.Protocol):
             path = "/" + path.split("://", 1)[1].partition("/")[2]
         body = self._body
         request = Request(
-            parser.get_method().decode("latin-1"),
+            self._method or parser.get_method().decode("latin-1"),
             path,
             Query(query.partition("#")[0]),
             self._headers,
@@ -396,6 +409,7 @@ class Connection(asyncio.Protocol):
         request.upgradable = parser.should_upgrade()
         request.http = (parser.get_http_version(), parser.should_keep_alive() or request.upgradable)
         self._url = b""
+        self._method = ""
         self._body = []
         self._size = 0
         self._queue.append(request)

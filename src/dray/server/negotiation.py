@@ -39,14 +39,23 @@ def output(request: Request, *, custom: bool = False, transforms: bool = True) -
         return PLAIN
     media = choose(accept, transforms=transforms)
     if media is None:
-        raise not_acceptable(custom=custom)
+        raise not_acceptable(custom=custom, known=any(_named(c) for c in clauses(accept)))
     return Media(media.type, media.transform, media.transform_version, True) if pretty else media
 
 
-def not_acceptable(*, custom: bool = False, stream: bool = False) -> NotAcceptable:
+def _named(clause: Clause) -> bool:
+    """Whether upstream's router would let a clause pass on to the handler: it compares types, not parameters."""
+    return f"{clause.type}/{clause.subtype}" in (*OFFERED, "*/*")
+
+
+def not_acceptable(*, custom: bool = False, stream: bool = False, known: bool = False) -> NotAcceptable:
+    """406 in the router's words or, for types that are known but not in this form, in the handler's."""
     names = OFFERED_CUSTOM if custom else OFFERED
-    listed = ", ".join(f"{n};stream=watch" if stream else n for n in names if not stream or n != YAML)
-    return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {listed}", details={})
+    if stream:
+        names = tuple(f"{n};stream=watch" for n in names if n != YAML)
+    if custom or stream or known:
+        return NotAcceptable(f"only the following media types are accepted: {', '.join(names)}")
+    return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {', '.join(names)}", details={})
 
 
 def _pretty(request: Request) -> bool:

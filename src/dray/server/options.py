@@ -124,7 +124,7 @@ def _options_body(request: Request) -> Object:
     body: Any = request.body
     if isinstance(body, bytes):
         if input_type(request) == YAML:
-            body = load_yaml(body)
+            body, _ = load_yaml(body)
         else:
             body = schema.parse(body).object
     if body is None:

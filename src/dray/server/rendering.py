@@ -1,4 +1,4 @@
-"""Responses as bytes: JSON, YAML, tables, partial objects, and Status bodies for errors."""
+"""Responses as bytes: JSON, YAML, tables, partial objects, watch streams, and Status bodies for errors."""
 
 from __future__ import annotations
 
@@ -7,25 +7,37 @@ import gzip
 import logging
 import time
 from collections.abc import Sequence
+from typing import Final, cast
 
 import msgspec
 
-from dray.api.errors import InternalError, StatusError, TooManyRequests, Unauthorized
+from dray.api import meta, table
+from dray.api.errors import (
+    BadRequest,
+    InternalError,
+    NotAcceptable,
+    RequestEntityTooLarge,
+    StatusError,
+    TooManyRequests,
+    Unauthorized,
+)
 from dray.api.kinds import Object
+from dray.server import negotiation
 from dray.server.api import API, PlainNotFound
-from dray.server.documents import Listing, encode
+from dray.server.documents import Codec, Document, Listing, encode
 from dray.server.http import Reply
-from dray.server.negotiation import JSON, PLAIN, YAML, Media, choose
+from dray.server.negotiation import JSON, PLAIN, YAML, Media
 from dray.server.requests import One, Raw, Request, Response, Streaming, Upgraded
 from dray.server.routing import target_of
-from dray.server.watching import Watching, WatchStream, json_line
+from dray.server.watching import BOOKMARK, ERROR, Line, Watching, WatchEvent, WatchStream, json_line
 
 log = logging.getLogger(__name__)
 
-_GZIP_FROM = 128 << 10
-_GZIP_LEVEL = 1
-_NO_CACHE = ("Cache-Control", "no-cache, private")
-_JSON_HEADERS: Sequence[tuple[str, str]] = (_NO_CACHE, ("Content-Type", JSON))
+_GZIP_FROM: Final = 128 << 10
+_GZIP_LEVEL: Final = 1
+_NO_CACHE: Final = ("Cache-Control", "no-cache, private")
+_JSON_HEADERS: Final[Sequence[tuple[str, str]]] = (_NO_CACHE, ("Content-Type", JSON))
+_TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Renderer:
@@ -41,8 +53,6 @@ class Renderer:
             reply = await self._render(request, response)
         except StatusError as e:
             reply = self._failure(request, e)
-        except asyncio.CancelledError:
-            raise
         except Exception as e:
             log.exception("%s %s failed", request.method, request.path)
             reply = self._failure(request, InternalError(f"Internal error occurred: {type(e).__name__}"))
@@ -55,97 +65,189 @@ class Renderer:
         scope = ""
         if target.resource:
             scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
+        known = target.resource if reply.code != 404 or target.name else ""
         dry_run = request.query.get("dryRun") if request.query else ""
-        labels = ("apiserver", dry_run, target.group, target.resource, scope, target.subresource, verb, target.version)
+        labels = ("apiserver", dry_run, target.group, known, scope, target.subresource, verb, target.version)
         metrics = self._api.metrics
         metrics.requests.inc(str(reply.code), *labels)
         if reply.stream is None:
             metrics.durations.observe(seconds, *labels)
 
+    # -- bodies
+
     async def _render(self, request: Request, response: Response) -> Reply:
         body = response.body
-        headers = self._headers(request, response)
+        headers = [*response.headers, *_warnings(request)]
         match body:
-            case One():
-                media = self._media(request)
+            case One(document=document, codec=codec):
+                media = negotiation.output(request, custom=codec.kind.custom)
                 if media is PLAIN:
-                    data = body.document.full(body.codec) + b"\n"
-                    return Reply(response.code, [*_JSON_HEADERS, *headers], data)
-                return self._object(response.code, body.document.object(body.codec), media, headers)
+                    data = document.full(codec) + b"\n"
+                    return Reply(response.code, [*_JSON_HEADERS, *headers] if headers else _JSON_HEADERS, data)
+                return self._object(response.code, self._one(request, document, codec, media), media, headers)
             case Listing():
-                media = self._media(request)
-                if media is PLAIN:
-                    return await self._compressed(request, response.code, body.encoded() + b"\n", headers)
-                return self._object(response.code, body.object(), media, headers)
+                media = negotiation.output(request, custom=body.codec.kind.custom)
+                data = body.encoded() if media is PLAIN else self._bytes(self._many(request, body, media), media)
+                return await self._compressed(request, response.code, data + b"\n", media.type, headers)
             case Watching():
-                stream = WatchStream(body, json_line(body.codec))
+                media = negotiation.output(request, custom=body.codec.kind.custom)
+                if media.type != JSON:
+                    raise negotiation.not_acceptable(custom=body.codec.kind.custom, stream=True)
+                stream = WatchStream(body, self._line(request, body.codec, media))
                 return Reply(response.code, [*_JSON_HEADERS, *headers], stream=stream)
             case Raw():
-                base = [_NO_CACHE, ("Content-Type", body.content_type)]
-                if len(body.data) > _GZIP_FROM:
-                    return await self._compressed(request, response.code, body.data, [*base, *headers], typed=True)
-                return Reply(response.code, [*base, *headers], body.data)
+                return await self._compressed(request, response.code, body.data, body.content_type, headers)
             case Streaming():
-                return Reply(
-                    response.code, [_NO_CACHE, ("Content-Type", body.content_type), *headers], stream=body.stream
-                )
+                typed = ("Content-Type", body.content_type)
+                return Reply(response.code, [_NO_CACHE, typed, *headers], stream=body.stream)
             case Upgraded():
                 return Reply(101, [*body.headers, *headers], duplex=body.duplex)
-            case _:
-                return self._object(response.code, body, self._media(request), headers)
+        media = negotiation.output(request, transforms=False) if response.code < 300 else PLAIN
+        return self._object(response.code, body, media, headers)
 
-    def _media(self, request: Request) -> Media:
-        from dray.server.negotiation import output
+    def _one(self, request: Request, document: Document, codec: Codec, media: Media) -> Object:
+        match media.transform:
+            case "":
+                return document.object(codec)
+            case "Table":
+                printer = table.printer_of(codec.kind)
+                row = table.row(
+                    printer,
+                    document.hub,
+                    document.object(codec),
+                    now=self._api.clock.seconds(),
+                    include=_include(request),
+                    version=media.transform_version,
+                )
+                metadata = {"resourceVersion": str(document.revision)}
+                return table.table(printer, [row], metadata=metadata, version=media.transform_version)
+            case "PartialObjectMetadata":
+                return table.partial(document.object(codec), version=media.transform_version)
+        raise NotAcceptable(
+            f"you requested {media.transform}, but the requested object is not a list ({_go_type(codec)})"
+        )
 
-        return output(request)
+    def _many(self, request: Request, listing: Listing, media: Media) -> Object:
+        codec, version = listing.codec, media.transform_version
+        match media.transform:
+            case "":
+                found = listing.object()
+                if not codec.kind.custom:
+                    found["items"] = [_untyped(item) for item in found["items"]]
+                return found
+            case "Table":
+                printer, now, include = table.printer_of(codec.kind), self._api.clock.seconds(), _include(request)
+                rows = [
+                    table.row(printer, d.hub, d.object(codec), now=now, include=include, version=version)
+                    for d in listing.documents
+                ]
+                return table.table(printer, rows, metadata=listing.metadata(), version=version)
+            case "PartialObjectMetadataList":
+                objects = (d.object(codec) for d in listing.documents)
+                return table.partial_list(objects, metadata=listing.metadata(), version=version)
+        raise NotAcceptable(
+            f"you requested {media.transform}, but the requested object is a list ({_go_type(codec, 'List')})"
+        )
 
-    def _headers(self, request: Request, response: Response | None) -> list[tuple[str, str]]:
-        headers = list(response.headers) if response is not None else []
-        for text in request.warnings:
-            headers.append(("Warning", f"299 - {_quoted(text)}"))
-        return headers
+    def _line(self, request: Request, codec: Codec, media: Media) -> Line:
+        """How an event of a watch is written in this media."""
+        if not media.transform:
+            return json_line(codec)
+        version = media.transform_version
+        printer, include = table.printer_of(codec.kind), _include(request) if media.transform == "Table" else "None"
+        first = True
+
+        def line(event: WatchEvent) -> bytes:
+            nonlocal first
+            document = event.current()
+            if event.type == ERROR or (event.type == BOOKMARK and media.transform != "Table"):
+                obj = event.object
+                if event.type == BOOKMARK and obj is not None:
+                    obj = table.partial(obj, version=version)
+            elif media.transform != "Table":
+                assert document is not None
+                obj = table.partial(document.object(codec), version=version)
+            elif document is None:
+                assert event.object is not None
+                obj = table.table(printer, (), metadata=event.object["metadata"], version=version, columns=first)
+            else:
+                row = table.row(
+                    printer,
+                    document.hub,
+                    document.object(codec),
+                    now=self._api.clock.seconds(),
+                    include=cast(table.Include, include),
+                    version=version,
+                )
+                metadata = {"resourceVersion": str(document.revision)}
+                obj = table.table(printer, [row], metadata=metadata, version=version, columns=first)
+            first = False
+            return b'{"type":"%b","object":%b}\n' % (event.type.encode(), encode(obj))
+
+        return line
+
+    def _bytes(self, obj: Object, media: Media) -> bytes:
+        if media.type == YAML:
+            return to_yaml(obj)
+        data = encode(obj)
+        return msgspec.json.format(data, indent=2) if media.pretty else data
 
     def _object(self, code: int, obj: Object, media: Media, headers: Sequence[tuple[str, str]]) -> Reply:
-        if media.type == YAML:
-            return Reply(code, [_NO_CACHE, ("Content-Type", YAML), *headers], to_yaml(obj))
-        data = encode(obj)
-        if media.pretty:
-            data = msgspec.json.format(data, indent=2)
-        return Reply(code, [*_JSON_HEADERS, *headers], data + b"\n")
+        data = self._bytes(obj, media)
+        return Reply(code, [_NO_CACHE, ("Content-Type", media.type), *headers], data + b"\n")
 
     async def _compressed(
-        self, request: Request, code: int, data: bytes, headers: Sequence[tuple[str, str]], *, typed: bool = False
+        self, request: Request, code: int, data: bytes, content_type: str, headers: Sequence[tuple[str, str]]
     ) -> Reply:
         """Large answers are compressed for clients that take it, outside the event loop."""
-        base = [] if typed else [*_JSON_HEADERS]
+        base = [_NO_CACHE, ("Content-Type", content_type)]
         if len(data) > _GZIP_FROM and "gzip" in request.headers.get("accept-encoding"):
             loop = asyncio.get_running_loop()
             data = await loop.run_in_executor(None, lambda: gzip.compress(data, _GZIP_LEVEL, mtime=0))
-            extra = (("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
-            return Reply(code, [*base, *extra, *headers], data)
+            base += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
         return Reply(code, [*base, *headers], data)
 
     def _failure(self, request: Request, error: StatusError) -> Reply:
-        headers = self._headers(request, None)
+        headers = _warnings(request)
         if isinstance(error, PlainNotFound):
-            return Reply(404, [("Content-Type", "text/plain; charset=utf-8"), *headers], b"404 page not found\n")
+            return Reply(404, [("Content-Type", _TEXT), *headers], b"404 page not found\n")
         if isinstance(error, TooManyRequests):
             retry = (error.details or {}).get("retryAfterSeconds", 1)
             headers.append(("Retry-After", str(retry)))
         if isinstance(error, Unauthorized):
             headers.append(("Www-Authenticate", "Bearer"))
-        media = choose(request.headers.get("accept"), transforms=False) or PLAIN
+        media = negotiation.choose(request.headers.get("accept"), transforms=False) or PLAIN
         return self._object(error.http_code, error.status(), media, headers)
 
 
 def refuse(code: int, message: str) -> Reply:
     """The body for a request that could not even be parsed."""
     if code == 413:
-        from dray.api.errors import RequestEntityTooLarge
+        return Reply(code, _JSON_HEADERS, encode(RequestEntityTooLarge(message).status()))
+    return Reply(code, (("Content-Type", _TEXT),), message.encode())
 
-        data = encode(RequestEntityTooLarge(message).status())
-        return Reply(code, _JSON_HEADERS, data)
-    return Reply(code, (("Content-Type", "text/plain; charset=utf-8"),), message.encode())
+
+def _include(request: Request) -> table.Include:
+    include = request.query.get("includeObject") if request.query else ""
+    if problems := meta.validate_table_options(include):
+        raise BadRequest(f"Unable to convert to Table as requested: {problems[0]}")
+    return cast(table.Include, include or "Metadata")
+
+
+def _go_type(codec: Codec, suffix: str = "") -> str:
+    """How upstream names the type of an object in its refusals."""
+    if codec.kind.custom:
+        return f"*unstructured.Unstructured{suffix}"
+    package = (codec.kind.group or "core").partition(".")[0]
+    return f"*{package}.{codec.kind.kind}{suffix}"
+
+
+def _untyped(obj: Object) -> Object:
+    return {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")}
+
+
+def _warnings(request: Request) -> list[tuple[str, str]]:
+    return [("Warning", f"299 - {_quoted(text)}") for text in request.warnings]
 
 
 def _quoted(text: str) -> str:

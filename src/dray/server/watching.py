@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -92,10 +93,9 @@ class Watching:
     async def _changes(self, watcher: Watcher) -> AsyncIterator[Sequence[WatchEvent]]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
-        next_bookmark = min(loop.time() + _BOOKMARK_SECONDS, max(deadline - _LAST_BOOKMARK_SECONDS, loop.time()))
-        if not self._bookmarks:
-            next_bookmark = deadline
-        timer = loop.call_at(min(deadline, next_bookmark), watcher.wake)
+        next_bookmark = self._next_bookmark(loop.time(), deadline)
+        due = min(deadline, next_bookmark)
+        timer = loop.call_at(due, watcher.wake)
         try:
             while not self._closed:
                 await watcher.changed()
@@ -109,14 +109,19 @@ class Watching:
                 now = loop.time()
                 if now >= deadline:
                     return
-                if self._bookmarks and now >= next_bookmark:
+                if now >= next_bookmark:
                     yield [self.bookmark(self._revision())]
-                    last = deadline - _LAST_BOOKMARK_SECONDS
-                    next_bookmark = min(now + _BOOKMARK_SECONDS, last) if now < last else deadline + 1
-                if now >= timer.when():
-                    timer = loop.call_at(min(deadline, next_bookmark), watcher.wake)
+                    next_bookmark = self._next_bookmark(now, deadline)
+                if now >= due:
+                    due = min(deadline, next_bookmark)
+                    timer = loop.call_at(due, watcher.wake)
         finally:
             timer.cancel()
+
+    def _next_bookmark(self, now: float, deadline: float) -> float:
+        """Once a minute, and shortly before the end; never, when that is already past."""
+        due = min(now + _BOOKMARK_SECONDS, deadline - _LAST_BOOKMARK_SECONDS)
+        return due if self._bookmarks and due > now else math.inf
 
     def bookmark(self, revision: int, *, initial_end: bool = False) -> WatchEvent:
         """Nothing has happened up to ``revision`` that the client has not been told."""

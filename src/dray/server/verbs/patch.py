@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dray.api import patch as patches
 from dray.api import schema
-from dray.api.errors import BadRequest
+from dray.api.errors import BadRequest, UnsupportedMediaType
 from dray.api.kinds import Object, UpdateRules
 from dray.api.schema import Decoded
 from dray.server import admission, negotiation, writing
@@ -66,7 +66,9 @@ def patch_type(call: Call) -> str:
     allowed = _CUSTOM if call.resource.kind.custom else _BUILT_IN
     media = call.request.headers.get("content-type").partition(";")[0].strip()
     if media not in allowed:
-        raise negotiation.unsupported(allowed)
+        if call.resource.kind.custom:
+            raise negotiation.unsupported(allowed)
+        raise UnsupportedMediaType("415: Unsupported Media Type", details={})
     return media
 
 
