@@ -54,6 +54,7 @@ class EventRecorder:
         self._resource = EVENTS_V1 if api else EVENTS
         self._correlator: Correlator = SeriesCorrelator() if api else CountingCorrelator()
         self._queue: asyncio.Queue[Written] = asyncio.Queue(QUEUE_SIZE)
+        self._last_nanosecond = 0
 
     def event(
         self,
@@ -143,7 +144,7 @@ class EventRecorder:
     def _event(self, about: Object, related: Object | None, occurrence: Occurrence, moment: float) -> Object:
         when = datetime.fromtimestamp(moment, UTC)
         metadata = {
-            "name": _event_name(about.get("name", ""), moment),
+            "name": self._name(about.get("name", ""), moment),
             "namespace": about.get("namespace", "default"),
         }
         if self._resource is EVENTS_V1:
@@ -174,6 +175,12 @@ class EventRecorder:
             "reportingInstance": self._host,
         }
 
+    def _name(self, about: str, moment: float) -> str:
+        # Two events in one nanosecond would have one name, and the second be refused.
+        self._last_nanosecond = max(int(moment * 1e9), self._last_nanosecond + 1)
+        name = f"{about}.{self._last_nanosecond:x}"
+        return name if len(name) <= 253 and _SUBDOMAIN.fullmatch(name) else str(uuid.uuid4())
+
 
 def _reference(resource: Resource, obj: Object) -> Object:
     metadata = obj["metadata"]
@@ -186,10 +193,3 @@ def _reference(resource: Resource, obj: Object) -> Object:
 
 def _identity(reference: Object) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in reference.items() if name != "resourceVersion")
-
-
-def _event_name(name: str, moment: float) -> str:
-    candidate = f"{name}.{int(moment * 1e9):x}"
-    if len(candidate) <= 253 and _SUBDOMAIN.fullmatch(candidate):
-        return candidate
-    return str(uuid.uuid4())
