@@ -1,0 +1,89 @@
+"""What a driver must remember over a crash: which claims it has prepared, or was just preparing.
+
+The file carries a checksum, is replaced as a whole, and is read anew by every call: during a rolling update two
+instances of a driver share it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dray.driver.model import ClaimRef, DeviceID, Document
+from dray.kubelet_api import files
+
+
+class CorruptCheckpoint(Exception):
+    """The file is not what was written. Nothing is guessed: the node must be drained and the file removed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedDevice:
+    """A device as it is answered to the kubelet, with all that is needed to restore its CDI spec."""
+
+    id: DeviceID
+    requests: tuple[str, ...]
+    cdi_ids: tuple[str, ...] = ()
+    admin: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One claim. ``done`` is False between the intent to prepare it and its completion."""
+
+    ref: ClaimRef
+    devices: tuple[PreparedDevice, ...]
+    done: bool
+    spec: Document | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Checkpoint:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, Entry]:
+        """The entries by claim uid. Those from before a reboot are not done, whatever they say."""
+        try:
+            outer = json.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except ValueError as e:
+            raise CorruptCheckpoint(f"{self.path}: {e}") from e
+        try:
+            text, checksum = outer["data"], outer["checksum"]
+            if zlib.crc32(text.encode()) != checksum:
+                raise CorruptCheckpoint(f"{self.path}: checksum does not match")
+            inner = json.loads(text)
+            same_boot = inner["boot"] == files.boot_id()
+            return {e["ref"][2]: _entry(e, same_boot=same_boot) for e in inner["claims"]}
+        except (KeyError, TypeError, ValueError) as e:
+            raise CorruptCheckpoint(f"{self.path}: {e!r}") from e
+
+    def write(self, entries: Mapping[str, Entry]) -> None:
+        inner = {"version": 1, "boot": files.boot_id(), "claims": [asdict(e) for e in entries.values()]}
+        text = json.dumps(inner)
+        outer = {"data": text, "checksum": zlib.crc32(text.encode())}
+        files.write(self.path, json.dumps(outer).encode(), mode=0o600, durable=True)
+
+
+def _entry(e: Document, *, same_boot: bool) -> Entry:
+    return Entry(
+        ref=ClaimRef(*e["ref"]),
+        devices=tuple(
+            PreparedDevice(
+                id=DeviceID(*d["id"]),
+                requests=tuple(d["requests"]),
+                cdi_ids=tuple(d["cdi_ids"]),
+                admin=d["admin"],
+            )
+            for d in e["devices"]
+        ),
+        done=e["done"] and same_boot,
+        spec=e["spec"],
+        data=e["data"],
+    )

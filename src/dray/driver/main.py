@@ -1,0 +1,55 @@
+"""Running a driver as a program: options from the environment, the cluster from a kubeconfig or the pod it runs in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from dray.driver.base import Driver
+from dray.driver.plugin import Options, run
+
+
+def options_from(environ: Mapping[str, str]) -> Options:
+    """The variables are those of the public example driver, which charts of drivers commonly set."""
+    kubelet = Path(environ.get("KUBELET_DIRECTORY_PATH", "/var/lib/kubelet"))
+    plugins = environ.get("KUBELET_PLUGINS_DIRECTORY_PATH")
+    driver = environ.get("DRIVER_NAME", "")
+    return Options(
+        node=environ.get("NODE_NAME") or socket.gethostname(),
+        kubelet_dir=kubelet,
+        registry_dir=Path(environ.get("KUBELET_REGISTRAR_DIRECTORY_PATH") or kubelet / "plugins_registry"),
+        data_dir=Path(plugins) / driver if plugins and driver else None,
+        cdi_dir=Path(environ.get("CDI_ROOT", "/var/run/cdi")),
+        instance=environ.get("POD_UID", ""),
+    )
+
+
+def main(driver: Driver, *, options: Options | None = None, kubeconfig: str = "") -> None:
+    """Runs a driver until SIGINT or SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    options = options or options_from({"DRIVER_NAME": driver.name, **os.environ})
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(_run(driver, options, kubeconfig))
+
+
+async def _run(driver: Driver, options: Options, kubeconfig: str) -> None:
+    from dray.client.client import Client
+    from dray.client.http import HttpTransport
+    from dray.client.kubeconfig import in_cluster, load
+
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    in_pod = not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ
+    client = Client(HttpTransport(in_cluster() if in_pod else load(kubeconfig)))
+    try:
+        await run(client, driver, options=options)
+    finally:
+        await client.close()

@@ -1,0 +1,115 @@
+"""Files in which a container can read about its devices, bind-mounted by a CDI device per request.
+
+Layout and content are upstream's (``metadata.resource.k8s.io/v1alpha1``): consumers find them under
+``/var/run/kubernetes.io/dra-device-attributes``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from dray.driver import cdi
+from dray.driver.model import Claim, ClaimRef, Document, Metadata, Prepared, attribute, base_request
+from dray.kubelet_api import files
+
+API_VERSION = "metadata.resource.k8s.io/v1alpha1"
+CONTAINER_ROOT = "/var/run/kubernetes.io/dra-device-attributes"
+
+
+class Writer:
+    """Metadata of one driver's claims: files below the plugin's data directory, specs in the CDI directory."""
+
+    def __init__(self, *, driver: str, data_dir: Path, cdi_dir: Path) -> None:
+        self.driver = driver
+        self.root = data_dir / "dra-device-metadata"
+        self.cdi_dir = cdi_dir
+        self.kind = cdi.Kind(driver, "metadata")
+
+    def write(self, claim: Claim, prepared: Sequence[Prepared]) -> dict[str, str]:
+        """Writes one file and one spec per request; returns the CDI device that mounts it, by request."""
+        by_request: dict[str, list[Prepared]] = {}
+        for p in prepared:
+            by_request.setdefault(p.device.request, []).append(p)
+        mounts = {}
+        for request, devices in by_request.items():
+            base = base_request(request)
+            path = self._file(claim.ref, base)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write(path, _encode(self._document(claim, request, devices, generation=1)))
+            mounts[base] = self._write_spec(claim, base, path)
+        return mounts
+
+    def update(self, claim: Claim, request: str, prepared: Sequence[Prepared]) -> None:
+        """Replaces a request's file with news that came after preparing, for instance from the network set-up.
+
+        The file is rewritten in place: containers have this very file mounted.
+        """
+        path = self._file(claim.ref, base_request(request))
+        generation = json.loads(path.read_text())["metadata"]["generation"]
+        path.write_bytes(_encode(self._document(claim, request, prepared, generation=generation + 1)))
+
+    def remove(self, ref: ClaimRef) -> None:
+        for path in self.cdi_dir.glob(f"{self.driver}_metadata_{ref.uid}_*.json"):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self._directory(ref), ignore_errors=True)
+
+    def _write_spec(self, claim: Claim, request: str, path: Path) -> str:
+        device = f"{claim.ref.uid}_{request}"
+        mount = {
+            "hostPath": str(path),
+            "containerPath": self.container_path(claim, request),
+            "options": ["ro", "bind"],
+        }
+        self.cdi_dir.mkdir(parents=True, exist_ok=True)
+        document = cdi.spec(self.kind, {device: {"mounts": [mount]}})
+        name = f"{self.driver}_metadata_{claim.ref.uid}_{request}.json"
+        files.write(self.cdi_dir / name, json.dumps(document, indent=2).encode())
+        return self.kind.device(device)
+
+    def container_path(self, claim: Claim, request: str) -> str:
+        if claim.pod_claim_name:
+            place = f"resourceclaimtemplates/{claim.pod_claim_name}"
+        else:
+            place = f"resourceclaims/{claim.ref.name}"
+        return f"{CONTAINER_ROOT}/{place}/{request}/{self.driver}-metadata.json"
+
+    def _document(
+        self, claim: Claim, request: str, prepared: Sequence[Prepared], *, generation: int
+    ) -> Document:
+        out: Document = {
+            "kind": "DeviceMetadata",
+            "apiVersion": API_VERSION,
+            "metadata": {
+                "name": claim.ref.name,
+                "namespace": claim.ref.namespace,
+                "uid": claim.ref.uid,
+                "generation": generation,
+            },
+        }
+        if claim.pod_claim_name:
+            out["podClaimName"] = claim.pod_claim_name
+        devices = [self._device(p) for p in prepared]
+        out["requests"] = [{"name": request, "devices": devices}]
+        return out
+
+    def _device(self, prepared: Prepared) -> Document:
+        known = prepared.metadata or Metadata()
+        out: Document = {"driver": self.driver, "pool": prepared.device.id.pool, "name": prepared.device.name}
+        if known.attributes:
+            out["attributes"] = {k: attribute(v) for k, v in known.attributes.items()}
+        if known.network:
+            out["networkData"] = dict(known.network)
+        return out
+
+    def _directory(self, ref: ClaimRef) -> Path:
+        return self.root / f"{ref.namespace}_{ref.name}"
+
+    def _file(self, ref: ClaimRef, request: str) -> Path:
+        return self._directory(ref) / request / "metadata.json"
+
+
+def _encode(document: Document) -> bytes:
+    return json.dumps(document, indent=2).encode() + b"\n"

@@ -1,0 +1,172 @@
+"""A running driver: sockets, slices, health, and the handle through which the driver talks back.
+
+``run`` is the entry point; ``serving`` is the same for those who want to do something meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dray.client.client import Client
+from dray.client.informers import Informer
+from dray.driver import cdi, metadata, sockets
+from dray.driver.api import ResourceApi
+from dray.driver.base import Driver
+from dray.driver.checkpoint import Checkpoint
+from dray.driver.health import Health, HealthBoard, Report
+from dray.driver.model import Claim, ClaimRef, Pool, Prepared
+from dray.driver.prepare import Preparer
+from dray.driver.publisher import SYNC_DELAY, Publisher
+from dray.kubelet_api.services import DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION
+
+log = logging.getLogger(__name__)
+
+#: Seconds that calls under way have to finish when the driver is stopped.
+STOP_GRACE = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Where a driver runs. The defaults are those of a kubelet on a plain host."""
+
+    node: str
+    kubelet_dir: Path = Path("/var/lib/kubelet")
+    cdi_dir: Path = Path("/var/run/cdi")
+    registry_dir: Path | None = None  # default: plugins_registry below kubelet_dir
+    data_dir: Path | None = None  # default: plugins/<driver> below kubelet_dir
+    #: The uid of the driver's pod: two instances may then run at once, for updates without a gap (Kubernetes 1.33).
+    instance: str = ""
+    #: gRPC versions to offer, the preferred one first.
+    versions: Sequence[str] = tuple(DRA_SERVICES)
+    node_uid: str = ""
+    sync_delay: float = SYNC_DELAY
+    #: Take the slices along when stopping; otherwise the kubelet removes them if the driver does not come back.
+    withdraw: bool = False
+
+
+class Plugin:
+    """What a driver can do while it runs."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        options: Options,
+        *,
+        api: ResourceApi,
+        publisher: Publisher,
+        registration: sockets.Registration,
+        files: metadata.Writer | None,
+    ) -> None:
+        self.driver = driver
+        self.options = options
+        self.api = api
+        self.board = HealthBoard()
+        self._publisher = publisher
+        self._registration = registration
+        self._files = files
+
+    async def registered(self) -> None:
+        """Waits until a kubelet has registered this driver."""
+        await self._registration.registered.wait()
+
+    def publish(self, pools: Mapping[str, Pool]) -> None:
+        """Replaces everything that is published. Returns at once; writing goes on in the background."""
+        self._publisher.publish(pools)
+
+    def set_health(
+        self, pool: str, device: str, health: Health, *, message: str = "", timeout: int = 0
+    ) -> None:
+        self.board.set(pool, device, Report(health, message, timeout))
+
+    async def set_device_status(self, claim: ClaimRef, devices: Sequence[Mapping[str, Any]]) -> None:
+        """Writes ``status.devices`` of a claim: conditions, data and network data, as the API has them."""
+        named = [{"driver": self.driver.name, **d} for d in devices]
+        await self.api.set_device_status(claim, named, manager=self.driver.name)
+
+    def update_metadata(self, claim: Claim, request: str, prepared: Sequence[Prepared]) -> None:
+        """Replaces what containers read about their devices."""
+        if self._files is None:
+            raise RuntimeError("the driver does not write metadata files")
+        self._files.update(claim, request, prepared)
+
+
+@asynccontextmanager
+async def serving(
+    client: Client, driver: Driver, *, options: Options, informer: Informer | None = None
+) -> AsyncIterator[Plugin]:
+    """Runs a driver for the length of the block."""
+    registry = options.registry_dir or options.kubelet_dir / "plugins_registry"
+    data = options.data_dir or options.kubelet_dir / "plugins" / driver.name
+    for directory in (registry, data, options.cdi_dir):
+        directory.mkdir(parents=True, exist_ok=True)
+    api = await ResourceApi.connect(client)
+    node = "" if driver.network_attached else options.node
+    publisher = Publisher(
+        api,
+        driver.name,
+        node=node,
+        node_uid=options.node_uid,
+        informer=informer,
+        sync_delay=options.sync_delay,
+        on_error=driver.on_error,
+    )
+    files = (
+        metadata.Writer(driver=driver.name, data_dir=data, cdi_dir=options.cdi_dir)
+        if driver.metadata
+        else None
+    )
+    preparer = Preparer(
+        driver,
+        claims=api.claim,
+        checkpoint=Checkpoint(data / "checkpoint.json"),
+        specs=cdi.Specs(options.cdi_dir, cdi.Kind.of(driver.name)),
+        lock_file=data / "serialize.lock",
+        files=files,
+    )
+    preparer.write_common(driver.common_edits(options.node))
+    endpoint = sockets.service_socket(data, options.instance)
+    announced = sockets.announced(options.versions, health=driver.health)
+    registration = sockets.Registration(driver=driver.name, endpoint=endpoint, announced=announced)
+    plugin = Plugin(driver, options, api=api, publisher=publisher, registration=registration, files=files)
+
+    services = sockets.dra_services(options.versions, preparer)
+    if driver.health:
+        services.append((HEALTH_V1ALPHA1, plugin.board))
+    sockets.remove_stale(registry, f"{driver.name}-*-reg.sock")
+    sockets.remove_stale(data, "dra-*.sock")
+    service = sockets.Listener(endpoint, services)
+    register = sockets.Listener(
+        sockets.registration_socket(registry, driver.name, options.instance), [(REGISTRATION, registration)]
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        # The kubelet calls as soon as it sees the registration socket: everything else comes before it.
+        await service.start()
+        stack.push_async_callback(service.stop, grace=STOP_GRACE)
+        await driver.started(plugin)
+        stack.push_async_callback(driver.stopped)
+        publisher.publish(driver.pools(options.node))
+        publishing = asyncio.create_task(publisher.run(), name=f"slices of {driver.name}")
+        stack.push_async_callback(_cancel, publishing)
+        if options.withdraw:
+            stack.push_async_callback(publisher.withdraw)
+        await register.start()
+        stack.push_async_callback(register.stop)
+        yield plugin
+
+
+async def run(client: Client, driver: Driver, *, options: Options) -> None:
+    """Runs a driver until it is cancelled."""
+    async with serving(client, driver, options=options):
+        await asyncio.Event().wait()
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

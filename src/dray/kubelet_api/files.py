@@ -1,0 +1,31 @@
+"""Files that are either the old or the new content, never half of one: written aside, then renamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = False) -> None:
+    """Replaces ``path``. ``durable`` also survives a loss of power, at the price of a sync."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as aside:
+            aside.write(data)
+            aside.flush()
+            os.fchmod(aside.fileno(), mode)
+            if durable:
+                os.fsync(aside.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def boot_id() -> str:
+    """Names this start of the machine: what was set up on devices before another one is gone."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

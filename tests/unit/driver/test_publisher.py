@@ -1,0 +1,135 @@
+"""Keeping slices right on a server that fails, forgets and is meddled with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from dray.api.errors import InternalError
+from dray.driver.api import ResourceApi
+from dray.driver.model import Device, Pool
+from dray.driver.publisher import DroppedFields, Publisher
+
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+
+
+def devices(number: int) -> list[Device]:
+    return [Device(name=f"gpu-{i}", attributes={"index": i}) for i in range(number)]
+
+
+@asynccontextmanager
+async def publishing(api: Any, pools: dict[str, Pool], **options: Any) -> AsyncIterator[Publisher]:
+    api.put("/api/v1/nodes/las1", {"metadata": {"uid": "node-uid"}})
+    publisher = Publisher(
+        await ResourceApi.connect(api.client),
+        "gpu.example.com",
+        **{"node": "las1", "sync_delay": 0.01, **options},
+    )
+    publisher.publish(pools)
+    task = asyncio.create_task(publisher.run())
+    try:
+        yield publisher
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110  (the condition is about a server, which has no events for tests)
+            await asyncio.sleep(0.005)
+
+
+def names(api: Any) -> list[str]:
+    return [d["name"] for s in api.all("resourceslices") for d in s["spec"].get("devices") or []]
+
+
+async def test_slices_appear_follow_the_driver_and_stay(api: Any) -> None:
+    async with publishing(api, {"las1": Pool.of(devices(2))}) as publisher:
+        await until(lambda: names(api) == ["gpu-0", "gpu-1"])
+        publisher.publish({"las1": Pool.of(devices(1))})
+        await until(lambda: names(api) == ["gpu-0"])
+        assert (publisher.counts.creates, publisher.counts.updates) == (1, 1)
+    assert names(api) == ["gpu-0"]
+
+
+async def test_a_deleted_slice_comes_back(api: Any) -> None:
+    async with publishing(api, {"las1": Pool.of(devices(2))}):
+        await until(lambda: names(api))
+        [found] = api.all("resourceslices")
+        api.delete(f"{SLICES}/{found['metadata']['name']}")
+        await until(lambda: names(api) == ["gpu-0", "gpu-1"])
+
+
+async def test_a_slice_that_somebody_changed_is_put_right(api: Any) -> None:
+    async with publishing(api, {"las1": Pool.of(devices(1))}):
+        await until(lambda: names(api))
+        [found] = api.all("resourceslices")
+        meddled = {**found, "spec": {**found["spec"], "devices": [{"name": "foreign"}]}}
+        api.put(f"{SLICES}/{found['metadata']['name']}", meddled)
+        await until(lambda: names(api) == ["gpu-0"])
+
+
+async def test_slices_of_other_pools_and_drivers_are_none_of_its_business(api: Any) -> None:
+    def foreign(driver: str, node: str) -> dict[str, Any]:
+        return {"spec": {"driver": driver, "nodeName": node, "pool": {"name": "p", "generation": 1}}}
+
+    api.put(f"{SLICES}/a", foreign("other.example.com", "las1"))
+    api.put(f"{SLICES}/b", foreign("gpu.example.com", "las2"))
+    api.put(f"{SLICES}/stray", foreign("gpu.example.com", "las1"))
+    async with publishing(api, {"las1": Pool.of(devices(1))}):
+        await until(lambda: f"{SLICES}/stray" not in api.objects and names(api))
+    assert {f"{SLICES}/a", f"{SLICES}/b"} <= set(api.objects)
+
+
+async def test_a_failing_server_is_tried_again_and_the_driver_hears_of_it(api: Any) -> None:
+    errors: list[Exception] = []
+    api.fail["POST", SLICES] = InternalError("not now")
+    async with publishing(api, {"las1": Pool.of(devices(1))}, on_error=errors.append):
+        await until(lambda: names(api))
+    assert [str(e) for e in errors] == ["not now"]
+
+
+async def test_a_restarted_driver_finds_its_slices_and_writes_nothing(api: Any) -> None:
+    async with publishing(api, {"las1": Pool.of(devices(2))}):
+        await until(lambda: names(api))
+    api.requests.clear()
+    async with publishing(api, {"las1": Pool.of(devices(2))}) as publisher:
+        publisher.publish({"las1": Pool.of(devices(2))})
+        await until(lambda: api.requested("GET", "/nodes/las1"))
+        await asyncio.sleep(0.05)
+    assert not api.requested("POST") + api.requested("PUT") + api.requested("DELETE")
+
+
+async def test_an_old_server_gets_devices_in_its_own_shape(fake_api: Any) -> None:
+    api = fake_api(versions=["v1beta1"])
+    async with publishing(api, {"las1": Pool.of(devices(1))}) as publisher:
+        await until(lambda: names(api))
+        [found] = api.all("resourceslices")
+        assert found["spec"]["devices"] == [{"name": "gpu-0", "basic": {"attributes": {"index": {"int": 0}}}}]
+        publisher.publish({"las1": Pool.of(devices(1))})
+        await asyncio.sleep(0.05)
+        assert publisher.counts.updates == 0
+
+
+async def test_fields_that_the_server_drops_are_reported_once_and_not_fought_over(api: Any) -> None:
+    errors: list[Exception] = []
+    store = api._store
+
+    def forgetful(path: str, obj: dict[str, Any]) -> dict[str, Any]:
+        for device in obj.get("spec", {}).get("devices") or []:
+            device.pop("allowMultipleAllocations", None)
+        stored: dict[str, Any] = store(path, obj)
+        return stored
+
+    api._store = forgetful
+    pool = Pool.of([Device(name="gpu-0", many_allocations=True)])
+    async with publishing(api, {"las1": pool}, on_error=errors.append) as publisher:
+        await until(lambda: errors)
+        await asyncio.sleep(0.1)
+        assert publisher.counts.updates == 0
+    [error] = errors
+    assert isinstance(error, DroppedFields)
+    assert "DRAConsumableCapacity" in str(error)
