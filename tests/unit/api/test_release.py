@@ -1,0 +1,168 @@
+"""Releases: gates, what is served, and the flags that change both."""
+
+from __future__ import annotations
+
+import pytest
+
+from dray.api.release import (
+    PATCHES,
+    SettingError,
+    everything,
+    parse_gates,
+    parse_runtime_config,
+    release_named,
+)
+
+RESOURCE = "resource.k8s.io"
+
+
+def gates(name, text=""):
+    return release_named(name).gates(parse_gates(text))
+
+
+def served(name, config="", gate_text=""):
+    release = release_named(name)
+    return release.serving(parse_runtime_config(config), gates=release.gates(parse_gates(gate_text)))
+
+
+@pytest.mark.parametrize(
+    ("release", "on", "off"),
+    [
+        ("1.27", ["DynamicResourceAllocation"], ["DRAAdminAccess"]),
+        ("1.32", ["DynamicResourceAllocation"], ["DRAAdminAccess", "DRAPrioritizedList"]),
+        ("1.34", ["DRAAdminAccess", "DRAPrioritizedList"], ["DRAConsumableCapacity"]),
+        ("1.36", ["DRAConsumableCapacity", "DRADeviceTaints"], ["DRADeviceTaintRules", "DRAListTypeAttributes"]),
+        ("", ["DRADeviceTaintRules", "DRADerivedAttributes", "DRAListTypeAttributes"], ["DRAWorkloadResourceClaims"]),
+    ],
+)  # fmt: skip
+def test_defaults_are_those_of_the_release(release, on, off):
+    found = gates(release)
+    assert [gate for gate in on if gate not in found] == []
+    assert [gate for gate in off if gate in found] == []
+
+
+def test_gates_are_set_by_flag():
+    found = gates("1.36", "DRADeviceTaintRules=true,kube:DRAConsumableCapacity=false")
+    assert "DRADeviceTaintRules" in found
+    assert "DRAConsumableCapacity" not in found
+
+
+def test_a_whole_stage_is_set_at_once_but_single_settings_win():
+    found = gates("1.36", "AllAlpha=true,DRAResourcePoolStatus=false")
+    assert "DRAListTypeAttributes" in found
+    assert "DRAResourcePoolStatus" not in found
+
+
+@pytest.mark.parametrize(
+    ("release", "text", "words"),
+    [
+        ("1.36", "NoSuch=true", "unrecognized feature gate: NoSuch"),
+        ("1.27", "DRAAdminAccess=true", "unrecognized feature gate: DRAAdminAccess"),
+        (
+            "1.36",
+            "DRAAdminAccess=false",
+            "cannot set feature gate DRAAdminAccess to false, feature is locked to true",
+        ),
+        ("1.36", "DRADeviceTaintRules", "missing bool value for DRADeviceTaintRules"),
+        (
+            "1.36",
+            "A=maybe",
+            'invalid value of A=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
+        ),
+    ],
+)
+def test_bad_gates_are_refused_in_upstreams_words(release, text, words):
+    with pytest.raises(SettingError) as problem:
+        gates(release, text)
+    assert str(problem.value) == words
+
+
+@pytest.mark.parametrize(
+    ("release", "versions"),
+    [
+        ("1.26", ("v1alpha1",)),
+        ("1.27", ("v1alpha2",)),
+        ("1.30", ("v1alpha2",)),
+        ("1.32", ("v1beta1", "v1alpha3")),
+        ("1.34", ("v1",)),
+        ("1.36", ("v1",)),
+        ("", ("v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1")),
+    ],
+)
+def test_each_release_serves_its_own_versions_of_the_group(release, versions):
+    assert served(release).groups()[RESOURCE] == versions
+
+
+def test_versions_and_resources_are_switched_by_runtime_config():
+    found = served(
+        "1.36", f"{RESOURCE}/v1beta1=true,{RESOURCE}/v1alpha3/devicetaintrules=true,{RESOURCE}/v1=false"
+    )
+    assert found.groups()[RESOURCE] == ("v1beta1", "v1alpha3")
+    assert found(RESOURCE, "v1beta1", "resourceclaims")
+    assert found(RESOURCE, "v1alpha3", "devicetaintrules")
+    assert not found(RESOURCE, "v1alpha3", "resourcepoolstatusrequests")
+
+
+def test_api_all_serves_everything_a_release_has():
+    found = served("1.36", "api/all=true")
+    assert found.groups()[RESOURCE] == ("v1", "v1beta2", "v1beta1", "v1alpha3")
+    assert found("admissionregistration.k8s.io", "v1alpha1", "mutatingadmissionpolicies")
+    assert not found(RESOURCE, "v1alpha2", "resourceclasses")
+
+
+def test_kinds_come_and_go_with_releases():
+    assert served("1.30")(RESOURCE, "v1alpha2", "resourceclaimparameters")
+    assert not served("1.27")(RESOURCE, "v1alpha2", "resourceclaimparameters")
+    assert served("1.36", "api/all=true")(RESOURCE, "v1alpha3", "devicetaintrules")
+    assert not served("1.36", "api/all=true")(RESOURCE, "v1alpha3", "resourceclaims")
+    assert served("")(RESOURCE, "v1alpha3", "resourceclaims")
+    assert not served("1.27")("authentication.k8s.io", "v1", "selfsubjectreviews")
+
+
+@pytest.mark.parametrize("release", ["", "1.27", "1.30", "1.32", "1.34"])
+def test_without_the_gate_the_group_is_gone(release):
+    assert RESOURCE not in served(release, gate_text="DynamicResourceAllocation=false").groups()
+
+
+def test_without_the_gate_a_version_named_by_flag_stays_for_clean_up():
+    found = served("1.30", f"{RESOURCE}/v1alpha2=true", "DynamicResourceAllocation=false")
+    assert found.groups()[RESOURCE] == ("v1alpha2",)
+
+
+def test_a_version_can_be_switched_off_in_an_old_release():
+    assert RESOURCE not in served("1.30", f"{RESOURCE}/v1alpha2=false").groups()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("api/all=false", "invalid runtime-config with only api/all=false"),
+        ("nonsense", "runtime-config invalid key nonsense"),
+        ("no.such.group/v1=true", "unknown api groups no.such.group/v1"),
+        (f"{RESOURCE}/v9=true", f"group version {RESOURCE}/v9 that has not been registered"),
+        ("api/all=perhaps", "invalid value api/all=perhaps"),
+    ],
+)
+def test_bad_runtime_config_is_refused_in_upstreams_words(text, words):
+    with pytest.raises(SettingError) as problem:
+        served("1.36", text)
+    assert str(problem.value) == words
+
+
+def test_the_core_group_is_spelled_both_ways():
+    assert "" not in served("1.36", "api/v1=false,api/ga=true").groups()
+    assert "" not in served("1.36", "v1=false").groups()
+
+
+def test_releases_are_found_by_short_and_long_names():
+    assert release_named("v1.36.4") == release_named("1.36")
+    assert release_named(None) == everything()
+    assert release_named("1.30").git_version == "v1.30.14"
+    assert all(release_named(name).at_least("1.26") for name in PATCHES)
+    with pytest.raises(SettingError, match=r"cannot emulate release 1\.29"):
+        release_named("1.29")
+
+
+def test_gates_know_their_release():
+    assert gates("1.32").release == (1, 32)
+    assert gates("").with_changes({"X": True}).release == (1, 37)
