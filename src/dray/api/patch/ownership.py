@@ -251,6 +251,8 @@ def node_of(type_: Type) -> Node:
 def node_of_field(field: Field) -> Node:
     if field.atomic:
         return LEAF
+    if field.granular and isinstance(field.type, Struct):
+        return _StructNode(field.type)
     if not isinstance(field.type, ListOf):
         return node_of(field.type)
     keys = field.list_keys

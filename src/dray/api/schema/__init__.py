@@ -14,7 +14,7 @@ The types are written down in ``types/<group>_<version>.types``, a block for eac
 Leaves are string, bool, int32, int64, float64, quantity, intorstring, time, microtime, duration, bytes and raw (any
 JSON). ``[]T``, ``map[K]T`` and ``*T`` are as in Go; ``core/v1.Pod`` names a type of another file; ``A | B`` is told
 apart by its JSON shape. ``inline T`` takes over T's fields. ``always`` is ``required`` without being asked for.
-``omitzero`` drops an empty struct or time. ``patch=`` holds the strategic-merge strategies and ``merge:KEY``;
+``omitzero`` drops an empty struct or time; ``mandatory`` marks a field as required in the documentation only. ``patch=`` holds the strategic-merge strategies and ``merge:KEY``;
 ``list=atomic|set|map:KEYS``, ``map=atomic`` and ``struct=atomic`` say how server-side apply shares ownership;
 ``default=JSON`` is the published default. ``since=1.34`` and ``until=1.30`` bound the releases that know a field, and
 ``before=1.34:always`` says how older releases wrote it. ``XList`` exists for every X.

@@ -205,11 +205,8 @@ def _field(
     merge_key, _, more = rest.partition(",")
     patch = tuple(s for s in (*strategies.split(","), *more.split(",")) if s)
     list_type, _, keys = options.get("list", "").partition(":")
-    atomic = (
-        options.get("map") == "atomic"
-        or options.get("struct") == "atomic"
-        or (isinstance(type_, Struct) and type_.atomic)
-    )
+    sharing = options.get("map") or options.get("struct")
+    atomic = sharing == "atomic" or (sharing is None and isinstance(type_, Struct) and type_.atomic)
     return Field(
         name,
         type_,
@@ -220,6 +217,8 @@ def _field(
         list_type=list_type,
         list_keys=tuple(k for k in keys.split(",") if k),
         atomic=atomic,
+        granular=sharing == "granular",
+        mandatory="mandatory" in words,
         default=_default(options),
         via=via,
     )

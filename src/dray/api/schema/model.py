@@ -55,12 +55,14 @@ class Field:
     list_type: str = ""  # "", "atomic", "set" or "map"
     list_keys: tuple[str, ...] = ()
     atomic: bool = False  # a map or struct that is owned as a whole
+    granular: bool = False  # one that is not, although its type would be
+    mandatory: bool = False  # documented as required although an empty value is not written
     default: Any = NO_DEFAULT
     via: tuple[str, ...] = ()  # the embedded structs it comes from, outermost first
 
     @property
     def optional(self) -> bool:
-        return self.emit != "required"
+        return self.emit != "required" and not self.mandatory
 
 
 class Struct:
