@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from dray.api import field, names
+from dray.api import field, meta, names
 from dray.api.field import FieldError, Path
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -72,36 +72,8 @@ def unique(
 
 
 def labels(pairs: Mapping[str, str] | None, path: Path) -> list[FieldError]:
-    found: list[FieldError] = []
-    for key, value in sorted((pairs or {}).items()):
-        found += each(key, path, names.qualified_name(key))
-        found += each(value, path, names.label_value(value))
-    return found
+    return meta.validate_labels(pairs, path) if pairs else []
 
 
 def label_selector(selector: Mapping[str, Any] | None, path: Path) -> list[FieldError]:
-    if not selector:
-        return []
-    found = labels(selector.get("matchLabels"), path.child("matchLabels"))
-    for i, term in enumerate(selector.get("matchExpressions") or ()):
-        found += _label_term(term, path.child("matchExpressions").index(i))
-    return found
-
-
-def _label_term(term: Mapping[str, Any], path: Path) -> list[FieldError]:
-    found: list[FieldError] = []
-    operator, values = term.get("operator", ""), term.get("values") or ()
-    if operator in ("In", "NotIn"):
-        if not values:
-            words = "must be specified when `operator` is 'In' or 'NotIn'"
-            found.append(field.required(path.child("values"), words))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(field.forbidden(path.child("values"), words))
-    else:
-        found.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
-    found += qualified_name(term.get("key", ""), path.child("key"))
-    for i, value in enumerate(values):
-        found += each(value, path.child("values").index(i), names.label_value(value))
-    return found
+    return meta.validate_label_selector(selector, path) if selector else []

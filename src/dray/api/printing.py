@@ -85,31 +85,6 @@ def labels(pairs: Mapping[str, str] | None) -> str:
     return ",".join(f"{k}={v}" for k, v in sorted(pairs.items())) if pairs else "<none>"
 
 
-def selector(label_selector: Mapping[str, Any] | None) -> str:
-    """A label selector as one string; empty when it selects everything."""
-    if not label_selector:
-        return ""
-    terms: dict[str, list[str]] = {}
-    for key, value in (label_selector.get("matchLabels") or {}).items():
-        terms.setdefault(key, []).append(f"{key}={value}")
-    for term in label_selector.get("matchExpressions") or ():
-        terms.setdefault(term["key"], []).append(_expression(term))
-    return ",".join(text for key in sorted(terms) for text in terms[key])
-
-
-def _expression(term: Mapping[str, Any]) -> str:
-    values = ",".join(sorted(term.get("values") or ()))
-    match term["operator"]:
-        case "In":
-            return f"{term['key']} in ({values})"
-        case "NotIn":
-            return f"{term['key']} notin ({values})"
-        case "Exists":
-            return str(term["key"])
-        case _:
-            return f"!{term['key']}"
-
-
 def containers(pod_spec: Mapping[str, Any]) -> tuple[str, str]:
     """Names and images of a pod's containers."""
     listed: Iterable[Mapping[str, Any]] = pod_spec.get("containers") or ()

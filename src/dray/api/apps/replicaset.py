@@ -1,0 +1,109 @@
+"""Replica sets: a number of pods alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api import printing
+from dray.api.core.pod.defaults import default_template
+from dray.api.core.podtemplate import codecs
+from dray.api.field import FieldError
+from dray.api.kinds import Column, Context, Kind, Object, Scale, Version
+from dray.api.release import Release
+from dray.api.strategies import SPEC, immutable
+from dray.api.workloads import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    SELECTOR_COLUMN,
+    TEMPLATE,
+    ReplicaStatus,
+    WorkloadRules,
+    check_counts,
+    check_long_running,
+    check_selected,
+    check_selector,
+    selector_cell,
+    selector_string,
+    template_cells,
+)
+
+
+def _default(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    default_template(spec.setdefault("template", {}))
+
+
+class ReplicaSetRules(WorkloadRules):
+    empty_status = {"replicas": 0}
+    warns_about_name = True
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        spec = obj["spec"]
+        found = check_counts(spec, SPEC, "replicas", "minReadySeconds")
+        # Upstream's words name the wrong kind here.
+        found += check_selector(spec, kind="deployment")
+        wrong, usable = check_selected(spec, invalid="invalid label selector")
+        found += wrong
+        if usable:
+            found += self.check_template(spec, ctx)
+            found += check_long_running(spec.get("template") or {}, TEMPLATE, kind="ReplicaSet")
+        return found
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        selectors = (x["spec"].get("selector") for x in (new, old))
+        return [*self.validate(new, ctx), *immutable(*selectors, SELECTOR)]
+
+
+class ReplicaSetStatus(ReplicaStatus):
+    counts = (
+        "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
+        "terminatingReplicas",
+    )  # fmt: skip
+    within_replicas = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+
+
+def _cells(obj: Object, now: float) -> Sequence[object]:
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    return (
+        printing.name(obj),
+        spec.get("replicas", 0),
+        status.get("replicas", 0),
+        status.get("readyReplicas", 0),
+        printing.age(obj, now),
+        *template_cells(spec),
+        selector_cell(spec),
+    )
+
+
+def kind(release: Release) -> Kind:
+    version = Version(
+        name="v1", type="apps/v1.ReplicaSet", default=_default, **codecs(release, "spec", "template")
+    )
+    return Kind(
+        group="apps",
+        kind="ReplicaSet",
+        plural="replicasets",
+        short_names=("rs",),
+        categories=("all",),
+        versions=(version,),
+        storage="v1",
+        rules=ReplicaSetRules(),
+        views={"status": ReplicaSetStatus()},
+        scale=Scale(selector=selector_string),
+        printer=printing.printer(
+            (
+                printing.NAME,
+                Column("Desired", type="integer", description="How many pods are wanted."),
+                Column("Current", type="integer", description="How many pods there are."),
+                Column("Ready", type="integer", description="How many pods are ready."),
+                printing.AGE,
+                CONTAINERS,
+                IMAGES,
+                SELECTOR_COLUMN,
+            ),
+            _cells,
+        ),
+        fields={"status.replicas": lambda obj: str(obj.get("status", {}).get("replicas", 0))},
+    )
