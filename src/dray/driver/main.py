@@ -48,7 +48,7 @@ async def _run(driver: Driver, options: Options, kubeconfig: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     in_pod = not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ
-    client = Client(HttpTransport(in_cluster() if in_pod else load(kubeconfig)))
+    client = Client(HttpTransport(in_cluster() if in_pod else load(kubeconfig or None)))
     try:
         await run(client, driver, options=options)
     finally:
