@@ -32,6 +32,7 @@ class Connection(asyncio.Protocol):
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._complete = False
+        self._keep_alive = False
         self._upgraded = False
         self._error: Unreachable | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -89,7 +90,7 @@ class Connection(asyncio.Protocol):
     def reusable(self) -> bool:
         """Whether the answer ended in a way that leaves the connection good for the next request."""
         read_to_the_end = self._complete and not self._pieces and not self._upgraded
-        return self.usable and read_to_the_end and self._parser.should_keep_alive()
+        return self.usable and read_to_the_end and self._keep_alive
 
     def close(self) -> None:
         if self._transport is not None:
@@ -178,4 +179,5 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._head is not None:
             self._complete = True
+            self._keep_alive = self._parser.should_keep_alive()  # later on the parser has forgotten
             self._wake()
