@@ -7,14 +7,14 @@ every document with its hash, costs next to nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
 from dray.api.kinds import Kind, Version
-from dray.api.openapi import paths, swagger
+from dray.api.openapi import paths, protobuf, swagger
 from dray.api.openapi.schemas import CustomSchema, Schemas
 
 __all__ = ["Document", "OpenAPI"]
@@ -73,26 +73,30 @@ class OpenAPI:
         """The document of ``api/v1``, ``apis/GROUP/VERSION`` or ``apis/GROUP``; None if there is none."""
         if at not in self._locations():
             return None
-        return self._cached(at, lambda: self._v3(at))
+        return self._cached(at, lambda: _encode(self._v3(at)))
 
     def v2(self) -> Document:
         """``/openapi/v2``: everything in one document."""
-        return self._cached("v2", self._v2)
+        return self._cached("v2", lambda: _encode(self._v2()))
+
+    def v2_protobuf(self) -> Document:
+        """The same for clients that accept it only as ``protobuf.MEDIA_TYPE``."""
+        return self._cached("v2.pb", lambda: protobuf.encode(self._v2()))
 
     def _locations(self) -> list[str]:
         groups = sorted({at.rpartition("/")[0] for at in self._groups if at.startswith("apis/")})
         return sorted(["api", "apis", "version", *groups, *self._groups])
 
-    def _cached(self, at: str, make: Callable[[], Mapping[str, Any]]) -> Document:
+    def _cached(self, at: str, make: Callable[[], bytes]) -> Document:
         if (made := self._made.get(at)) is None:
-            made = self._made[at] = Document(_encode(make()), self._hash(at))
+            made = self._made[at] = Document(make(), self._hash(at))
         return made
 
     def _hash(self, at: str) -> str:
         """Of everything the document is made from; custom schemas are few and small."""
         digest = hashlib.sha512(f"{self.server_version} {self.release} {at}".encode())
         for where, kinds in sorted(self._groups.items()):
-            if not at or at == "v2" or where == at or where.startswith(f"{at}/"):
+            if not at or at.startswith("v2") or where == at or where.startswith(f"{at}/"):
                 for kind, version in kinds:
                     digest.update(
                         f"{where} {kind.kind} {kind.plural} {kind.verbs} {list(kind.views)}".encode()

@@ -24,7 +24,7 @@ def of(type_name: str) -> Mapping[str, str]:
     package, _, short = type_name.rpartition(".")
     group, _, version = package.partition("/")
     if group in _OWN:
-        found: dict[str, str] = dict(_COMMON if "kind" in _COMMON else {})
+        found = dict(_COMMON)
         for other in reversed(_OWN[group]):
             found.update(_own_words(group, other).get(short, {}))
         found.update(_own_words(group, version).get(short, {}))
