@@ -87,7 +87,9 @@ def ensure(folder: Path, hosts: Sequence[str]) -> Pki:
     pki = Pki(folder)
     if not pki.ca.exists() or not pki.ca_key.exists():
         _make_ca(pki)
-    names = list(dict.fromkeys((*_SERVICE_NAMES, socket.gethostname(), SERVICE_IP, "127.0.0.1", "::1", *hosts)))
+    names = list(
+        dict.fromkeys((*_SERVICE_NAMES, socket.gethostname(), SERVICE_IP, "127.0.0.1", "::1", *hosts))
+    )
     _ensure_leaf(pki, "apiserver", "kube-apiserver", names=names)
     _ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",))
     return pki
@@ -122,15 +124,15 @@ def _make_ca(pki: Pki) -> None:
     builder = _builder(subject, subject, key, days=_CA_DAYS)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(ca=True), critical=True)
-    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    builder = builder.add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+    )
     certificate = builder.sign(key, hashes.SHA256())
     write_private(pki.ca_key, _key_pem(key))
     write_private(pki.ca, _pem(certificate))
 
 
-def sign(
-    pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()
-) -> Leaf:
+def sign(pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()) -> Leaf:
     """Make a key and have the CA sign a certificate: a serving one with ``names``, else a client's."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -222,5 +224,7 @@ def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
     from cryptography.hazmat.primitives import serialization
 
     return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
     )

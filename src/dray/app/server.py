@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dray.api import release as releases
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
+from dray.server import subresources
 from dray.server.admission import AdmissionChain, AdmissionPlugin, enabled
 from dray.server.api import API
 from dray.server.auth import AlwaysAllow, AuthenticatorChain, Authorizer, AuthorizerChain, Superusers
@@ -44,13 +45,16 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     listener = listen(options.listen)
     host, port = listener.getsockname()[:2]
-    keys = pki.ensure(options.data / "pki", [] if options.listen.host in ("0.0.0.0", "::") else [options.listen.host])
+    keys = pki.ensure(
+        options.data / "pki", [] if options.listen.host in ("0.0.0.0", "::") else [options.listen.host]
+    )
     store = await open_store(options.store, data=options.data)
     try:
         api = await assemble(options, store)
         health = Health(api)
         for part in (Discovery(api), health, Pages(api)):
             part.install()
+        subresources.install(api)
         await bootstrap(api, port=port)
         http = HTTPServer(Renderer(api).serve, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
@@ -153,7 +157,16 @@ def _kinds(release: object) -> list:  # type: ignore[type-arg]
         except (ImportError, AttributeError):
             pass
     if not any(k.plural == "configmaps" for k in found):
-        for name in ("configmap", "namespace", "node", "secret", "serviceaccount", "service", "event", "endpoints"):
+        for name in (
+            "configmap",
+            "namespace",
+            "node",
+            "secret",
+            "serviceaccount",
+            "service",
+            "event",
+            "endpoints",
+        ):
             try:
                 found.append(import_module(f"dray.api.core.{name}").KIND)
             except (ImportError, AttributeError) as e:

@@ -21,19 +21,43 @@ def server_flags(command: Command) -> Command:
 
 
 _FLAGS = [
-    click.option("--listen", metavar="HOST:PORT", help="Where to listen. Default 127.0.0.1:6443, or the next free port."),
-    click.option("--data", type=click.Path(path_type=Path), help="Data directory. Default $DRAY_DATA or ~/.local/share/dray."),
-    click.option("--store", default="sqlite", metavar="SPEC", help="memory, sqlite[:PATH] or etcd://HOST:PORT[,…]."),
-    click.option("--admin-token", default="", metavar="TOKEN", help="Bearer token of user admin in system:masters."),
-    click.option("--kubeconfig", type=click.Path(path_type=Path), help="Where to write the administrator's kubeconfig."),
-    click.option("--emulate", default="", metavar="RELEASE", help="Be as this Kubernetes release: 1.26 … 1.36."),
+    click.option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Where to listen. Default 127.0.0.1:6443, or the next free port.",
+    ),
+    click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        help="Data directory. Default $DRAY_DATA or ~/.local/share/dray.",
+    ),
+    click.option(
+        "--store", default="sqlite", metavar="SPEC", help="memory, sqlite[:PATH] or etcd://HOST:PORT[,…]."
+    ),
+    click.option(
+        "--admin-token", default="", metavar="TOKEN", help="Bearer token of user admin in system:masters."
+    ),
+    click.option(
+        "--kubeconfig", type=click.Path(path_type=Path), help="Where to write the administrator's kubeconfig."
+    ),
+    click.option(
+        "--emulate", default="", metavar="RELEASE", help="Be as this Kubernetes release: 1.26 … 1.36."
+    ),
     click.option("--feature-gates", default="", metavar="A=true,…", help="Switch features."),
     click.option("--runtime-config", default="", metavar="GROUP/VERSION=true,…", help="Switch API versions."),
     click.option("--enable-admission-plugins", default="", metavar="A,B"),
     click.option("--disable-admission-plugins", default="", metavar="A,B"),
-    click.option("--token-auth-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="CSV of tokens."),
-    click.option("--authorization-mode", default="Node,RBAC", metavar="MODES", help="Node, RBAC or AlwaysAllow."),
-    click.option("--anonymous-auth", type=bool, default=True, metavar="BOOL", help="Let anonymous requests in."),
+    click.option(
+        "--token-auth-file",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="CSV of tokens.",
+    ),
+    click.option(
+        "--authorization-mode", default="Node,RBAC", metavar="MODES", help="Node, RBAC or AlwaysAllow."
+    ),
+    click.option(
+        "--anonymous-auth", type=bool, default=True, metavar="BOOL", help="Let anonymous requests in."
+    ),
 ]
 
 

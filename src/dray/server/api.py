@@ -97,7 +97,8 @@ class API:
                     if not deadline.expired():
                         raise
             raise Timeout(
-                "Timeout: request did not complete within the allotted timeout", details={"retryAfterSeconds": 0}
+                "Timeout: request did not complete within the allotted timeout",
+                details={"retryAfterSeconds": 0},
             )
 
     def _authorize(self, user: UserInfo, target: Target, request: Request) -> None:
@@ -165,7 +166,14 @@ class API:
         )
 
     def allows(
-        self, user: UserInfo, verb: str, group: str, resource: str, subresource: str, namespace: str, name: str
+        self,
+        user: UserInfo,
+        verb: str,
+        group: str,
+        resource: str,
+        subresource: str,
+        namespace: str,
+        name: str,
     ) -> bool:
         attributes = Attributes(user, verb, group, "*", resource, subresource, namespace, name)
         return self.authorizer.authorize(attributes).allowed
@@ -245,9 +253,7 @@ def _seconds(request: Request) -> float:
         return _MAX_SECONDS
     seconds = parse_duration(text)
     if seconds is None:
-        raise BadRequest(
-            f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
-        )
+        raise BadRequest(f'invalid timeout specified in the request URL - time: invalid duration "{text}"')
     return seconds if 0 < seconds < _MAX_SECONDS else _MAX_SECONDS
 
 

@@ -55,7 +55,9 @@ class Decoder:
         obj, problems = self.shape(body, codec, strict=directive != IGNORE)
         problems = [*doubled, *problems] if doubled else problems
         if problems and directive == STRICT:
-            raise _not_handled(codec, codec.kind.kind, codec.version.name, "strict decoding error: " + ", ".join(problems))
+            raise _not_handled(
+                codec, codec.kind.kind, codec.version.name, "strict decoding error: " + ", ".join(problems)
+            )
         if directive == WARN:
             for problem in problems:
                 request.warn(problem)
@@ -90,7 +92,9 @@ class Decoder:
                 raise _wrong_version(api_version, codec)
             expected = f"{codec.kind.group}, Kind={codec.kind.kind}"
             found = f"{group}, Kind={name}"
-            raise BadRequest(f"the object provided is unrecognized (must be of type {codec.kind.kind}): {found} is not {expected}")
+            raise BadRequest(
+                f"the object provided is unrecognized (must be of type {codec.kind.kind}): {found} is not {expected}"
+            )
         known = self._resources.named(group, version, name)
         if known is None:
             problem = f'no kind "{name}" is registered for version "{api_version or codec.api_version}" in scheme "{_SCHEME}"'
@@ -98,7 +102,9 @@ class Decoder:
         if known.kind != codec.kind.kind or known.group != codec.kind.group:
             source = f"{version}.{name}"
             target = f"{(codec.kind.group or 'core').partition('.')[0]}.{codec.kind.kind}"
-            raise _not_handled(codec, name, version, f"converting ({source}) to ({target}): unknown conversion")
+            raise _not_handled(
+                codec, name, version, f"converting ({source}) to ({target}): unknown conversion"
+            )
         raise _wrong_version(api_version, codec)
 
     def _explain(self, body: bytes | Object, codec: Codec, error: BadRequest) -> BadRequest:
@@ -116,7 +122,9 @@ class Decoder:
         for key, field in (("apiVersion", "apiVersion"), ("kind", "kind")):
             value = head.get(key)
             if value is not None and not isinstance(value, str):
-                problem = f"json: cannot unmarshal {json_name(value)} into Go struct field .{field} of type string"
+                problem = (
+                    f"json: cannot unmarshal {json_name(value)} into Go struct field .{field} of type string"
+                )
                 return _unrecognized(codec, f"couldn't get version/kind; json parse error: {problem}", data)
         api_version, name = head.get("apiVersion") or "", head.get("kind") or ""
         if (api_version and api_version != codec.api_version) or (name and name != codec.kind.kind):
@@ -299,7 +307,9 @@ def _loader() -> Any:
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode):
                     if key.value in seen:
-                        self.twice.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                        self.twice.append(
+                            f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
+                        )
                     seen.add(key.value)
             return super().construct_mapping(node, deep=deep)
 

@@ -65,7 +65,13 @@ class Watcher:
     __slots__ = ("_collection", "_matches", "_wake", "index", "key", "lost", "pending", "since")
 
     def __init__(
-        self, collection: Collection, key: str, *, since: int, matches: Matches | None, index: tuple[str, str] | None
+        self,
+        collection: Collection,
+        key: str,
+        *,
+        since: int,
+        matches: Matches | None,
+        index: tuple[str, str] | None,
     ) -> None:
         self.key = key  # a namespace, or "" for all
         self.index = index  # the one field and value it is interested in, where that is known
@@ -124,7 +130,9 @@ class Watcher:
 class Collection:
     """All objects under one prefix of the store."""
 
-    def __init__(self, store: Store, prefix: str, codecs: Codecs, *, window: int = 4096, lag: int = 4096) -> None:
+    def __init__(
+        self, store: Store, prefix: str, codecs: Codecs, *, window: int = 4096, lag: int = 4096
+    ) -> None:
         self.prefix = prefix
         self.codecs = codecs
         self.documents: dict[str, Document] = {}

@@ -51,8 +51,10 @@ class Call:
         name: str | None = None,
         options: Object | None = None,
         dry_run: bool = False,
+        codec: Codec | None = None,  # of the object, where it is not the resource's own kind
     ) -> admission.Attributes:
         target, kind = self.target, self.resource.kind
+        codec = codec or self.codec
         # A namespace is looked at as if it lived in itself, so that policies can select it by its own labels.
         namespace = target.namespace
         if not namespace and kind.plural == "namespaces" and not kind.group:
@@ -64,10 +66,10 @@ class Call:
             self.codec.version.name,
             kind.plural,
             target.subresource,
-            kind.kind,
+            codec.kind.kind,
             namespace,
             target.name if name is None else name,
-            self.codec,
+            codec,
             obj,
             old,
             options or {},
@@ -102,7 +104,9 @@ def ensure_namespace(metadata: Object, namespace: str) -> None:
     elif not namespace:
         del metadata["namespace"]
     else:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def check_name(metadata: Object, target: Target) -> None:
@@ -112,4 +116,6 @@ def check_name(metadata: Object, target: Target) -> None:
         words = "was undeterminable: name must be provided"
         raise BadRequest(f"the name of the object ({target.name} based on URL) {words}")
     if name != target.name:
-        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+        raise BadRequest(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )

@@ -103,7 +103,13 @@ class Document:
     __slots__ = ("_codecs", "_encoded", "_hub", "_value", "key", "revision")
 
     def __init__(
-        self, codecs: Codecs, key: str, revision: int, *, value: bytes | None = None, hub: Object | None = None
+        self,
+        codecs: Codecs,
+        key: str,
+        revision: int,
+        *,
+        value: bytes | None = None,
+        hub: Object | None = None,
     ) -> None:
         self.key = key  # below the collection's prefix: "namespace/name" or "name"
         self.revision = revision

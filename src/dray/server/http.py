@@ -96,7 +96,9 @@ class HTTPServer:
         for listener in listeners:
             listener.setblocking(False)
             if self.tls is None:
-                self._servers.append(await loop.create_server(lambda: Connection(self), sock=listener, backlog=1024))
+                self._servers.append(
+                    await loop.create_server(lambda: Connection(self), sock=listener, backlog=1024)
+                )
             else:
                 listener.listen(1024)
                 loop.add_reader(listener.fileno(), self._accept, listener)

@@ -148,7 +148,9 @@ async def _events(watching: Watching) -> AsyncIterator[Sequence[WatchEvent]]:
                 assert event.object is not None
                 raise StatusError.from_status(event.object, event.object.get("code", 500))
             document = event.current()
-            found.append(WatchEvent(event.type, document.object(codec) if document is not None else event.object or {}))
+            found.append(
+                WatchEvent(event.type, document.object(codec) if document is not None else event.object or {})
+            )
         yield found
 
 

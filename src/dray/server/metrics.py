@@ -73,7 +73,9 @@ class Metrics:
             ("component", "dry_run", "group", "resource", "scope", "subresource", "verb", "version"),
         )
         self.rejections = Counter(
-            "apiserver_dropped_requests_total", "Requests turned away while too many were in flight.", ("request_kind",)
+            "apiserver_dropped_requests_total",
+            "Requests turned away while too many were in flight.",
+            ("request_kind",),
         )
         self._gauges: dict[str, tuple[str, Gauge]] = {}
 

@@ -120,7 +120,8 @@ def delete_options_from(body: Object) -> DeleteOptions:
     )
 
 
-def _options_body(request: Request) -> Object:
+def json_object(request: Request) -> Object:
+    """A body that holds an object, whatever its type."""
     body: Any = request.body
     if isinstance(body, bytes):
         if input_type(request) == YAML:
@@ -128,12 +129,20 @@ def _options_body(request: Request) -> Object:
         else:
             body = schema.parse(body).object
     if body is None:
-        body = {}
+        return {}
     if not isinstance(body, dict):
-        raise BadRequest("couldn't get version/kind; json parse error: the body is not an object")
+        problem = f"json: cannot unmarshal {json_name(body)} into Go value of type map[string]interface {{}}"
+        raise BadRequest(f"couldn't get version/kind; json parse error: {problem}")
+    return body
+
+
+def _options_body(request: Request) -> Object:
+    body = json_object(request)
     kind, version = body.get("kind") or "DeleteOptions", body.get("apiVersion") or "v1"
     if kind != "DeleteOptions":
-        raise BadRequest(f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"')
+        raise BadRequest(
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+        )
     return body
 
 
@@ -209,9 +218,13 @@ def _list_problems(options: ListOptions) -> list[FieldError]:
     path = Path("resourceVersionMatch")
     if options.match:
         if not options.revision:
-            problems.append(field.forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+            problems.append(
+                field.forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+            )
         if options.token:
-            problems.append(field.forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+            problems.append(
+                field.forbidden(path, "resourceVersionMatch is forbidden when continue is provided")
+            )
         if options.match not in (_EXACT, _NOT_OLDER):
             problems.append(field.not_supported(path, options.match, (_EXACT, _NOT_OLDER, "")))
         if options.match == _EXACT and options.revision == "0":
@@ -235,7 +248,9 @@ def _watch_problems(options: ListOptions) -> list[FieldError]:
         if options.match != _NOT_OLDER:
             problems.append(field.not_supported(path, options.match, (_NOT_OLDER,)))
         if options.token:
-            problems.append(field.forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+            problems.append(
+                field.forbidden(path, "resourceVersionMatch is forbidden when continue is provided")
+            )
     return problems
 
 

@@ -53,4 +53,6 @@ class Pages:
 
     async def metrics(self, request: Request, target: Target) -> Response:
         text = self._api.metrics.text()
-        return Response(200, Raw(text.encode(), "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"))
+        return Response(
+            200, Raw(text.encode(), "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
+        )

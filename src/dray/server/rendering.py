@@ -29,7 +29,7 @@ from dray.server.http import Reply
 from dray.server.negotiation import JSON, PLAIN, YAML, Media
 from dray.server.requests import One, Raw, Request, Response, Streaming, Upgraded
 from dray.server.routing import target_of
-from dray.server.watching import BOOKMARK, ERROR, Line, Watching, WatchEvent, WatchStream, json_line
+from dray.server.watching import BOOKMARK, ERROR, Line, WatchEvent, Watching, WatchStream, json_line
 
 log = logging.getLogger(__name__)
 
@@ -83,11 +83,15 @@ class Renderer:
                 media = negotiation.output(request, custom=codec.kind.custom)
                 if media is PLAIN:
                     data = document.full(codec) + b"\n"
-                    return Reply(response.code, [*_JSON_HEADERS, *headers] if headers else _JSON_HEADERS, data)
+                    return Reply(
+                        response.code, [*_JSON_HEADERS, *headers] if headers else _JSON_HEADERS, data
+                    )
                 return self._object(response.code, self._one(request, document, codec, media), media, headers)
             case Listing():
                 media = negotiation.output(request, custom=body.codec.kind.custom)
-                data = body.encoded() if media is PLAIN else self._bytes(self._many(request, body, media), media)
+                data = (
+                    body.encoded() if media is PLAIN else self._bytes(self._many(request, body, media), media)
+                )
                 return await self._compressed(request, response.code, data + b"\n", media.type, headers)
             case Watching():
                 media = negotiation.output(request, custom=body.codec.kind.custom)
@@ -136,7 +140,11 @@ class Renderer:
                     found["items"] = [_untyped(item) for item in found["items"]]
                 return found
             case "Table":
-                printer, now, include = table.printer_of(codec.kind), self._api.clock.seconds(), _include(request)
+                printer, now, include = (
+                    table.printer_of(codec.kind),
+                    self._api.clock.seconds(),
+                    _include(request),
+                )
                 rows = [
                     table.row(printer, d.hub, d.object(codec), now=now, include=include, version=version)
                     for d in listing.documents
@@ -154,7 +162,10 @@ class Renderer:
         if not media.transform:
             return json_line(codec)
         version = media.transform_version
-        printer, include = table.printer_of(codec.kind), _include(request) if media.transform == "Table" else "None"
+        printer, include = (
+            table.printer_of(codec.kind),
+            _include(request) if media.transform == "Table" else "None",
+        )
         first = True
 
         def line(event: WatchEvent) -> bytes:
@@ -169,7 +180,9 @@ class Renderer:
                 obj = table.partial(document.object(codec), version=version)
             elif document is None:
                 assert event.object is not None
-                obj = table.table(printer, (), metadata=event.object["metadata"], version=version, columns=first)
+                obj = table.table(
+                    printer, (), metadata=event.object["metadata"], version=version, columns=first
+                )
             else:
                 row = table.row(
                     printer,
@@ -260,5 +273,7 @@ def to_yaml(obj: Object) -> bytes:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: bytes = yaml.dump(obj, Dumper=dumper, default_flow_style=False, allow_unicode=True, encoding="utf-8")
+    text: bytes = yaml.dump(
+        obj, Dumper=dumper, default_flow_style=False, allow_unicode=True, encoding="utf-8"
+    )
     return text

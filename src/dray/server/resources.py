@@ -64,6 +64,10 @@ class Resources:
     def find(self, group: str, version: str, plural: str) -> tuple[Resource, Codec] | None:
         return self._found.get((group, version, plural))
 
+    def codec(self, group: str, version: str, plural: str) -> Codec:
+        """The codec of a kind that is served for certain."""
+        return self._found[group, version, plural][1]
+
     def named(self, group: str, version: str, name: str) -> Kind | None:
         """The kind that has this name in a version, served or not."""
         for resource in self._all.values():

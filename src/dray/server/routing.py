@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from dray.server.requests import Query
 
-_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERBS = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 

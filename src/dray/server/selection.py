@@ -39,7 +39,9 @@ class Selection:
         return self.matches is None
 
 
-def select(resource: Resource, codec: Codec, namespace: str, options: ListOptions, *, name: str = "") -> Selection:
+def select(
+    resource: Resource, codec: Codec, namespace: str, options: ListOptions, *, name: str = ""
+) -> Selection:
     if not options.labels and not options.fields and not name:
         return Selection(namespace)
     tests: list[Callable[[Document], bool]] = []

@@ -53,7 +53,9 @@ def read_token_file(path: Path) -> dict[str, UserInfo]:
             if not row or row[0].startswith("#"):
                 continue
             if len(row) < 3:
-                raise ValueError(f"{path}:{number}: token file must have at least 3 columns (token, name, uid)")
+                raise ValueError(
+                    f"{path}:{number}: token file must have at least 3 columns (token, name, uid)"
+                )
             token, name, uid, *rest = (cell.strip() for cell in row)
             groups = tuple(g.strip() for g in rest[0].split(",") if g.strip()) if rest else ()
             if token:

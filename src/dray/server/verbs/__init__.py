@@ -20,7 +20,13 @@ from dray.server.verbs.watch import watch
 
 Verb = Callable[[Call], Awaitable[Response]]
 
-_ON_NAMES: Final[Mapping[str, Verb]] = {"get": get, "update": update, "patch": patch, "delete": delete, "watch": watch}
+_ON_NAMES: Final[Mapping[str, Verb]] = {
+    "get": get,
+    "update": update,
+    "patch": patch,
+    "delete": delete,
+    "watch": watch,
+}
 _ON_COLLECTIONS: Final[Mapping[str, Verb]] = {
     "create": create,
     "list": list_,
@@ -45,8 +51,11 @@ class Verbs:
         self._actions: dict[tuple[str, str], Mapping[str, Verb]] = {}
 
     def action(self, group: str, plural: str, subresource: str, verbs: Mapping[str, Verb]) -> None:
-        """Serve a subresource by hand: ``action("", "pods", "binding", {"create": bind})``."""
-        self._actions[f"{plural}.{group}" if group else plural, subresource] = verbs
+        """Serve a subresource by hand: ``action("", "pods", "binding", {"create": bind})``.
+
+        An empty subresource is the collection of a virtual kind; group and plural ``*`` stand for every kind.
+        """
+        self._actions[_qualified(group, plural), subresource] = verbs
 
     def find(self, resource: Resource, target: Target) -> Verb:
         kind = resource.kind
@@ -64,6 +73,8 @@ class Verbs:
             table = _ON_COLLECTIONS
             if kind.namespaced and not target.namespace and target.verb in ("create", "deletecollection"):
                 raise NoSuchMethod
+        if kind.virtual:
+            table = self._actions.get((_qualified(kind.group, kind.plural), ""), {})
         verb = table.get(target.verb)
         if verb is None or target.verb not in kind.verbs:
             raise NoSuchMethod
@@ -73,10 +84,9 @@ class Verbs:
         kind = resource.kind
         if target.rest and target.subresource != "proxy":
             raise NoSuchPath
-        name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-        table = self._actions.get((name, target.subresource))
-        if table is None:
-            table = self._actions.get(("*", target.subresource)) if target.subresource == "scale" and kind.scale else None
+        table = self._actions.get((_qualified(kind.group, kind.plural), target.subresource))
+        if table is None and target.subresource == "scale" and kind.scale is not None:
+            table = self._actions.get((_qualified("*", "*"), "scale"))
         if table is None and target.subresource in kind.views:
             table = _ON_VIEWS
         if table is None:
@@ -85,3 +95,7 @@ class Verbs:
         if verb is None:
             raise NoSuchMethod
         return verb
+
+
+def _qualified(group: str, plural: str) -> str:
+    return f"{plural}.{group}" if group else plural

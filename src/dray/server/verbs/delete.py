@@ -29,7 +29,13 @@ async def delete(call: Call) -> Response:
         if kind.group:
             details["group"] = kind.group
         details |= {"kind": kind.plural, "uid": document.metadata.get("uid", "")}
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        }
         return Response(code, status)
     return Response(code, One(document, call.codec))
 

@@ -86,7 +86,9 @@ async def _continued(call: Call, options: ListOptions, selection: Selection) -> 
     return await _past(call, options, selection, token.revision, start=start)
 
 
-async def _past(call: Call, options: ListOptions, selection: Selection, revision: int, *, start: str) -> Listing:
+async def _past(
+    call: Call, options: ListOptions, selection: Selection, revision: int, *, start: str
+) -> Listing:
     """A page as of an earlier revision, read from the store."""
     collection = call.resource.stored
     prefix = collection.prefix + (f"{selection.namespace}/" if selection.namespace else "")
@@ -111,7 +113,9 @@ async def _past(call: Call, options: ListOptions, selection: Selection, revision
         begin = page.entries[-1].key + "\x00"
 
 
-def _cut(call: Call, chosen: Sequence[Document], limit: int, revision: int, *, remaining: int | None) -> Listing:
+def _cut(
+    call: Call, chosen: Sequence[Document], limit: int, revision: int, *, remaining: int | None
+) -> Listing:
     page = chosen[:limit]
     return Listing(call.codec, page, revision, _after(page[-1], revision), remaining)
 

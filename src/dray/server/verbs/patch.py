@@ -82,7 +82,9 @@ def patched(call: Call, hub: Object, media: str, data: bytes, options: WriteOpti
         return Decoded(*call.api.decoder.shape(document, call.codec, strict=options.directive != IGNORE))
 
     present = call.codec.object(hub)
-    result = patches.apply_patch(media, present, data, decode=decode, type_=type_, validation=options.directive)
+    result = patches.apply_patch(
+        media, present, data, decode=decode, type_=type_, validation=options.directive
+    )
     for problem in result.problems:
         call.request.warn(problem)
     return call.api.decoder.hub(result.object, version, call.resource.codecs)

@@ -12,7 +12,9 @@ from dray.server.requests import One, Response
 
 
 async def update(call: Call) -> Response:
-    return await replace(call, call.resource.kind.rules, create_missing=call.resource.kind.rules.create_on_update)
+    return await replace(
+        call, call.resource.kind.rules, create_missing=call.resource.kind.rules.create_on_update
+    )
 
 
 async def update_view(call: Call) -> Response:

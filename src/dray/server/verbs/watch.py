@@ -61,7 +61,9 @@ async def _watching(
         earlier = _history(call, selection, revision) if revision < collection.floor else ()
         watcher = collection.watch(
             selection.namespace,
-            since=max(revision, collection.floor) if earlier != () or revision < collection.floor else revision,
+            since=max(revision, collection.floor)
+            if earlier != () or revision < collection.floor
+            else revision,
             matches=selection.matches,
             index=selection.index,
         )

@@ -1,0 +1,123 @@
+"""Binding: a scheduler puts a pod on a node. One write sets the node, the annotations and the PodScheduled condition."""
+
+from __future__ import annotations
+
+from dray.api import field
+from dray.api.errors import BadRequest, StatusError, conflict
+from dray.api.field import Path
+from dray.api.kinds import Object
+from dray.server import admission, writing
+from dray.server.calls import Call, ensure_namespace
+from dray.server.options import write_options
+from dray.server.requests import Response
+
+_TARGET = Path("target")
+
+
+async def bind(call: Call) -> Response:
+    """POST to ``pods/NAME/binding``."""
+    return await _bind(call, call.target.name)
+
+
+async def bind_by_body(call: Call) -> Response:
+    """POST to ``bindings``: the older way, the pod is named in the body."""
+    pods = call.api.stored("", "pods")
+    return await _bind(Call(call.api, call.request, call.target, pods, call.codec, call.user, call.media), "")
+
+
+async def _bind(call: Call, name: str) -> Response:
+    options = write_options(call.request.query, "CreateOptions")
+    codec = call.api.resources.codec("", "v1", "bindings")
+    binding = call.api.decoder.versioned(call.request, codec, directive=options.directive)
+    meta, target = binding["metadata"], binding.get("target") or {}
+    ensure_namespace(meta, call.target.namespace)
+    attributes = call.attributes(
+        admission.CREATE,
+        obj=binding,
+        name=name or meta.get("name", ""),
+        options=options.object("CreateOptions"),
+        dry_run=options.dry_run,
+        codec=codec,
+    )
+    await call.api.admission.admit(attributes)
+    if name and name != meta.get("name", ""):
+        raise BadRequest("name in URL does not match name in Binding object")
+    _check(target)
+    await call.api.admission.validate(attributes)
+    pod = meta.get("name", "")
+    try:
+        await writing.amend(
+            call,
+            f"{call.target.namespace}/{pod}",
+            lambda obj: _assign(call, obj, binding, target["name"]),
+            dry_run=options.dry_run,
+        )
+    except _Refused as e:
+        raise conflict("pods/binding", "", pod, str(e)) from None
+    return Response(
+        201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    )
+
+
+def _check(target: Object) -> None:
+    problems = []
+    if target.get("kind", "") not in ("", "Node"):
+        problems.append(field.not_supported(_TARGET.child("kind"), target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        problems.append(field.required(_TARGET.child("name")))
+    if problems:
+        # Upstream does not dress these up as a 422.
+        texts = [str(p) for p in problems]
+        raise StatusError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+class _Refused(Exception):
+    """The pod's state does not allow it to be bound."""
+
+
+def _assign(call: Call, pod: Object, binding: Object, node: str) -> None:
+    meta, sent = pod["metadata"], binding["metadata"]
+    name = meta["name"]
+    _check_preconditions(call, meta, sent)
+    if meta.get("deletionTimestamp"):
+        raise _Refused(f"pod {name} is being deleted, cannot be assigned to a host")
+    spec = pod["spec"]
+    if spec.get("nodeName"):
+        raise _Refused(f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise _Refused(f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = node
+    if sent.get("annotations"):
+        meta["annotations"] = {**(meta.get("annotations") or {}), **sent["annotations"]}
+    if sent.get("labels") and "PodTopologyLabelsAdmission" in call.api.gates:
+        meta["labels"] = {**(meta.get("labels") or {}), **sent["labels"]}
+    status = pod.setdefault("status", {})
+    if "ClearingNominatedNodeNameAfterBinding" in call.api.gates:
+        status.pop("nominatedNodeName", None)
+    set_condition(status, {"type": "PodScheduled", "status": "True"}, call.api.clock.now())
+
+
+def _check_preconditions(call: Call, meta: Object, sent: Object) -> None:
+    path = f"{call.resource.stored.prefix}{meta['namespace']}/{meta['name']}"
+    for name, key in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
+        wanted = sent.get(key)
+        if wanted and wanted != meta.get(key):
+            problem = f"Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {meta.get(key)}"
+            raise call.conflict(
+                f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: {problem}",
+                meta["name"],
+            )
+
+
+def set_condition(status: Object, condition: Object, now: str) -> None:
+    """Put a condition into a pod's status; its time changes only when its status does."""
+    conditions = list(status.get("conditions") or ())
+    for i, old in enumerate(conditions):
+        if old["type"] == condition["type"]:
+            since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else now
+            conditions[i] = {"lastProbeTime": None, "lastTransitionTime": since, **condition}
+            break
+    else:
+        conditions.append({"lastProbeTime": None, "lastTransitionTime": now, **condition})
+    status["conditions"] = conditions

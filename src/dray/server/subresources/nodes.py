@@ -1,0 +1,118 @@
+"""What only a node can answer: logs, exec, attach, port-forwarding and proxies. The server just finds the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from dray.api.errors import BadRequest, NotFound, StatusError
+from dray.api.kinds import Object
+from dray.server import admission
+from dray.server.calls import Call
+from dray.server.documents import Document
+from dray.server.requests import Raw, Response
+from dray.server.verbs import Verb
+
+_INTERACTIVE = ("attach", "exec", "portforward")
+_PROXIED = ("create", "delete", "get", "patch", "update")
+
+
+class NodeProxy(Protocol):
+    """Reaches node agents. Each method answers the whole request."""
+
+    async def log(self, call: Call, pod: Document, container: str) -> Response: ...
+    async def interact(self, call: Call, pod: Document, container: str) -> Response:
+        """exec, attach or portforward: ``call.target.subresource`` says which."""
+        ...
+
+    async def proxy(self, call: Call) -> Response: ...
+
+
+class NoNodes:
+    """No node agent can be reached from here."""
+
+    async def log(self, call: Call, pod: Document, container: str) -> Response:
+        raise _unreachable(call, pod)
+
+    async def interact(self, call: Call, pod: Document, container: str) -> Response:
+        raise _unreachable(call, pod)
+
+    async def proxy(self, call: Call) -> Response:
+        raise StatusError(
+            f"no node agent serves {call.target.resource} {call.target.name}",
+            code=503,
+            reason="ServiceUnavailable",
+        )
+
+
+def _unreachable(call: Call, pod: Document) -> StatusError:
+    """Upstream's answer for a node it knows nothing about."""
+    node = pod.hub.get("spec", {}).get("nodeName", "")
+    nodes = call.api.resources.resource("", "nodes")
+    if nodes is None or nodes.stored.get(node) is None:
+        return NotFound(f'nodes "{node}" not found', details={"name": node, "kind": "nodes"})
+    return StatusError(f"no node agent is reachable for node {node}", code=503, reason="ServiceUnavailable")
+
+
+def node_verbs(nodes: NodeProxy) -> Iterator[tuple[str, str, Mapping[str, Verb]]]:
+    async def log(call: Call) -> Response:
+        pod = call.existing()
+        container = _container(call, pod.hub)
+        if not pod.hub.get("spec", {}).get("nodeName"):
+            # Nothing has run yet, so there is nothing to show.
+            return Response(200, Raw(b"", "text/plain"))
+        return await nodes.log(call, pod, container)
+
+    async def interact(call: Call) -> Response:
+        pod = call.existing()
+        await _admit_connect(call)
+        container = "" if call.target.subresource == "portforward" else _container(call, pod.hub)
+        if not pod.hub.get("spec", {}).get("nodeName"):
+            raise BadRequest(f"pod {pod.name} does not have a host assigned")
+        return await nodes.interact(call, pod, container)
+
+    async def proxy(call: Call) -> Response:
+        call.existing()
+        await _admit_connect(call)
+        return await nodes.proxy(call)
+
+    yield "pods", "log", {"get": log}
+    for name in _INTERACTIVE:
+        yield "pods", name, {"get": interact, "create": interact}
+    for plural in ("pods", "services", "nodes"):
+        yield plural, "proxy", dict.fromkeys(_PROXIED, proxy)
+
+
+async def _admit_connect(call: Call) -> None:
+    options = {
+        name: values[0] if len(values) == 1 else list(values)
+        for name, values in call.request.query.values.items()
+    }
+    attributes = call.attributes(admission.CONNECT, obj=options, options=options)
+    await call.api.admission.admit(attributes)
+    await call.api.admission.validate(attributes)
+
+
+def _container(call: Call, pod: Object) -> str:
+    """The container a request is about; with one container it need not be named."""
+    name = call.target.name
+    spec = pod.get("spec", {})
+    main = [c["name"] for c in spec.get("containers") or ()]
+    first = [c["name"] for c in spec.get("initContainers") or ()]
+    debug = [c["name"] for c in spec.get("ephemeralContainers") or ()]
+    asked = call.request.query.get("container")
+    if asked:
+        if asked not in (*main, *first, *debug):
+            raise BadRequest(f"container {asked} is not valid for pod {name}")
+        return asked
+    default = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
+    if default and default in main:
+        return str(default)
+    if len(main) == 1:
+        return str(main[0])
+    if not main:
+        raise BadRequest(f"a container name must be specified for pod {name}")
+    choose = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
+    if first:
+        choose += f" or one of the init containers: [{' '.join(first)}]"
+    raise BadRequest(choose)

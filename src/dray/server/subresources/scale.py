@@ -1,0 +1,136 @@
+"""Scale: the replicas of anything that has them, in one shape (autoscaling/v1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dray.api import errors, field, schema
+from dray.api import patch as patches
+from dray.api.errors import BadRequest
+from dray.api.field import Path
+from dray.api.kinds import Object, Scale
+from dray.api.schema import Decoded
+from dray.server import admission, writing
+from dray.server.bodies import load_yaml_object
+from dray.server.calls import Call, check_name, ensure_namespace
+from dray.server.documents import Document, encode
+from dray.server.options import json_object, write_options
+from dray.server.requests import Response
+from dray.server.verbs.patch import patch_type
+from dray.server.verbs.update import admit
+
+_TYPE = "autoscaling/v1.Scale"
+_API_VERSION = "autoscaling/v1"
+
+
+async def get(call: Call) -> Response:
+    await call.api.store.caught_up()
+    return Response(200, scale_of(call, call.existing().hub))
+
+
+async def update(call: Call) -> Response:
+    options = write_options(call.request.query, "UpdateOptions")
+    sent = _decode(json_object(call.request)).object
+
+    def change(present: Object) -> Object:
+        return sent
+
+    return await _rescale(
+        call, change, options.manager, options.object("UpdateOptions"), dry_run=options.dry_run
+    )
+
+
+async def patch(call: Call) -> Response:
+    media = patch_type(call)
+    options = write_options(call.request.query, "PatchOptions", apply=media == patches.APPLY)
+    body = call.request.body
+    data = body if isinstance(body, bytes) else encode(body)
+
+    def change(present: Object) -> Object:
+        if media == patches.APPLY:
+            config, _ = load_yaml_object(data)
+            return _decode({**present, "spec": {**present["spec"], **(config.get("spec") or {})}}).object
+        result = patches.apply_patch(
+            media, present, data, decode=_decode, type_=schema.type_of(_TYPE), validation=options.directive
+        )
+        for problem in result.problems:
+            call.request.warn(problem)
+        return result.object
+
+    return await _rescale(
+        call, change, options.manager, options.object("PatchOptions"), dry_run=options.dry_run
+    )
+
+
+def _decode(document: Object) -> Decoded:
+    kind, version = document.get("kind") or "Scale", document.get("apiVersion") or _API_VERSION
+    if kind != "Scale" or version != _API_VERSION:
+        raise BadRequest(f'{kind} in version "{version}" cannot be handled as a Scale: unknown kind')
+    return schema.decode(schema.type_of(_TYPE), document)
+
+
+async def _rescale(
+    call: Call, change: Callable[[Object], Object], manager: str, options: Object, *, dry_run: bool
+) -> Response:
+    kind = call.resource.kind
+    assert kind.scale is not None
+    layout = kind.scale
+    attributes = call.attributes(admission.UPDATE, options=options, dry_run=dry_run)
+
+    async def make(current: Document | None) -> Object:
+        assert current is not None
+        wanted = change(scale_of(call, current.hub))
+        meta = wanted["metadata"]
+        ensure_namespace(meta, call.namespace)
+        check_name(meta, call.target)
+        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        if replicas < 0:
+            problem = field.invalid(
+                Path("spec").child("replicas"), replicas, "must be greater than or equal to 0"
+            )
+            raise errors.invalid("Scale", "autoscaling", call.target.name, [problem])
+        new = _with(current.hub, layout.spec_replicas, replicas)
+        new["metadata"] = {**new["metadata"], "resourceVersion": meta.get("resourceVersion", "")}
+        if meta.get("uid"):
+            new["metadata"]["uid"] = meta["uid"]
+        call.api.managing.updated(call, new, current.hub, manager)
+        await admit(call, new, attributes)
+        return new
+
+    written = await writing.modify(call, make, kind.rules, attributes)
+    return Response(200, scale_of(call, written.document.hub))
+
+
+def scale_of(call: Call, hub: Object) -> Object:
+    layout = call.resource.kind.scale
+    assert isinstance(layout, Scale)
+    meta = hub["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    status: Object = {"replicas": _at(hub, layout.status_replicas) or 0}
+    selector = layout.selector(hub) if layout.selector is not None else ""
+    if selector:
+        status["selector"] = selector
+    replicas = _at(hub, layout.spec_replicas)
+    return {
+        "kind": "Scale",
+        "apiVersion": _API_VERSION,
+        "metadata": {k: meta[k] for k in kept if k in meta},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def _at(obj: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return obj
+
+
+def _with(obj: Object, path: tuple[str, ...], value: Any) -> Object:
+    """A copy with one value changed; everything beside the path is shared."""
+    head, *rest = path
+    inner = obj.get(head)
+    if rest:
+        value = _with(inner if isinstance(inner, dict) else {}, tuple(rest), value)
+    return {**obj, head: value}
