@@ -14,4 +14,4 @@ def kinds(release: Release) -> tuple[Kind, ...]:
     from dray.api.resource import modern
     from dray.api.resource.classic import kinds as classic
 
-    return (*modern.kinds(release), *classic.kinds(release))
+    return (*classic.kinds(release), *modern.kinds(release))
