@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Final
 
 from dray.store.etcd_api import compaction, leases
 from dray.store.etcd_api import rpc_pb2 as rpc
@@ -58,10 +58,9 @@ class EtcdStore:
         self._lag_limit = lag_limit
         self._leases = leases.Leases(connection)
         self._closed = False
-        self._tasks = {
-            asyncio.create_task(self._follow(), name="etcd-watch"),
-            asyncio.create_task(compaction.compact_periodically(connection), name="etcd-compaction"),
-        }
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._own(self._follow())
+        self._own(compaction.compact_periodically(connection))
 
     @classmethod
     async def open(cls, endpoints: Sequence[str], *, lag_limit: int = LAG_LIMIT) -> EtcdStore:
@@ -73,6 +72,24 @@ class EtcdStore:
             await connection.close()
             raise StoreUnavailable(f"cannot open etcd at {','.join(endpoints)}: {error}") from error
         return cls(connection, revision, lag_limit=lag_limit)
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something until it ends or the store is closed."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Not an outage, which is sat out, but a mistake of ours: nobody must wait for what will not come.
+            _log.error("the etcd store is broken", exc_info=error)
+            self._fail(StoreUnavailable(f"the store is broken: {error!r}"))
+
+    def _fail(self, error: StoreUnavailable) -> None:
+        self._progress.fail(error)
+        self._fanout.fail(error)
 
     # Reading
 
@@ -169,9 +186,7 @@ class EtcdStore:
             watch.backlog(self._history.since(after, prefix=prefix))
             self._fanout.add(watch)
         else:
-            task = asyncio.create_task(self._catch_up(watch, after), name="etcd-catch-up")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._own(self._catch_up(watch, after))
         return watch
 
     def subscribe(self, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None = None) -> Callback:
@@ -262,9 +277,7 @@ class EtcdStore:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        closed = StoreUnavailable("the store has been closed")
-        self._progress.fail(closed)
-        self._fanout.fail(closed)
+        self._fail(StoreUnavailable("the store has been closed"))
         await self._connection.close()
 
     def _check_open(self) -> None:

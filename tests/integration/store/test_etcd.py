@@ -1,0 +1,177 @@
+"""What only etcd has: other clients, members that come and go, leases that are shared."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from dray.store.etcd import EtcdStore
+from dray.store.etcd_api import compaction
+from dray.store.etcd_api import rpc_pb2 as rpc
+from dray.store.etcd_api.connection import Connection
+from dray.store.interface import Compacted, KeyExists, StoreUnavailable
+
+
+@contextlib.asynccontextmanager
+async def opened(*endpoints: str):
+    store = await EtcdStore.open(endpoints)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def take(watch, count: int):
+    events = []
+    async with asyncio.timeout(20):
+        while len(events) < count:
+            events += await anext(watch)
+    return events
+
+
+async def test_several_servers_on_one_etcd_see_each_others_writes(etcd, root):
+    async with opened(etcd.endpoint) as one, opened(etcd.endpoint) as other:
+        seen = []
+        other.subscribe(root, seen.extend, after=await other.current_revision())
+        first = await one.create(root + "a", b"1")
+        with pytest.raises(KeyExists):
+            await other.create(root + "a", b"2")
+        assert await other.caught_up() >= first
+        assert [event.value for event in seen] == [b"1"]
+        second = await other.update(root + "a", b"2", expected=first)
+        entry = await one.get(root + "a")
+        assert entry is not None and (entry.value, entry.modified) == (b"2", second)
+
+
+async def test_caught_up_needs_no_write_of_ones_own_nor_under_ones_prefix(etcd, root):
+    async with opened(etcd.endpoint) as one, opened(etcd.endpoint) as other:
+        seen = []
+        other.subscribe(root + "mine/", seen.extend, after=await other.current_revision())
+        for n in range(20):
+            written = await one.create(f"{root}elsewhere/{n}", b"")
+            assert await other.caught_up() >= written
+        assert not seen
+
+
+async def test_a_watch_goes_on_without_a_gap_when_etcd_restarts(fresh_etcd):
+    async with opened(fresh_etcd.endpoint) as store:
+        seen = []
+        store.subscribe("/r/", seen.extend, after=await store.current_revision())
+        watch = store.watch("/r/", after=await store.current_revision())
+        await store.create("/r/before", b"")
+        fresh_etcd.stop()
+        fresh_etcd.start()
+        async with opened(fresh_etcd.endpoint) as other:
+            await other.create("/r/meanwhile", b"")
+        await store.create("/r/after", b"")
+        assert [event.key for event in await take(watch, 3)] == ["/r/before", "/r/meanwhile", "/r/after"]
+        assert [event.key for event in seen] == ["/r/before", "/r/meanwhile", "/r/after"]
+
+
+async def test_a_gap_that_cannot_be_closed_is_told_to_everybody(fresh_etcd):
+    async with opened(fresh_etcd.endpoint) as store:
+        lost = []
+        store.subscribe("/r/", lambda events: None, after=await store.current_revision(), lost=lost.append)
+        watch = store.watch("/r/", after=await store.current_revision())
+        # As if the connection had been away: the watch here does not hear of what the other one does.
+        following = next(task for task in store._tasks if "_follow" in task.get_coro().__qualname__)
+        following.cancel()
+        async with opened(fresh_etcd.endpoint) as other:
+            revision = await other.create("/r/a", b"")
+            for _ in range(3):
+                revision = await other.update("/r/a", b"", expected=revision)
+            await other.compact(revision)
+        store._own(store._follow())
+        with pytest.raises(Compacted) as caught:
+            await take(watch, 1)
+        assert caught.value.oldest == revision
+        assert [type(error) for error in lost] == [Compacted]
+        # And life goes on from there.
+        async with asyncio.timeout(20):
+            await store.caught_up()
+        again = []
+        store.subscribe("/r/", again.extend, after=store.revision)
+        await store.create("/r/b", b"")
+        assert [event.key for event in again] == ["/r/b"]
+
+
+async def test_a_member_that_is_away_is_passed_over(etcd, root):
+    dead = "127.0.0.1:1"
+    async with opened(dead, etcd.endpoint) as store:
+        seen = []
+        store.subscribe(root, seen.extend, after=await store.current_revision())
+        revision = await store.create(root + "a", b"")
+        assert [event.revision for event in seen] == [revision]
+
+
+async def test_without_any_member_everything_is_unavailable_and_comes_back(fresh_etcd, monkeypatch):
+    monkeypatch.setattr("dray.store.etcd_api.connection.ATTEMPTS", 2)
+    async with opened(fresh_etcd.endpoint) as store:
+        fresh_etcd.stop()
+        for attempt in (store.get("/r/a"), store.create("/r/a", b""), store.current_revision()):
+            with pytest.raises(StoreUnavailable):
+                await attempt
+        fresh_etcd.start()
+        async with asyncio.timeout(20):
+            while True:
+                with contextlib.suppress(StoreUnavailable, KeyExists):
+                    await store.create("/r/b", b"")
+                    break
+        assert await store.get("/r/b") is not None
+
+
+async def test_a_write_whose_answer_got_lost_is_recognised(etcd, root, monkeypatch):
+    async with opened(etcd.endpoint) as store:
+        txn = store._connection.txn
+
+        async def lossy(request):
+            await txn(request)  # carried out, but nobody heard of it
+            reply, _ = await txn(request)
+            return reply, True
+
+        monkeypatch.setattr(store._connection, "txn", lossy)
+        first = await store.create(root + "a", b"1")
+        second = await store.update(root + "a", b"2", expected=first)
+        entry = await store.get(root + "a")
+        assert entry == (root + "a", b"2", first, second)
+        monkeypatch.setattr(store._connection, "txn", txn)
+        with pytest.raises(KeyExists):
+            await store.create(root + "a", b"2")
+
+
+async def test_keys_that_expire_share_their_leases(etcd, root):
+    async with opened(etcd.endpoint) as store:
+        for n in range(5):
+            await store.create(f"{root}{n}", b"", ttl=3600)
+        await store.create(f"{root}other", b"", ttl=60)
+        reply = await store._connection.range(
+            rpc.RangeRequest(key=root.encode(), range_end=root[:-1].encode() + b"0")
+        )
+        assert len({kv.lease for kv in reply.kvs}) == 2
+        assert all(kv.lease for kv in reply.kvs)
+
+
+async def test_servers_take_turns_in_compacting(fresh_etcd):
+    """The key and its clock are kube-apiserver's, which may be one of the servers."""
+    async with opened(fresh_etcd.endpoint) as store:
+        connection = Connection([fresh_etcd.endpoint])
+        revision = await store.create("/r/a", b"0")
+        mine = await compaction.compact_once(connection, 0, 0)
+        others = await compaction.compact_once(connection, 0, 0)
+        assert mine[0] == others[0] == 1
+        for n in range(3):
+            revision = await store.update("/r/a", b"%d" % n, expected=revision)
+        mine = await compaction.compact_once(connection, *mine)
+        with pytest.raises(Compacted) as caught:
+            await store.range("/r/", revision=2)
+        oldest = caught.value.oldest
+        others = await compaction.compact_once(
+            connection, *others
+        )  # too late for this round: nothing happens
+        with pytest.raises(Compacted) as caught:
+            await store.range("/r/", revision=2)
+        assert caught.value.oldest == oldest
+        assert mine[0] == others[0] == 2
+        await connection.close()
