@@ -18,7 +18,7 @@ def prefix_end(prefix: str) -> str | None:
 class SortedKeys:
     """A sorted set of texts, kept in chunks so that a change moves one chunk's pointers and not all of them.
 
-    A plain list costs 30 µs a change at a quarter of a million keys; this stays near 1 µs.
+    A plain list is as quick up to some thousand keys; at a quarter of a million it costs 45 µs a change, this 3 µs.
     """
 
     __slots__ = ("_chunks", "_lasts")
