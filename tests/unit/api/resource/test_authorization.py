@@ -6,7 +6,7 @@ import pytest
 
 from dray.api import resource
 from dray.api.kinds import Context, UserInfo
-from dray.api.release import everything
+from dray.api.release import everything, release_named
 
 CLAIM = next(
     kind for kind in resource.kinds(everything()) if kind.kind == "ResourceClaim" and kind.hub == "v1"
@@ -132,3 +132,8 @@ def test_a_namespace_that_is_gone_is_an_internal_error():
         "status.allocation.devices.results[0].adminAccess: Internal error: could not retrieve namespace to verify admin "
         'access: namespaces "ns" not found'
     ]
+
+
+def test_releases_before_the_label_left_admin_access_to_policies():
+    gates = release_named("1.32").gates({"DRAAdminAccess": True})
+    assert problems(claim(admin=True), claim(allocated=False), labels={}, gates=gates)[0] == []

@@ -12,8 +12,8 @@ from dray.api.kinds import Context, Object
 from dray.api.names import size
 from dray.api.resource.validation import checks
 from dray.api.resource.validation.checks import Errors
+from dray.api.resource.validation.device import is_version
 from dray.api.resource.validation.node_selector import node_selector
-from dray.api.resource.validation.slice import is_version
 
 HANDLES: Final = 32
 HANDLE_DATA: Final = 16 * 1024

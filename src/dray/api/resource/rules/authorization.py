@@ -17,6 +17,8 @@ GROUP: Final = "resource.k8s.io"
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
 _STATUS: Final = Path("status")
+#: Earlier releases left guarding admin access to policies.
+_LABEL_SINCE: Final = (1, 33)
 
 
 def admin_access(requests: Sequence[Any], namespace: str, ctx: Context) -> list[FieldError]:
@@ -41,6 +43,8 @@ def admin_access_granted(new: Object, old: Object, ctx: Context) -> list[FieldEr
 
 
 def _labelled(namespace: str, path: Path, ctx: Context) -> list[FieldError]:
+    if ctx.gates.release < _LABEL_SINCE:
+        return []
     labels = ctx.namespace_labels(namespace)
     if labels is None:
         problem = f'could not retrieve namespace to verify admin access: namespaces "{namespace}" not found'

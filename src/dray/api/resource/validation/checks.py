@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -98,9 +99,12 @@ def qualified_name(value: str, path: Path, errs: Errors) -> None:
         errs.append(field.invalid(path, "", "the name must not be empty"))
 
 
-def is_plain_name(value: str) -> bool:
-    """Whether a qualified name without a domain is certainly fine; the common case, kept cheap."""
-    return len(value) <= limits.IDENTIFIER and _is_identifier(value) is not None
+@lru_cache(maxsize=4096)
+def is_qualified_name(value: str) -> bool:
+    """Whether a qualified name is fine. Devices of a driver share theirs, hence the cache."""
+    errs: Errors = []
+    qualified_name(value, Path(""), errs)
+    return not errs
 
 
 def fully_qualified_name(value: str, path: Path, errs: Errors) -> None:

@@ -20,8 +20,9 @@ from dray.api.resource.validation.claim import (
     request_reference,
     request_references,
 )
+from dray.api.resource.validation.device import binding_conditions
 from dray.api.resource.validation.node_selector import node_selector
-from dray.api.resource.validation.slice import binding_conditions, skip_node_operations
+from dray.api.resource.validation.slice import skip_node_operations
 from dray.api.resource.validation.taints import toleration
 
 _EMPTY: Final[Sequence[Any]] = ()
