@@ -23,6 +23,11 @@ _RENAMED: Final = {
     "deprecatedCount": "count",
 }
 _BACK: Final = {core: own for own, core in _RENAMED.items()}
+_TYPES: Final = {
+    "involvedObject": "core/v1.ObjectReference",
+    "related": "core/v1.ObjectReference",
+    "source": "core/v1.EventSource",
+}
 _CORE_STAMPS: Final = ("firstTimestamp", "lastTimestamp", "eventTime")
 _OWN_STAMPS: Final = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime")
 _FROZEN: Final = (
@@ -79,7 +84,7 @@ class EventRules(Rules):
             found += _check_series(new)
         for part in _FROZEN:
             core = _RENAMED.get(part, part)
-            found += immutable(new.get(core), old.get(core), Path(part))
+            found += immutable(new.get(core), old.get(core), Path(part), type_name=_TYPES.get(part, ""))
         return found
 
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 import msgspec
 
 _OMIT: Final = object()
+#: The value of an error that shows none although its type usually does.
+OMIT: Final[Any] = _OMIT
 _json = msgspec.json.Encoder()
 
 

@@ -78,9 +78,11 @@ def _lines(value: Any) -> list[str]:
 
 def _struct(type_: Struct, value: Mapping[str, Any]) -> dict[str, Any]:
     if type_.name.startswith("meta/"):
-        return dict(value)
+        # These have no internal twin: they are printed as on the wire.
+        return {f.name: _any(f.type, value[f.name]) for f in type_.fields if value.get(f.name) is not None}
     if type_.name == "core/v1.PodTemplateSpec":
-        return {**value.get("metadata", {}), "Spec": render("core/v1.PodSpec", value.get("spec") or {})}
+        about = render("meta/v1.ObjectMeta", value.get("metadata") or {})
+        return {**about, "Spec": render("core/v1.PodSpec", value.get("spec") or {})}
     if type_.name == "core/v1.PodSpec" and value.get("securityContext") is not None:
         moved = {part: value[part] for part in _IN_SECURITY_CONTEXT if part in value}
         value = {**value, "securityContext": {**value["securityContext"], **moved}}

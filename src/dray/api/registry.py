@@ -12,7 +12,7 @@ from dray.api.kinds import Kind, Version
 from dray.api.release import Release, everything
 
 #: Packages whose ``kinds(release)`` or ``KINDS`` give the kinds of a group, in the order of discovery.
-_GROUPS: Final = ("core", "apps", "events", "coordination", "resource")
+_GROUPS: Final = ("core", "apps", "events", "batch", "coordination", "resource")
 
 
 @dataclass(frozen=True, slots=True)

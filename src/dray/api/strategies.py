@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from dray.api import field, names
+from dray.api import field, internal, names
 from dray.api.field import FieldError, Path
 from dray.api.kinds import Context, Object, Rules, UpdateRules
 
@@ -34,8 +34,12 @@ def path_segment(name: str, is_prefix: bool) -> Sequence[str]:
     return names.path_segment_prefix(name) if is_prefix else names.path_segment(name)
 
 
-def immutable(new: Any, old: Any, path: Path) -> Sequence[FieldError]:
-    return () if new == old else (field.invalid(path, new, "field is immutable"),)
+def immutable(new: Any, old: Any, path: Path, *, type_name: str = "") -> Sequence[FieldError]:
+    """An error if a part has changed; a struct is shown as upstream prints one of its type."""
+    if new == old:
+        return ()
+    shown = internal.render(type_name, new) if type_name else new
+    return (field.invalid(path, shown, "field is immutable"),)
 
 
 def generation(obj: Object) -> int:
@@ -70,7 +74,7 @@ class SpecAndStatus(Subdomain):
     """Spec and status are written through separate doors, and the generation counts changes of the spec."""
 
     #: What a status without content looks like on the wire.
-    empty_status: Mapping[str, Any] = {}
+    empty_status: ClassVar[Mapping[str, Any]] = {}
     #: Whether changed annotations count as a new generation too.
     annotations_count = False
 

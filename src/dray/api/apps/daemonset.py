@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dray.api import checks, field, internal, printing
 from dray.api.core.pod.defaults import default_template
@@ -78,7 +78,7 @@ def _check_strategy(strategy: Mapping[str, Any]) -> list[FieldError]:
 
 
 class DaemonSetRules(WorkloadRules):
-    empty_status = {
+    empty_status: ClassVar[Mapping[str, Any]] = {
         "currentNumberScheduled": 0,
         "numberMisscheduled": 0,
         "desiredNumberScheduled": 0,
@@ -110,7 +110,7 @@ class DaemonSetRules(WorkloadRules):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         selectors = (x["spec"].get("selector") for x in (new, old))
-        return [*immutable(*selectors, SELECTOR), *self.validate(new, ctx)]
+        return [*immutable(*selectors, SELECTOR, type_name="meta/v1.LabelSelector"), *self.validate(new, ctx)]
 
 
 class DaemonSetStatus(ReplicaStatus):

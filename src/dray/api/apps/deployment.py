@@ -92,7 +92,7 @@ class DeploymentRules(WorkloadRules):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         selectors = (x["spec"].get("selector") for x in (new, old))
-        return [*self.validate(new, ctx), *immutable(*selectors, SELECTOR)]
+        return [*self.validate(new, ctx), *immutable(*selectors, SELECTOR, type_name="meta/v1.LabelSelector")]
 
 
 class DeploymentStatus(ReplicaStatus):

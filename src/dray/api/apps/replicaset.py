@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from dray.api import printing
 from dray.api.core.pod.defaults import default_template
@@ -36,7 +37,7 @@ def _default(obj: Object) -> None:
 
 
 class ReplicaSetRules(WorkloadRules):
-    empty_status = {"replicas": 0}
+    empty_status: ClassVar[Mapping[str, Any]] = {"replicas": 0}
     warns_about_name = True
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
@@ -53,7 +54,7 @@ class ReplicaSetRules(WorkloadRules):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         selectors = (x["spec"].get("selector") for x in (new, old))
-        return [*self.validate(new, ctx), *immutable(*selectors, SELECTOR)]
+        return [*self.validate(new, ctx), *immutable(*selectors, SELECTOR, type_name="meta/v1.LabelSelector")]
 
 
 class ReplicaSetStatus(ReplicaStatus):

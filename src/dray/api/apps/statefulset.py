@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dray.api import checks, field, internal, printing
 from dray.api.core import volumeclaim
@@ -114,7 +114,7 @@ def _template_to_check(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 class StatefulSetRules(WorkloadRules):
     check_name = staticmethod(label)
-    empty_status = {"replicas": 0, "availableReplicas": 0}
+    empty_status: ClassVar[Mapping[str, Any]] = {"replicas": 0, "availableReplicas": 0}
 
     def prepare_create(self, obj: Object, ctx: Context) -> None:
         super().prepare_create(obj, ctx)
