@@ -17,6 +17,7 @@ from dray.driver.health import Health
 from dray.driver.main import main
 from dray.driver.model import (
     Allocated,
+    Attribute,
     Capacity,
     Claim,
     ClaimRef,
@@ -35,6 +36,7 @@ from dray.driver.plugin import Options, Plugin, run, serving
 
 __all__ = [
     "Allocated",
+    "Attribute",
     "Capacity",
     "Claim",
     "ClaimRef",

@@ -7,10 +7,17 @@ from typing import Any
 
 from dray.api.kinds import Object
 from dray.client.client import Client
+from dray.client.discovery import Discovery
 from dray.client.informers import Informer
 from dray.client.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.driver.model import ClaimRef
-from dray.kubelet_api import versions
+
+#: Versions with structured parameters, the preferred one first.
+VERSIONS = ("v1", "v1beta2", "v1beta1")
+
+
+class NoResourceApi(Exception):
+    """The server does not serve what a driver needs."""
 
 
 class ResourceApi:
@@ -24,7 +31,12 @@ class ResourceApi:
 
     @classmethod
     async def connect(cls, client: Client) -> ResourceApi:
-        return cls(client, await versions.served(client))
+        served = await Discovery(client).newest(RESOURCE_SLICES, VERSIONS)
+        if served is None:
+            raise NoResourceApi(
+                f"the server has {RESOURCE_SLICES} in none of the versions {', '.join(VERSIONS)}"
+            )
+        return cls(client, served.version)
 
     async def claim(self, namespace: str, name: str) -> Object:
         return await self.client.get(self._claims, namespace, name)

@@ -39,17 +39,11 @@ def main(driver: Driver, *, options: Options | None = None, kubeconfig: str = ""
 
 
 async def _run(driver: Driver, options: Options, kubeconfig: str) -> None:
-    from dray.client.client import Client
-    from dray.client.http import HttpTransport
-    from dray.client.kubeconfig import in_cluster, load
+    from dray.client.connecting import connect
 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
-    in_pod = not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ
-    client = Client(HttpTransport(in_cluster() if in_pod else load(kubeconfig or None)))
-    try:
+    async with connect(kubeconfig or None) as client:
         await run(client, driver, options=options)
-    finally:
-        await client.close()

@@ -157,7 +157,8 @@ class Preparer:
         for p in prepared:
             ids = list(p.cdi_ids)
             if p.edits is not None:
-                ids += [kind.device(cdi.COMMON), kind.device(f"{uid}-{p.device.id.unique}")]
+                # Its own id first: health is reported under it.
+                ids += [kind.device(f"{uid}-{p.device.id.unique}"), kind.device(cdi.COMMON)]
             # The first device of a request brings the request's metadata file along.
             if mount := mounts.pop(base_request(p.device.request), ""):
                 ids.append(mount)

@@ -15,6 +15,7 @@ from typing import Any
 
 from dray.driver import (
     Allocated,
+    Attribute,
     Capacity,
     Claim,
     Counters,
@@ -79,7 +80,7 @@ class GpuDriver(Driver):
         return devices
 
     def _card(self, node: str, index: int) -> Iterable[Device]:
-        attributes = {
+        attributes: dict[str, Attribute] = {
             "driverVersion": Version("1.0.0"),
             "index": index,
             "model": "LATEST-GPU-MODEL",
@@ -158,7 +159,7 @@ class GpuDriver(Driver):
 
 def sharing(configs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The variables for the last configuration given, or for the default: time slicing with the default interval."""
-    config = configs[-1] if configs else {"apiVersion": CONFIG_API, "kind": "GpuConfig"}
+    config: Mapping[str, Any] = configs[-1] if configs else {"apiVersion": CONFIG_API, "kind": "GpuConfig"}
     if (config.get("apiVersion"), config.get("kind")) != (CONFIG_API, "GpuConfig"):
         raise InvalidConfig(
             f"expected {CONFIG_API} GpuConfig, got {config.get('apiVersion')} {config.get('kind')}"

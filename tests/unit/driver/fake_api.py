@@ -79,8 +79,12 @@ class FakeApi:
             if m == method and path.startswith(start):
                 del self.fail[m, start]
                 raise error
-        if path == "/apis/resource.k8s.io":
-            return Reply(200, {}, {"versions": [{"version": v} for v in self.versions]})
+        if path.startswith("/apis/resource.k8s.io/") and path.count("/") == 3:
+            if path.rsplit("/", 1)[-1] not in self.versions:
+                raise NotFound("the server could not find the requested resource")
+            kinds = {"resourceslices": ("ResourceSlice", False), "resourceclaims": ("ResourceClaim", True)}
+            listed = [{"name": n, "kind": k, "namespaced": ns} for n, (k, ns) in kinds.items()]
+            return Reply(200, {}, {"resources": listed})
         base = path.removesuffix("/status")
         handler = getattr(self, f"_{method.lower()}")
         return Reply(200, {}, handler(base, dict(query or {}), copy.deepcopy(body)))

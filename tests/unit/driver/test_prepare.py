@@ -117,7 +117,7 @@ async def test_a_prepared_claim_has_a_spec_and_an_answer_that_names_it(world: Wo
     answer = (await preparer.prepare(refs))["u1"]
     assert answer.error == ""
     assert [d.id.device for d in answer.devices] == ["gpu-0", "gpu-1"]
-    assert answer.devices[1].cdi_ids == ("k8s.gpu.example.com/gpu=common", "k8s.gpu.example.com/gpu=u1-gpu-1")
+    assert answer.devices[1].cdi_ids == ("k8s.gpu.example.com/gpu=u1-gpu-1", "k8s.gpu.example.com/gpu=common")
     spec = json.loads((world.directory / "cdi" / "k8s.gpu.example.com-gpu_u1.json").read_text())
     assert spec["kind"] == "k8s.gpu.example.com/gpu"
     assert spec["devices"][1] == {"name": "u1-gpu-1", "containerEdits": {"env": ["GPU=gpu-1"]}}
@@ -194,7 +194,7 @@ async def test_administrators_and_shares_may_use_a_device_that_is_in_use(world: 
     share["status"]["allocation"]["devices"]["results"][0]["shareID"] = "s1"
     answers = await preparer.prepare(world.add(claim("u1", "gpu-0"), admin, share))
     assert [a.error for a in answers.values()] == ["", "", ""]
-    assert answers["u3"].devices[0].cdi_ids[-1].endswith("=u3-gpu-0-s1")
+    assert answers["u3"].devices[0].cdi_ids[0].endswith("=u3-gpu-0-s1")
 
 
 class Crash(BaseException):

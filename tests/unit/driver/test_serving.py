@@ -87,8 +87,8 @@ async def test_both_versions_prepare_the_same_claim(api: Any, tmp_path: Path, se
         assert (response.claims["u"].error, device.device_name) == ("", "cat-0")
         assert list(device.request_names) == ["r"]
         assert list(device.cdi_device_ids) == [
-            "k8s.cats.example.com/cats=common",
             "k8s.cats.example.com/cats=u-cat-0-s",
+            "k8s.cats.example.com/cats=common",
         ]
         if service is DRA_V1:
             assert device.share_id == "s"

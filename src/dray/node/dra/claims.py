@@ -1,0 +1,110 @@
+"""Which claims a pod uses, and whether it may. Pure; the words are upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from dray.api.kinds import Object
+
+
+class ClaimProblem(Exception):
+    """Why a pod's claims cannot be prepared now; the text is for the pod's events."""
+
+
+class PodClaim(NamedTuple):
+    """A claim of a pod: the pod's name for it, the object's name, and whether the object must belong to the pod."""
+
+    name: str
+    claim: str
+    owned: bool
+
+
+class ContainerClaim(NamedTuple):
+    """What a container uses of a claim: one request of it, or all."""
+
+    claim: str
+    request: str
+
+
+def pod_claims(pod: Object) -> list[PodClaim]:
+    """The claims of the pod that exist. Raises ClaimProblem for one that is still to be created."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    generated = {s["name"]: s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or []}
+    out = []
+    for entry in pod["spec"].get("resourceClaims") or []:
+        name = entry["name"]
+        if direct := _named(entry, "resourceClaimName"):
+            out.append(PodClaim(name, direct, owned=False))
+        elif _named(entry, "resourceClaimTemplateName"):
+            if name not in generated:
+                who = f'pod "{metadata["namespace"]}/{metadata["name"]}"'
+                raise ClaimProblem(f"{who}: ResourceClaim not created yet")
+            if generated[name]:  # without a name, the controller found that no claim is needed
+                out.append(PodClaim(name, generated[name], owned=True))
+    if extended := status.get("extendedResourceClaimStatus"):
+        out.append(PodClaim("", extended["resourceClaimName"], owned=False))
+    return out
+
+
+def _named(entry: Mapping[str, Any], field: str) -> str:
+    # Manifests of the v1alpha2 age nest the name below ``source``.
+    return entry.get(field) or (entry.get("source") or {}).get(field) or ""
+
+
+def known_claims(pod: Object) -> list[PodClaim]:
+    """As ``pod_claims``, without those that do not exist: for cleaning up."""
+    spec = pod["spec"]
+    generated = {s["name"] for s in (pod.get("status") or {}).get("resourceClaimStatuses") or []}
+    entries = [
+        e
+        for e in spec.get("resourceClaims") or []
+        if _named(e, "resourceClaimName") or e["name"] in generated
+    ]
+    return pod_claims({**pod, "spec": {**spec, "resourceClaims": entries}})
+
+
+def check_claim(pod: Object, claim: Object, pod_claim: PodClaim) -> None:
+    """Raises ClaimProblem unless the claim was made for the pod (where it must be) and is reserved for it."""
+    mine, theirs = pod["metadata"], claim["metadata"]
+    if pod_claim.owned and not any(
+        o["uid"] == mine["uid"] and o.get("controller") for o in theirs.get("ownerReferences") or []
+    ):
+        raise ClaimProblem(
+            f"ResourceClaim {theirs['namespace']}/{theirs['name']} was not created for "
+            f"Pod {mine['namespace']}/{mine['name']} (Pod is not owner)"
+        )
+    status = claim.get("status") or {}
+    if not any(r.get("uid") == mine["uid"] for r in status.get("reservedFor") or []):
+        raise ClaimProblem(
+            f"pod {mine['name']} ({mine['uid']}) is not allowed to use "
+            f"ResourceClaim {theirs['name']} ({theirs['uid']})"
+        )
+    if not status.get("allocation"):
+        raise ClaimProblem(f"ResourceClaim {theirs['name']}: not allocated")
+
+
+def drivers_of(claim: Object) -> list[str]:
+    """The drivers that have devices in the claim's allocation, in its order."""
+    results = claim["status"]["allocation"].get("devices", {}).get("results") or []
+    return list(dict.fromkeys(r["driver"] for r in results))
+
+
+def container_claims(pod: Object, container: Mapping[str, Any]) -> Iterator[ContainerClaim]:
+    """What a container uses of the pod's claims, extended resources included."""
+    used: dict[str, list[str]] = {}
+    resources = container.get("resources") or {}
+    for entry in resources.get("claims") or []:
+        used.setdefault(entry["name"], []).append(entry.get("request") or "")
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    for claim in known_claims(pod):
+        if claim.name:
+            yield from (ContainerClaim(claim.claim, request) for request in used.get(claim.name, ()))
+    wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    for mapping in extended.get("requestMappings") or []:
+        if mapping["containerName"] == container["name"] and mapping["resourceName"] in wanted:
+            yield ContainerClaim(extended["resourceClaimName"], mapping["requestName"])
+
+
+def base_request(name: str) -> str:
+    return name.partition("/")[0]

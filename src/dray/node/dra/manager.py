@@ -1,0 +1,294 @@
+"""Preparing claims before a pod starts and unpreparing them after the last pod that used them has gone.
+
+Upstream's rules: everything is checked before anything is changed; the intent is on disk before a driver is called
+and the outcome before the pod goes on; each driver is called once for all claims of a pod; a claim that several pods
+share is prepared once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from dray.api.errors import StatusError
+from dray.api.kinds import Object
+from dray.kubelet_api.faults import point
+from dray.node.dra.claims import (
+    ClaimProblem,
+    PodClaim,
+    check_claim,
+    container_claims,
+    drivers_of,
+    known_claims,
+    pod_claims,
+)
+from dray.node.dra.plugins import CallFailed, ClaimRef, Plugin, Plugins
+from dray.node.dra.state import ClaimInfo, ClaimState, Device
+from dray.node.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+ClaimSource = Callable[[str, str], Awaitable[Object]]
+
+#: Seconds between looks for claims that no pod uses any more.
+RECONCILE_PERIOD = 60.0
+
+
+class Manager:
+    """The claims of one node."""
+
+    def __init__(self, *, claims: ClaimSource, state: ClaimState, plugins: Plugins, metrics: Metrics) -> None:
+        self._get_claim = claims
+        self._state = state
+        self._plugins = plugins
+        self._metrics = metrics
+        self._locks: dict[tuple[str, str], _Lock] = {}
+        metrics.count_claims_with(self.claims_in_use)
+
+    async def prepare(self, pod: Object) -> None:
+        """Prepares all claims of a pod, or raises ClaimProblem."""
+        started, failed = time.monotonic(), True
+        try:
+            await self._prepare(pod)
+            failed = False
+        except ClaimProblem as e:
+            raise ClaimProblem(f"prepare dynamic resources: {e}") from e
+        finally:
+            took = time.monotonic() - started
+            self._metrics.dra_operations.observe(took, "PrepareResources", str(failed).lower())
+
+    async def unprepare(self, pod: Object) -> None:
+        """Gives up the pod's claims; those that no other pod uses are unprepared. Raises ClaimProblem."""
+        started, failed = time.monotonic(), True
+        metadata = pod["metadata"]
+        names = {c.claim for c in known_claims(pod)}
+        names |= {c.name for c in self._state.used_by(metadata["uid"])}
+        try:
+            await self._unprepare(metadata["uid"], metadata["namespace"], sorted(names))
+            failed = False
+        except ClaimProblem as e:
+            raise ClaimProblem(f"unprepare dynamic resources: {e}") from e
+        finally:
+            took = time.monotonic() - started
+            self._metrics.dra_operations.observe(took, "UnprepareResources", str(failed).lower())
+
+    async def reconcile(self, active: Iterable[str]) -> None:
+        """Unprepares what is still held for pods that are no longer there."""
+        active = set(active)
+        stale: dict[str, dict[str, list[str]]] = {}
+        for info in self._state.all():
+            for uid in info.pods - active:
+                stale.setdefault(uid, {}).setdefault(info.namespace, []).append(info.name)
+        for uid, by_namespace in stale.items():
+            for namespace, names in by_namespace.items():
+                try:
+                    await self._unprepare(uid, namespace, names)
+                except ClaimProblem as e:
+                    log.info("claims of pod %s, which is gone, are still to be unprepared: %s", uid, e)
+
+    def holds_claims_of(self, pod_uid: str) -> bool:
+        return bool(self._state.used_by(pod_uid))
+
+    def cdi_devices(self, pod: Object, container: Mapping[str, Any]) -> list[str]:
+        """The CDI devices that a container gets, each once."""
+        ids: dict[str, None] = {}
+        for info, request in self._uses(pod, container):
+            for _, device in info.devices_for(request):
+                ids |= dict.fromkeys(device.cdi_ids)
+        return list(ids)
+
+    def container_devices(
+        self, pod: Object, container: Mapping[str, Any]
+    ) -> list[tuple[ClaimInfo, list[tuple[str, Device]]]]:
+        """The prepared devices behind a container's claims, claim by claim."""
+        found: dict[tuple[str, str], tuple[ClaimInfo, dict[tuple[str, Device], None]]] = {}
+        for info, request in self._uses(pod, container):
+            _, devices = found.setdefault((info.namespace, info.name), (info, {}))
+            devices |= dict.fromkeys(info.devices_for(request))
+        return [(info, list(devices)) for info, devices in found.values()]
+
+    def claim(self, namespace: str, name: str) -> ClaimInfo | None:
+        return self._state.get(namespace, name)
+
+    def pods_using(self, driver: str, devices: Iterable[tuple[str, str]]) -> set[str]:
+        """The pods with a claim on one of these (pool, device) pairs of a driver."""
+        wanted = set(devices)
+        return {
+            uid
+            for info in self._state.all()
+            if any((d.pool, d.name) in wanted for d in info.drivers.get(driver, ()))
+            for uid in info.pods
+        }
+
+    def claims_in_use(self) -> dict[str, int]:
+        prepared = [c for c in self._state.all() if c.prepared]
+        counts = Counter(driver for c in prepared for driver in c.drivers)
+        return {**counts, "<any>": len(prepared)}
+
+    def _uses(self, pod: Object, container: Mapping[str, Any]) -> list[tuple[ClaimInfo, str]]:
+        namespace = pod["metadata"]["namespace"]
+        uses = [(self._state.get(namespace, c.claim), c.request) for c in container_claims(pod, container)]
+        return [(info, request) for info, request in uses if info is not None]
+
+    async def _prepare(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        wanted = pod_claims(pod)
+        if not wanted:
+            return
+        async with self._alone_with(metadata["namespace"], [c.claim for c in wanted]):
+            # Nothing is changed before all is known to be in order: a pod that fails here can be deleted
+            # without a driver that may never have been installed.
+            claims = await asyncio.gather(*(self._checked(pod, c) for c in wanted))
+            plugins = {d: self._plugin(d) for claim in claims for d in drivers_of(claim)}
+            todo = [info for claim in claims if not (info := self._enlist(claim, metadata["uid"])).prepared]
+            self._state.save()
+            point("node.prepare.enlisted")
+            batches: dict[str, list[ClaimInfo]] = {}
+            for info in todo:
+                for driver in info.drivers:
+                    batches.setdefault(driver, []).append(info)
+            await _all(self._call_prepare(plugins[driver], batch) for driver, batch in batches.items())
+            point("node.prepare.called")
+            for info in todo:
+                self._change(info, prepared=True)
+            if todo:
+                self._state.save()
+            point("node.prepare.done")
+
+    async def _checked(self, pod: Object, pod_claim: PodClaim) -> Object:
+        try:
+            claim = await self._get_claim(pod["metadata"]["namespace"], pod_claim.claim)
+        except StatusError as e:
+            raise ClaimProblem(f"fetch ResourceClaim {pod_claim.claim}: {e.message}") from e
+        check_claim(pod, claim, pod_claim)
+        return claim
+
+    def _plugin(self, driver: str) -> Plugin:
+        plugin = self._plugins.get(driver)
+        if plugin is None:
+            raise ClaimProblem(f"DRA driver {driver} is not registered")
+        return plugin
+
+    def _enlist(self, claim: Object, pod_uid: str) -> ClaimInfo:
+        """Notes that the pod uses the claim."""
+        metadata = claim["metadata"]
+        info = self._state.get(metadata["namespace"], metadata["name"])
+        if info is None:
+            info = ClaimInfo(
+                namespace=metadata["namespace"],
+                name=metadata["name"],
+                uid=metadata["uid"],
+                drivers=dict.fromkeys(drivers_of(claim), ()),
+            )
+        elif info.uid != metadata["uid"]:
+            raise ClaimProblem(
+                f"old ResourceClaim with same name {info.name} and different UID {info.uid} still exists "
+                "(previous pod force-deleted?!)"
+            )
+        info = info.with_pod(pod_uid)
+        self._state.put(info)
+        return info
+
+    def _change(self, info: ClaimInfo, *, prepared: bool) -> None:
+        current = self._state.get(info.namespace, info.name) or info
+        self._state.put(replace(current, prepared=prepared))
+
+    async def _call_prepare(self, plugin: Plugin, infos: Sequence[ClaimInfo]) -> None:
+        by_uid = {info.uid: info for info in infos}
+        try:
+            answers = await plugin.prepare([ClaimRef(i.namespace, i.name, i.uid) for i in infos])
+        except CallFailed as e:
+            raise ClaimProblem(f"NodePrepareResources: {e}") from e
+        for uid, answer in answers.items():
+            info = by_uid.get(uid)
+            if info is None:
+                raise ClaimProblem(f"NodePrepareResources returned result for unknown claim UID {uid}")
+            if answer.error:
+                raise ClaimProblem(
+                    f"NodePrepareResources failed for ResourceClaim {info.name}: {answer.error}"
+                )
+            current = self._state.get(info.namespace, info.name) or info
+            self._state.put(current.with_devices(plugin.driver, answer.devices))
+        if skipped := len(by_uid) - len(answers):
+            raise ClaimProblem(f"NodePrepareResources skipped {skipped} ResourceClaims")
+
+    async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
+        async with self._alone_with(namespace, names):
+            infos = [i for n in names if (i := self._state.get(namespace, n)) and pod_uid in i.pods]
+            if not infos:
+                return
+            last = [i for i in infos if i.pods == {pod_uid}]
+            for info in infos:
+                if info not in last:
+                    self._state.put(info.without_pod(pod_uid))
+                elif info.prepared:
+                    # From here on nobody may take the claim for prepared, however far the drivers get.
+                    self._change(info, prepared=False)
+            self._state.save()
+            point("node.unprepare.begun")
+            batches: dict[str, list[ClaimInfo]] = {}
+            for info in last:
+                for driver in info.drivers:
+                    batches.setdefault(driver, []).append(info)
+            plugins = {driver: self._plugin(driver) for driver in batches}
+            await _all(self._call_unprepare(plugins[d], batch) for d, batch in batches.items())
+            point("node.unprepare.called")
+            for info in last:
+                self._state.remove(info.namespace, info.name)
+            if last:
+                self._state.save()
+            point("node.unprepare.done")
+
+    async def _call_unprepare(self, plugin: Plugin, infos: Sequence[ClaimInfo]) -> None:
+        by_uid = {info.uid: info for info in infos}
+        try:
+            errors = await plugin.unprepare([ClaimRef(i.namespace, i.name, i.uid) for i in infos])
+        except CallFailed as e:
+            raise ClaimProblem(f"NodeUnprepareResources: {e}") from e
+        for uid, error in errors.items():
+            info = by_uid.get(uid)
+            if info is None:
+                raise ClaimProblem(f"NodeUnprepareResources returned result for unknown claim UID {uid}")
+            if error:
+                raise ClaimProblem(f"NodeUnprepareResources failed for ResourceClaim {info.name}: {error}")
+        if skipped := len(by_uid) - len(errors):
+            raise ClaimProblem(f"NodeUnprepareResources skipped {skipped} ResourceClaims")
+
+    @asynccontextmanager
+    async def _alone_with(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:
+        """Pods that share claims wait for one another; always in the same order, so that none waits for ever."""
+        async with AsyncExitStack() as held:
+            for key in sorted({(namespace, name) for name in names}):
+                await held.enter_async_context(self._lock(key))
+            yield
+
+    @asynccontextmanager
+    async def _lock(self, key: tuple[str, str]) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(key, _Lock())
+        lock.users += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock.users -= 1
+            if not lock.users:
+                del self._locks[key]
+
+
+class _Lock(asyncio.Lock):
+    """A lock that knows how many hold it or wait for it, so that it can be forgotten in time."""
+
+    users = 0
+
+
+async def _all(calls: Iterable[Awaitable[None]]) -> None:
+    """All calls to their end; then the first problem, if there was one."""
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome

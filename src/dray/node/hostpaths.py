@@ -1,0 +1,74 @@
+"""Where a node's host paths are on this machine.
+
+On a machine of its own, a node has its paths to itself. Where several nodes live on one machine, what matters to DRA
+(the kubelet's directory and the CDI directory) is per node, below the node's own directory; a driver's pod that mounts
+``/var/lib/kubelet/plugins`` gets its node's, and the paths it then speaks of are found there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+KUBELET = "/var/lib/kubelet"
+CDI = ("/var/run/cdi", "/run/cdi", "/etc/cdi")
+POD_LOGS = "/var/log/pods"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPaths:
+    """A node's directories. ``private`` is where the node's own version of shared paths is; None for a real node."""
+
+    kubelet: Path
+    cdi: tuple[Path, ...]
+    logs: Path
+    private: Path | None = None
+
+    @classmethod
+    def of_machine(cls, kubelet: Path = Path(KUBELET)) -> HostPaths:
+        """A node that has the machine to itself."""
+        return cls(kubelet, (Path("/etc/cdi"), Path("/var/run/cdi")), Path(POD_LOGS))
+
+    @classmethod
+    def below(cls, directory: Path) -> HostPaths:
+        """One of several nodes on a machine."""
+        return cls(directory / "kubelet", (directory / "cdi",), directory / "logs", directory)
+
+    def locate(self, path: str) -> str:
+        """Where a path of the node's host is found on this machine."""
+        if self.private is None:
+            return path
+        given = PurePosixPath(path)
+        for prefix, place in (
+            (KUBELET, self.kubelet),
+            *((c, self.cdi[0]) for c in CDI),
+            (POD_LOGS, self.logs),
+        ):
+            if given.is_relative_to(prefix):
+                return str(place / given.relative_to(prefix))
+        return path
+
+    @property
+    def registry(self) -> Path:
+        return self.kubelet / "plugins_registry"
+
+    @property
+    def plugins(self) -> Path:
+        return self.kubelet / "plugins"
+
+    @property
+    def pod_resources(self) -> Path:
+        return self.kubelet / "pod-resources" / "kubelet.sock"
+
+    def pod(self, uid: str) -> Path:
+        return self.kubelet / "pods" / uid
+
+    def pod_logs(self, namespace: str, name: str, uid: str) -> Path:
+        return self.logs / f"{namespace}_{name}_{uid}"
+
+    def create(self) -> None:
+        for directory in (self.kubelet, self.registry, self.plugins, self.kubelet / "pods", self.logs):
+            directory.mkdir(parents=True, exist_ok=True)
+        if self.private is not None:
+            for directory in self.cdi:
+                directory.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,81 @@
+"""Reading pods: which containers there are, in which roles, and what their policies say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dray.api.kinds import Object
+from dray.api.timefmt import to_epoch
+
+Spec = Mapping[str, Any]
+
+DEFAULT_GRACE = 30.0
+
+
+class Roles(NamedTuple):
+    """A pod's containers by role, each in its order. ``init`` holds ordinary init containers and sidecars."""
+
+    init: tuple[Spec, ...]
+    main: tuple[Spec, ...]
+
+    @property
+    def sidecars(self) -> tuple[Spec, ...]:
+        return tuple(c for c in self.init if is_sidecar(c))
+
+    @property
+    def all(self) -> tuple[Spec, ...]:
+        return self.init + self.main
+
+    def find(self, name: str) -> Spec | None:
+        return next((c for c in self.all if c["name"] == name), None)
+
+
+def roles(pod: Object) -> Roles:
+    spec = pod["spec"]
+    return Roles(tuple(spec.get("initContainers") or ()), tuple(spec.get("containers") or ()))
+
+
+def is_sidecar(container: Spec) -> bool:
+    """An init container that keeps running beside the others."""
+    return container.get("restartPolicy") == "Always"
+
+
+def uid(pod: Object) -> str:
+    value: str = pod["metadata"]["uid"]
+    return value
+
+
+def full_name(pod: Object) -> str:
+    """As in the kubelet's messages: name_namespace(uid)."""
+    metadata = pod["metadata"]
+    return f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+
+
+def restart_policy(pod: Object) -> str:
+    return pod["spec"].get("restartPolicy") or "Always"
+
+
+def grace_period(pod: Object) -> float:
+    """Seconds that containers get to end by themselves."""
+    asked = pod["metadata"].get("deletionGracePeriodSeconds")
+    if asked is None:
+        asked = pod["spec"].get("terminationGracePeriodSeconds")
+    return DEFAULT_GRACE if asked is None else float(asked)
+
+
+def deletion_deadline(pod: Object) -> float | None:
+    """When a pod that is being deleted must be gone; None while nobody has asked for its deletion."""
+    stamp = pod["metadata"].get("deletionTimestamp")
+    return to_epoch(stamp) if stamp else None
+
+
+def active_deadline(pod: Object) -> float | None:
+    """When the pod fails for having run too long."""
+    seconds = pod["spec"].get("activeDeadlineSeconds")
+    start = (pod.get("status") or {}).get("startTime")
+    return to_epoch(start) + seconds if seconds is not None and start else None
+
+
+def is_finished(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
