@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from dray.api.errors import Expired, Gone
 from dray.api.kinds import Object
 from dray.client.resources import PODS, Resource
-from dray.client.transport import Reply, Transport, WatchStream, WebSocket
+from dray.client.transport import AnyReply, Transport, WatchStream, WebSocket
 
 PAGE_SIZE: Final = 500
 
@@ -344,7 +344,7 @@ class Client:
 
     # Anything else
 
-    async def request(self, method: str, path: str, **options: Any) -> Reply:
+    async def request(self, method: str, path: str, **options: Any) -> AnyReply:
         """A request of one's own; see ``Transport.request``."""
         return await self.transport.request(method, path, **options)
 

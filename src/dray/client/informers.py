@@ -21,7 +21,7 @@ from dray.client.cache import Indexer, ObjectCache
 from dray.client.client import Client
 from dray.client.resources import ObjectKey, Resource, key_of
 from dray.client.retry import Backoff
-from dray.client.transport import WatchEvent
+from dray.client.transport import AnyEvent
 
 _log = logging.getLogger(__name__)
 
@@ -243,8 +243,8 @@ class Informer:
                     self._apply(event)
         return anything or asyncio.get_running_loop().time() - began >= SHORTEST_WATCH
 
-    def _apply(self, event: WatchEvent) -> None:
-        kind, obj = event
+    def _apply(self, event: AnyEvent) -> None:
+        kind, obj = event.type, event.object
         if kind == "DELETED":
             self.cache.remove(key_of(obj))
             self._deleted(obj)

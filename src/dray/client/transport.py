@@ -1,7 +1,8 @@
 """How requests reach an API server. HTTP is in ``dray.client.http``; a server in the same process brings its own.
 
 A transport raises ``dray.api.errors.StatusError`` for every failure the server reports, and ``Unreachable`` when there
-is no answer. Documents that it returns are shared: they are never to be changed by the receiver.
+is no answer. Documents that it returns are shared: they are never to be changed by the receiver. Everything here is a
+matter of shape, so that a server can bring a transport without knowing this package.
 """
 
 from __future__ import annotations
@@ -21,8 +22,30 @@ class Unreachable(ServiceUnavailable):
     """No answer came. Whether a write was carried out is not known."""
 
 
-class Reply(NamedTuple):
+class AnyReply(Protocol):
     """An answer with a status below 400. ``body`` is a document where the server sent JSON, else bytes."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def body(self) -> Any: ...
+    @property
+    def object(self) -> Object: ...
+
+
+class AnyEvent(Protocol):
+    """ADDED, MODIFIED, DELETED or BOOKMARK. ERROR is raised as the ``StatusError`` it carries."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def object(self) -> Object: ...
+
+
+class Reply(NamedTuple):
+    """An answer as it comes."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
@@ -36,14 +59,14 @@ class Reply(NamedTuple):
 
 
 class WatchEvent(NamedTuple):
-    """ADDED, MODIFIED, DELETED or BOOKMARK. ERROR is raised as the ``StatusError`` it carries."""
+    """An event as it comes."""
 
     type: str
     object: Object
 
 
 #: Batches of what happened, in order. Ends plainly when the server ends the watch, which is no failure.
-WatchStream = AsyncIterator[Sequence[WatchEvent]]
+WatchStream = AsyncIterator[Sequence[AnyEvent]]
 
 
 class WebSocket(Protocol):
@@ -70,7 +93,7 @@ class Transport(Protocol):
         content_type: str = "application/json",
         accept: str = "application/json",
         timeout: float | None = None,
-    ) -> Reply: ...
+    ) -> AnyReply: ...
 
     def watch(
         self, path: str, *, query: Mapping[str, str] | None = None
