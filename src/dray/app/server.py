@@ -18,8 +18,10 @@ from dray.server.auth import AlwaysAllow, AuthenticatorChain, Authorizer, Author
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
 from dray.server.bootstrap import bootstrap
 from dray.server.discovery import Discovery
+from dray.server.expressions import compile_expression
 from dray.server.health import Health
 from dray.server.http import HTTPServer
+from dray.server.openapi import OpenAPIPages
 from dray.server.pages import Pages
 from dray.server.rendering import Renderer, refuse
 from dray.store.opening import open_store
@@ -52,7 +54,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     try:
         api = await assemble(options, store)
         health = Health(api)
-        for part in (Discovery(api), health, Pages(api)):
+        for part in (Discovery(api), health, Pages(api), OpenAPIPages(api)):
             part.install()
         subresources.install(api)
         await bootstrap(api, port=port)
@@ -104,7 +106,7 @@ async def assemble(options: ServerOptions, store: object) -> API:
         gates=gates,
         authenticator=_authenticator(options),
         authorizer=_authorizer(options),
-        expressions=_expressions(),
+        expressions=compile_expression,
     )
     api.admission = AdmissionChain(_plugins(api, enabled(options.enable_plugins, options.disable_plugins)))
     api.resources.order(serving.groups())
@@ -130,12 +132,6 @@ def _authorizer(options: ServerOptions) -> Authorizer:
     if "AlwaysAllow" in options.authorization:
         return AlwaysAllow()
     return AuthorizerChain([Superusers()])
-
-
-def _expressions() -> object:
-    from dray.api.expressions import accept_anything
-
-    return accept_anything
 
 
 def _plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:

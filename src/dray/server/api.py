@@ -68,7 +68,7 @@ class API:
         self.admission = admission or AdmissionChain()
         self.expressions = expressions
         self.clock = clock or Clock()
-        self.resources = Resources(store)
+        self.resources = Resources(store, release=release.name or None)
         self.decoder = Decoder(self.resources)
         self.verbs = Verbs()
         self.managing = Managing()

@@ -66,8 +66,8 @@ class Decoder:
     def shape(self, body: bytes | Object, codec: Codec, *, strict: bool) -> tuple[Object, list[str]]:
         kind, version = codec.kind, codec.version
         try:
-            if version.type:
-                obj, problems = schema.decode(schema.type_of(version.type), body, strict=strict)
+            if codec.type is not None:
+                obj, problems = schema.decode(codec.type, body, strict=strict)
             else:
                 obj, problems = _custom(body, version)
         except BadRequest as e:

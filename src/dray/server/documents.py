@@ -24,9 +24,11 @@ _NOTHING: Final[Mapping[str, str]] = {}
 class Codec:
     """One served version of a kind: from the hub to the wire and, for stored objects, back."""
 
-    __slots__ = ("api_version", "head", "kind", "list_head", "list_kind", "separator", "version")
+    __slots__ = ("_release", "_type", "api_version", "head", "kind", "list_head", "list_kind", "separator", "version")
 
-    def __init__(self, kind: Kind, version: Version) -> None:
+    def __init__(self, kind: Kind, version: Version, release: str | None = None) -> None:
+        self._release = release
+        self._type: schema.Struct | None = None
         self.kind = kind
         self.version = version
         self.api_version = f"{kind.group}/{version.name}" if kind.group else version.name
@@ -34,6 +36,13 @@ class Codec:
         self.head = b'{"kind":%b,"apiVersion":%b,' % (encode(kind.kind), encode(self.api_version))
         self.list_head = b'{"kind":%b,"apiVersion":%b,' % (encode(self.list_kind), encode(self.api_version))
         self.separator = b"," + (self.head if kind.custom else b"{")
+
+    @property
+    def type(self) -> schema.Struct | None:
+        """The schema, with the fields that the release knows; None for custom resources, which bring their own."""
+        if self._type is None and self.version.type:
+            self._type = schema.type_of(self.version.type, self._release)
+        return self._type
 
     def __repr__(self) -> str:
         return f"Codec({self.kind.kind} {self.api_version})"
@@ -65,13 +74,11 @@ def _untyped(obj: Object) -> Object:
 class Codecs:
     """Every version of a kind, the one it is stored in, and the hub's name."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, release: str | None = None) -> None:
         self.kind = kind
-        self.by_version = {v.name: Codec(kind, v) for v in kind.versions}
+        self.by_version = {v.name: Codec(kind, v, release) for v in kind.versions}
         self.storage = self.by_version[kind.storage]
         self.hub = self.by_version[kind.hub or kind.storage]
-        name = self.hub.version.type
-        self._hub_type = schema.type_of(name) if name else None
 
     def hub_of(self, obj: Object, version: Version) -> Object:
         """An object of ``version`` as the hub, with the hub's type."""
@@ -82,8 +89,8 @@ class Codecs:
 
     def value(self, hub: Object) -> bytes:
         """What the store gets for a hub object, which is settled first: reading it back gives the very same object."""
-        if self._hub_type is not None:
-            schema.settle(self._hub_type, hub)
+        if self.hub.type is not None:
+            schema.settle(self.hub.type, hub)
         return self.storage.stored(hub)
 
     def read(self, value: bytes, revision: int) -> Object:

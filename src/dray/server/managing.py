@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dray.api import schema
 from dray.api.errors import BadRequest
 from dray.api.kinds import Object, UpdateRules
 from dray.api.patch import managed
@@ -32,7 +31,7 @@ class Managing:
 
     def _track(self, call: Call, new: Object, old: Object | None, manager: str) -> None:
         codec = call.codec
-        type_ = type_of(call)
+        type_ = codec.type
         if type_ is None:
             return
         entries = managed.track(
@@ -53,7 +52,7 @@ class Managing:
 
     def applied(self, call: Call, live: Object | None, data: bytes, options: WriteOptions) -> Object:
         """The hub object after a server-side apply."""
-        type_ = type_of(call)
+        type_ = call.codec.type
         if type_ is None:
             raise BadRequest("server-side apply is not supported for this resource")
         config, problems = load_yaml_object(data)
@@ -113,11 +112,6 @@ def _unmanaged(obj: Object) -> Object:
     return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}}
 
 
-def type_of(call: Call) -> Struct | None:
-    name = call.codec.version.type
-    return schema.type_of(name) if name else None
-
-
 def _converter(call: Call) -> managed.Convert:
     """Objects of the request's version in another version of the same kind."""
     codecs = call.resource.codecs
@@ -126,9 +120,8 @@ def _converter(call: Call) -> managed.Convert:
         _, source = split_api_version(obj.get("apiVersion") or call.codec.api_version)
         _, target = split_api_version(api_version)
         from_, to = codecs.by_version.get(source), codecs.by_version.get(target)
-        if from_ is None or to is None or to.api_version != api_version or not to.version.type:
+        if from_ is None or to is None or to.api_version != api_version or to.type is None:
             return None
-        hub = codecs.hub_of(obj, from_.version)
-        return schema.type_of(to.version.type), to.object(hub)
+        return to.type, to.object(codecs.hub_of(obj, from_.version))
 
     return convert

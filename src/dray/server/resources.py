@@ -49,7 +49,8 @@ def prefix_of(kind: Kind) -> str:
 class Resources:
     """The served kinds. Lookups are dictionaries; a change makes discovery's caches stale by raising ``generation``."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, release: str | None = None) -> None:
+        self._release = release
         self._store = store
         self._found: dict[tuple[str, str, str], tuple[Resource, Codec]] = {}
         self._all: dict[tuple[str, str], Resource] = {}
@@ -84,7 +85,7 @@ class Resources:
 
     async def add(self, kind: Kind, served: Sequence[str]) -> Resource:
         """Serve a kind, reading what the store already has of it. Adding it again replaces its definition."""
-        codecs = Codecs(kind)
+        codecs = Codecs(kind, self._release)
         collection = None if kind.virtual else await self._collection(kind, codecs)
         resource = Resource(kind, codecs, tuple(served), collection)
         self._forget(kind.group, kind.plural)
@@ -99,7 +100,7 @@ class Resources:
         prefix = prefix_of(owner)
         found = self._collections.get(prefix)
         if found is None:
-            found = Collection(self._store, prefix, codecs if owner is kind else Codecs(owner))
+            found = Collection(self._store, prefix, codecs if owner is kind else Codecs(owner, self._release))
             self._collections[prefix] = found
             await found.load()
         elif owner is kind:

@@ -7,7 +7,6 @@ applied again, so that only an apply's ownership or an explicit resourceVersion 
 from __future__ import annotations
 
 from dray.api import patch as patches
-from dray.api import schema
 from dray.api.errors import BadRequest, UnsupportedMediaType
 from dray.api.kinds import Object, UpdateRules
 from dray.api.schema import Decoded
@@ -74,8 +73,6 @@ def patch_type(call: Call) -> str:
 
 def patched(call: Call, hub: Object, media: str, data: bytes, options: WriteOptions) -> Object:
     """The hub object after a patch that is not an apply."""
-    version = call.codec.version
-    type_ = schema.type_of(version.type) if version.type else None
 
     def decode(document: Object) -> Decoded:
         _check_type(call, document)
@@ -83,11 +80,11 @@ def patched(call: Call, hub: Object, media: str, data: bytes, options: WriteOpti
 
     present = call.codec.object(hub)
     result = patches.apply_patch(
-        media, present, data, decode=decode, type_=type_, validation=options.directive
+        media, present, data, decode=decode, type_=call.codec.type, validation=options.directive
     )
     for problem in result.problems:
         call.request.warn(problem)
-    return call.api.decoder.hub(result.object, version, call.resource.codecs)
+    return call.api.decoder.hub(result.object, call.codec.version, call.resource.codecs)
 
 
 def _check_type(call: Call, document: Object) -> None:
