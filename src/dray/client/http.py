@@ -20,7 +20,9 @@ from dray.client.wire import Connection, Head
 
 DEFAULT_TIMEOUT: Final = 60.0
 CONNECT_TIMEOUT: Final = 10.0
-IDLE_CONNECTIONS: Final = 32
+#: Requests under way at once; more wait for their turn. Beyond some tens, new connections cost more than they bring.
+#: Watches and other streams have connections of their own.
+CONNECTIONS: Final = 32
 #: How often a request that the server put off ("come back in n seconds") is sent again.
 PUT_OFF_LIMIT: Final = 10
 
@@ -49,6 +51,7 @@ class HttpTransport:
         self._credentials = Credentials(config)
         self._common = f"Host: {address.netloc.rpartition('@')[2]}\r\nUser-Agent: dray/{__version__}\r\n"
         self._idle: list[Connection] = []
+        self._turns = asyncio.Semaphore(CONNECTIONS)
         self._closed = False
 
     async def request(
@@ -152,7 +155,7 @@ class HttpTransport:
     async def _exchange(
         self, request: bytes, *, repeatable: bool, timeout: float | None
     ) -> tuple[Head, bytes]:
-        async with self._deadline(self._timeout if timeout is None else timeout):
+        async with self._turns, self._deadline(self._timeout if timeout is None else timeout):
             connection, head = await self._send(request, repeatable=repeatable)
             try:
                 return head, await _read_all(connection)
@@ -211,7 +214,7 @@ class HttpTransport:
         return connection
 
     def _release(self, connection: Connection) -> None:
-        if self._closed or not connection.reusable() or len(self._idle) >= IDLE_CONNECTIONS:
+        if self._closed or not connection.reusable() or len(self._idle) >= CONNECTIONS:
             connection.close()
         else:
             connection.on_idle_close = self._forget

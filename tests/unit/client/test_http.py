@@ -64,6 +64,13 @@ async def test_a_connection_is_used_again():
     assert server.connections == 4
 
 
+async def test_no_more_connections_are_opened_than_help(monkeypatch):
+    monkeypatch.setattr("dray.client.http.CONNECTIONS", 4)
+    async with serving(answering(reply(200, {}))) as server, transport_to(server) as transport:
+        await asyncio.gather(*(transport.request("GET", "/api") for _ in range(50)))
+    assert (len(server.requests), server.connections) == (50, 4)
+
+
 async def test_a_connection_that_the_server_wants_closed_is_not():
     async with (
         serving(answering(reply(200, {}, headers="Connection: close\r\n"))) as server,
