@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dray.allocation.candidates import Candidates, ConstraintKey, Kind
+from dray.allocation.attributes import Values
+from dray.allocation.candidates import Candidates, ConstraintKey, Kind, Prospect, Steps
 from dray.allocation.constraints import Match
 from dray.allocation.counters import Counter
-from dray.allocation.devices import Values
 from dray.allocation.pools import Pool
 from dray.allocation.state import Choice, State
 
-Fixed = tuple[tuple[ConstraintKey, tuple[str, object]], ...]  # constraints, each with the value all must have
+Fixed = tuple[tuple[ConstraintKey, Any], ...]  # constraints, each with the value all must have
 
 _MOST_GROUPS = 6  # subsets of more are too many to look at; pairs and all together must do
 _MOST_VALUES = 64  # combinations of values
@@ -28,8 +28,13 @@ _MOST_VALUES = 64  # combinations of values
 class Want(NamedTuple):
     """So many devices of some kinds."""
 
-    count: int
+    devices: int
     kinds: frozenset[int]
+
+
+_NO_VALUE: tuple[Any, ...] = (None,)  # where no device has the attribute, requests that need it get none
+_NOTHING = Want(0, frozenset())
+_IMPOSSIBLE = Want(1, frozenset())
 
 
 class Test(NamedTuple):
@@ -38,25 +43,33 @@ class Test(NamedTuple):
     wanted: int  # by requests to come
     current: bool  # the request at hand is among them
     free: tuple[int, ...]  # kinds that draw from no counter
-    drawing: tuple[tuple[Pool, Counter, tuple[tuple[int, int], ...]], ...]  # the others: (amount, kind), least first
+    drawing: tuple[
+        tuple[Pool, Counter, tuple[tuple[int, int], ...]], ...
+    ]  # the others: (amount, kind), least first
 
 
 class Bounds:
-    def __init__(self, state: State, steps: Sequence[tuple[Choice, ...]], candidates: Candidates) -> None:
+    def __init__(self, state: State, steps: Steps, candidates: Candidates) -> None:
         self._state = state
         self._steps = steps
         self._candidates = candidates
         self._tests: dict[tuple[Choice, Fixed], list[Test]] = {}
         self._wants: dict[tuple[int, Fixed], Want | None] = {}
+        self._spectrum: dict[ConstraintKey, Values | None] = {}
         self._windows = [self._window(index) for index in range(len(steps))]
-        self._counter: dict[int, Counter] = {kind.number: self._tightest(kind) for kind in candidates.kinds if kind.draws}
+        self._counter: dict[int, Counter] = {
+            kind.number: self._tightest(kind) for kind in candidates.kinds if kind.draws
+        }
 
     def _window(self, index: int) -> range:
-        """The steps after this one that the search reaches without a chance of an error."""
+        """The steps after this one that the search reaches without a chance of an error, and the first that has one."""
         end = index + 1
-        while end < len(self._steps) and all(self._candidates.safe(choice) for choice in self._steps[end]):
+        while end < len(self._steps) and self._calm(end):
             end += 1
-        return range(index + 1, end)
+        return range(index + 1, min(end + 1, len(self._steps)))
+
+    def _calm(self, step: int) -> bool:
+        return all(self._candidates.of(choice).safe for choice in self._steps[step])
 
     def _tightest(self, kind: Kind) -> Counter:
         left = self._state.left(kind.pool) or {}
@@ -64,35 +77,40 @@ class Bounds:
 
     def exceeded(self, index: int, choice: Choice, missing: int) -> bool:
         """Whether there is no way to serve this choice's missing devices and all steps in the window."""
-        if not self._candidates.safe(choice):
+        if not self._candidates.of(choice).safe:
             return False
         keys = self._constraints(index, choice)
         if not keys:
             return not self._holds(index, choice, missing, ())
-        options = [[(key, value) for value in values] for key, values in keys]
+        options = [[(key, value) for value in values or _NO_VALUE] for key, values in keys]
         return not any(self._holds(index, choice, missing, fixed) for fixed in product(*options))
 
     def _constraints(self, index: int, choice: Choice) -> list[tuple[ConstraintKey, Values]]:
         """The constraints to be met, each with the values that are possible for it."""
         keys: dict[ConstraintKey, None] = {}
-        for one in (choice, *(c for i in self._windows[index] for c in self._steps[i])):
+        later = (c for i in self._windows[index] if self._calm(i) for c in self._steps[i])
+        for one in (choice, *later):
             for position in one.request.constraints:
                 if isinstance(one.claim.demand.constraints[position], Match):
-                    keys[one.claim.index, position] = None
+                    keys[one.claim.number, position] = None
         found = []
         room = _MOST_VALUES
         for key in keys:
             values = self._possible(key)
-            if len(values) <= room:
+            if values is not None and len(values) <= room:
                 found.append((key, values))
                 room //= max(len(values), 1)
         return found
 
-    def _possible(self, key: ConstraintKey) -> Values:
+    def _possible(self, key: ConstraintKey) -> Values | None:
         settled: Values | None = self._state.constraints[key[0]][key[1]]
         if settled is not None:
-            return settled
-        return frozenset().union(*(kind.values.get(key) or () for kind in self._candidates.kinds))
+            return settled or None
+        if key not in self._spectrum:
+            of_kinds = [v for kind in self._candidates.kinds if (v := kind.values.get(key)) is not None]
+            # A device whose value is of unknown type goes with no other, but it may go alone.
+            self._spectrum[key] = frozenset[Any]().union(*of_kinds) if all(of_kinds) else None
+        return self._spectrum[key]
 
     def _holds(self, index: int, choice: Choice, missing: int, fixed: Fixed) -> bool:
         tests = self._tests.get((choice, fixed))
@@ -119,8 +137,8 @@ class Bounds:
         for step in self._windows[index]:
             want = self._want(step, fixed)
             if want is not None:
-                merged[want.kinds] = merged.get(want.kinds, 0) + want.count
-        shared, own = self._kinds_for(choice, fixed)
+                merged[want.kinds] = merged.get(want.kinds, 0) + want.devices
+        shared, own = self._kinds_for(self._candidates.of(choice), fixed)
         counts_own = not choice.request.admin and not shared
         wants = [(Want(count, kinds), False) for kinds, count in merged.items()]
         if counts_own:
@@ -131,27 +149,41 @@ class Bounds:
         """What a later step wants at the least, whichever alternative it takes; None: maybe nothing."""
         key = (step, fixed)
         if key not in self._wants:
-            least, union = None, frozenset[int]()
-            for choice in self._steps[step]:
-                shared, kinds = self._kinds_for(choice, fixed)
-                count = 0 if choice.request.admin else max(choice.count - shared, 0)
-                least = count if least is None else min(least, count)
-                union |= kinds
-            self._wants[key] = Want(least, union) if least else None
+            prospects = [self._candidates.of(choice) for choice in self._steps[step]]
+            wants = [self._least(prospect, fixed) for prospect in prospects if not prospect.hopeless]
+            if not wants:
+                self._wants[key] = _IMPOSSIBLE
+            else:
+                count = min(want.devices for want in wants)
+                kinds = frozenset[int]().union(*(want.kinds for want in wants))
+                self._wants[key] = Want(count, kinds) if count else None
         return self._wants[key]
 
-    def _kinds_for(self, choice: Choice, fixed: Fixed) -> tuple[int, frozenset[int]]:
-        """How many shared devices a choice may use, and which kinds of others."""
+    def _least(self, prospect: Prospect, fixed: Fixed) -> Want:
+        choice = prospect.choice
+        if choice.request.admin:
+            return _NOTHING
+        if prospect.safe:
+            shared, kinds = self._kinds_for(prospect, fixed)
+            return Want(max(choice.count - shared, 0), kinds)
+        # It may end in an error, but only if these devices are free.
+        required = [self._candidates.kind_of(c.spot.device) for c in prospect.candidates[: prospect.required]]
+        exclusive = [kind.number for kind in required if not kind.unlimited]
+        return Want(len(exclusive), frozenset(exclusive))
+
+    def _kinds_for(self, prospect: Prospect, fixed: Fixed) -> tuple[int, frozenset[int]]:
+        """How many devices that never run out an alternative may use, and which kinds of others."""
+        choice = prospect.choice
         required = [
             (key, value)
             for key, value in fixed
-            if key[0] == choice.claim.index and key[1] in choice.request.constraints
+            if key[0] == choice.claim.number and key[1] in choice.request.constraints
         ]
         shared, kinds = 0, set()
-        for candidate in self._candidates.of(choice):
+        for candidate in prospect.candidates:
             kind = self._candidates.kind_of(candidate.spot.device)
             if all(value in (kind.values.get(key) or ()) for key, value in required):
-                if kind.shared:
+                if kind.unlimited:
                     shared += 1
                 else:
                     kinds.add(kind.number)
@@ -160,7 +192,7 @@ class Bounds:
     def _test(self, group: Iterable[tuple[Want, bool]]) -> Test:
         wanted, current, numbers = 0, False, set[int]()
         for want, own in group:
-            wanted += want.count
+            wanted += want.devices
             current = current or own
             numbers |= want.kinds
         free: list[int] = []
@@ -173,7 +205,10 @@ class Bounds:
             counter = self._counter[number]
             drawing.setdefault((kind.pool, counter), []).append((dict(kind.draws)[counter], number))
         return Test(
-            wanted, current, tuple(free), tuple((p, c, tuple(sorted(amounts))) for (p, c), amounts in drawing.items())
+            wanted,
+            current,
+            tuple(free),
+            tuple((p, c, tuple(sorted(amounts))) for (p, c), amounts in drawing.items()),
         )
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dray.allocation import capacity, counters
-from dray.allocation.devices import Device, Values
+from dray.allocation.attributes import Values
+from dray.allocation.constraints import Match
+from dray.allocation.counters import Counter
+from dray.allocation.devices import Device
 from dray.allocation.errors import AllocationError
+from dray.allocation.pools import Pool
 from dray.allocation.state import Choice, Spot, State
 
 ConstraintKey = tuple[int, int]  # claim, position in its list
+Compared = tuple[Values | None, ...]  # what the constraints of a request look at
+Steps = Sequence[tuple[Choice, ...]]
+
+_NOTHING: Mapping[str, int] = {}
 
 
 class Candidate(NamedTuple):
@@ -18,162 +26,332 @@ class Candidate(NamedTuple):
 
     spot: Spot
     portion: capacity.Portion
+    compared: Compared
     error: AllocationError | None = None
+
+
+class Prospect(NamedTuple):
+    """What is known about one alternative of a request."""
+
+    choice: Choice
+    candidates: list[Candidate]  # in the order in which they are tried
+    safe: bool  # trying for it cannot end in an error
+    hopeless: bool  # it cannot be had even if nothing else is allocated
+    symmetric: bool  # the order of its devices has no bearing on anything
+    required: (
+        int  # that many of the first candidates must be free, or it is not to be had and no error either
+    )
 
 
 class Kind:
     """Devices that only their names tell apart."""
 
-    __slots__ = ("draws", "number", "pool", "shared", "size", "values")
+    __slots__ = ("draws", "number", "pool", "room", "shared", "size", "values")
 
     def __init__(self, number: int, spot: Spot, *, shared: bool) -> None:
         self.number = number
-        self.size = 0
         self.shared = shared
         self.pool = spot.pool
-        self.draws = tuple(counters.drawn(spot.device))
+        self.draws = () if shared else tuple(counters.drawn(spot.device))
         self.values: dict[ConstraintKey, Values | None] = {}
+        #: what limits the number of shares: capacity, what is left of it, the least that a share takes
+        self.room: tuple[tuple[str, int, int], ...] = ()
+        #: how many times its devices can be had, each device once unless it is shared
+        self.size = 0
+
+    @property
+    def unlimited(self) -> bool:
+        """Devices that can be had as often as one likes, though not twice for one request."""
+        return self.shared and not self.room
+
+    def times(self, share: Mapping[str, int] = _NOTHING) -> int:
+        """How many times a device can still be had, with this much of its capacity in use."""
+        if not self.room:
+            return 1
+        return min((left - share.get(name, 0)) // least for name, left, least in self.room)
 
 
 class Candidates:
-    def __init__(self, state: State, steps: Sequence[tuple[Choice, ...]], spots: Sequence[Spot]) -> None:
+    def __init__(self, state: State, steps: Steps, spots: Sequence[Spot]) -> None:
         self._state = state
         self._steps = steps
-        choices = [choice for step in steps for choice in step]
-        self._of: dict[Choice, list[Candidate]] = {}
-        self._safe: dict[Choice, bool] = {}
-        self._symmetric: dict[Choice, bool] = {}
-        traits: dict[Device, list[Any]] = {}
-        values: dict[Device, dict[ConstraintKey, Values | None]] = {}
-        spot_of: dict[Device, Spot] = {}
-        for number, choice in enumerate(choices):
-            constraints = choice.claim.demand.constraints
-            self._symmetric[choice] = all(constraints[p].symmetric for p in choice.request.constraints)
-            found = self._find(choice, spots)
-            self._of[choice] = found
-            if choice.everything is None:
-                self._safe[choice] = all(candidate.error is None for candidate in found)
-            else:
-                self._safe[choice] = not choice.request.constraints
-            for candidate in found:
-                device = candidate.spot.device
-                spot_of[device] = candidate.spot
-                compared = tuple(
-                    (choice.claim.index, p, None if candidate.error else state.values(choice, device, p))
-                    for p in choice.request.constraints
-                )
-                traits.setdefault(device, []).append((number, candidate.error is None, compared, candidate.portion.amounts))
-                mine = values.setdefault(device, {})
-                for claim, p, v in compared:
-                    mine[claim, p] = v
+        self._of = {
+            choice: self._prospect(choice, number, spots)
+            for number, step in enumerate(steps)
+            for choice in step
+        }
         self.kinds: list[Kind] = []
         self._kind_of: dict[Device, Kind] = {}
-        self._classify(traits, values, spot_of)
+        self._classify()
         #: devices in use, by kind
         self.used = [0] * len(self.kinds)
-        self._admin = any(choice.request.admin for choice in choices)
-        self._open = [
-            any(len(later) > 1 for later in steps[i:] if later[0].claim is step[0].claim) for i, step in enumerate(steps)
-        ]
+        self._relevant = [self._relevance(number) for number in range(len(steps))]
+        self._admin = any(choice.request.admin for choice in self._of)
 
-    def _find(self, choice: Choice, spots: Sequence[Spot]) -> list[Candidate]:
+    def of(self, choice: Choice) -> Prospect:
+        return self._of[choice]
+
+    # --- who can serve whom ---
+
+    def _prospect(self, choice: Choice, number: int, spots: Sequence[Spot]) -> Prospect:
+        symmetric = not any(self._ordered(choice, p) for p in choice.request.constraints)
         if choice.everything is not None:
-            return [Candidate(spot, self._state.portion(choice, spot) or capacity.NOTHING) for spot in choice.everything]
+            return self._of_all(choice, number, symmetric)
         found = []
         for spot in spots:
             try:
-                portion = self._portion(choice, spot)
+                candidate = self._candidate(choice, spot)
             except AllocationError as error:
-                found.append(Candidate(spot, capacity.NOTHING, error))
-            else:
-                if portion is not None:
-                    found.append(Candidate(spot, portion))
-        return found
+                candidate = Candidate(spot, capacity.NOTHING, (), error)
+            # A device without the attribute can be left out unless trying it would leave a trace.
+            if candidate is not None and not (symmetric and None in candidate.compared):
+                found.append(candidate)
+        safe = all(candidate.error is None for candidate in found)
+        return Prospect(choice, found, safe, safe and len(found) < choice.count, symmetric, 0)
 
-    def _portion(self, choice: Choice, spot: Spot) -> capacity.Portion | None:
-        """What an otherwise idle device would give to the request; None if nothing."""
+    def _ordered(self, choice: Choice, position: int) -> bool:
+        """Whether a constraint makes a difference between orders of a request's devices."""
+        return not choice.claim.demand.constraints[position].symmetric and any(
+            other.count > 1 and position in other.request.constraints
+            for step in self._steps
+            for other in step
+            if other.claim is choice.claim
+        )
+
+    def _candidate(self, choice: Choice, spot: Spot) -> Candidate | None:
         state = self._state
         if state.busy(choice, spot) or not state.selects(choice, spot):
             return None
         portion = state.portion(choice, spot)
-        if portion is None or not state.fits(portion, spot) or not state.allowed(choice, spot.device):
+        if portion is None or not self._usable(choice, spot, portion):
             return None
-        if state.draws(spot) and not state.affords(spot):
-            return None
-        if self._symmetric[choice] and any(
-            state.values(choice, spot.device, p) is None for p in choice.request.constraints
-        ):
-            return None
-        return portion
+        return Candidate(spot, portion, self._compared(choice, spot))
 
-    def _classify(
-        self,
-        traits: dict[Device, list[Any]],
-        values: dict[Device, dict[ConstraintKey, Values | None]],
-        spot_of: dict[Device, Spot],
-    ) -> None:
+    def _usable(self, choice: Choice, spot: Spot, portion: capacity.Portion) -> bool:
+        """Whether an otherwise idle device could be used."""
         state = self._state
+        return (
+            not state.busy(choice, spot)
+            and state.fits(portion, spot)
+            and state.allowed(choice, spot.device)
+            and not (state.draws(spot) and not state.affords(spot))
+        )
+
+    def _compared(self, choice: Choice, spot: Spot) -> Compared:
+        return tuple(self._state.values(choice, spot.device, p) for p in choice.request.constraints)
+
+    def _of_all(self, choice: Choice, number: int, symmetric: bool) -> Prospect:
+        assert choice.everything is not None
+        found, lost = [], []
+        breaking = False
+        for spot in choice.everything:
+            portion = self._state.portion(choice, spot) or capacity.NOTHING
+            try:
+                compared = self._compared(choice, spot)
+            except AllocationError:
+                compared, breaking = (), True
+            found.append(Candidate(spot, portion, compared))
+            lost.append(not self._usable(choice, spot, portion))
+        required = len(found)
+        safe = not choice.request.constraints
+        if not safe and (breaking or self._bound_before(choice, number)):
+            # What happens depends on devices chosen before; only the first device is sure to be asked for.
+            required = min(required, 1)
+        elif not safe:
+            breach = _first_breach(choice, found)
+            safe = breach is None
+            required = required if breach is None else breach + 1
+        return Prospect(choice, found, safe, not found or any(lost[:required]), symmetric, required)
+
+    def _bound_before(self, choice: Choice, number: int) -> bool:
+        """Whether an earlier request of the claim is under one of the same constraints."""
+        mine = set(choice.request.constraints)
+        return any(
+            not mine.isdisjoint(other.request.constraints)
+            for step in self._steps[:number]
+            for other in step
+            if other.claim is choice.claim
+        )
+
+    # --- who is like whom ---
+
+    def _classify(self) -> None:
+        traits: dict[Device, list[tuple[Prospect, Candidate, Any]]] = {}
+        for prospect in self._of.values():
+            for candidate, mark in zip(prospect.candidates, _marks(prospect), strict=True):
+                traits.setdefault(candidate.spot.device, []).append((prospect, candidate, mark))
         known: dict[Hashable, Kind] = {}
         for device, of_device in traits.items():
-            spot = spot_of[device]
-            shared = device.shared and state.features.consumable_capacity
+            spot = of_device[0][1].spot
+            shared = device.shared and self._state.features.consumable_capacity
             draws = tuple((d.counter_set, tuple(d.amounts.items()), d.groups) for d in device.draws)
             consumed = spot.part.consumed.get(device.name)
             key = (
-                tuple(of_device),
+                tuple((id(p), c.compared, c.portion.amounts, mark) for p, c, mark in of_device),
                 (spot.pool.id, draws) if draws else None,
                 (shared, tuple(consumed.items()) if consumed else None, device.name in spot.part.shares),
             )
             kind = known.get(key)
             if kind is None:
                 kind = known[key] = Kind(len(self.kinds), spot, shared=shared)
-                kind.values = values[device]
+                for prospect, candidate, _ in of_device:
+                    request, claim = prospect.choice.request, prospect.choice.claim
+                    for position, values in zip(request.constraints, candidate.compared, strict=False):
+                        kind.values[claim.number, position] = values
+                if shared:
+                    kind.room = _room(
+                        (candidate.portion for _, candidate, _ in of_device), consumed or _NOTHING
+                    )
                 self.kinds.append(kind)
-            kind.size += 1
+            kind.size += kind.times()
             self._kind_of[device] = kind
 
-    def of(self, choice: Choice) -> list[Candidate]:
-        """The devices a request may get, in the order in which they are tried."""
-        return self._of[choice]
+    def kind_of(self, device: Device) -> Kind:
+        return self._kind_of[device]
 
-    def safe(self, choice: Choice) -> bool:
-        """Whether trying for this request cannot end in an error."""
-        return self._safe[choice]
-
-    def symmetric(self, choice: Choice) -> bool:
-        """Whether the order of a request's devices has no bearing on anything."""
-        return self._symmetric[choice]
-
-    def kind(self, spot: Spot) -> Hashable:
-        """Who is like whom right now: shared devices drift apart as they are used."""
+    def likeness(self, spot: Spot) -> Hashable:
+        """Equal for devices that are alike right now: shared devices drift apart as they are used."""
         kind = self._kind_of[spot.device]
         if kind.shared and (share := self._state.shares.get(spot.device)) is not None:
             return kind.number, tuple(share.items())
         return kind.number
 
-    def kind_of(self, device: Device) -> Kind:
-        return self._kind_of[device]
+    # --- what is in use ---
 
-    def count(self, spot: Spot, change: int) -> None:
-        kind = self._kind_of[spot.device]
-        if not kind.shared:
-            self.used[kind.number] += change
+    def placed(self) -> None:
+        """To be told after a device is placed."""
+        self._count(1)
 
-    def key(self, index: int) -> Hashable:
-        """All that the outcome of the search from a step on depends on, but for the names of devices."""
+    def undoing(self) -> None:
+        """To be told before the last placement is undone."""
+        self._count(-1)
+
+    def _count(self, sign: int) -> None:
         state = self._state
-        claim = self._steps[index][0].claim
+        placement = state.placements[-1]
+        device = placement.spot.device
+        kind = self._kind_of[device]
+        if kind.shared:
+            lost = kind.times(placement.share or _NOTHING) - kind.times(state.shares[device])
+        else:
+            # Administrators may use a device that is in use already.
+            lost = len(state.in_flight[device]) == 1
+        self.used[kind.number] += sign * lost
+
+    def _relevance(self, number: int) -> _Relevance:
+        """What matters from a step on: free devices up to what could be used of them, and the counters they need."""
+        wanted: dict[int, int] = {}
+        for step in self._steps[number:]:
+            most: dict[int, int] = {}
+            for choice in step:
+                for candidate in self._of[choice].candidates:
+                    kind = self._kind_of[candidate.spot.device]
+                    most[kind.number] = max(most.get(kind.number, 0), choice.count)
+            for kind_number, count in most.items():
+                wanted[kind_number] = wanted.get(kind_number, 0) + count
+        drawn = {(self.kinds[n].pool, counter): None for n in wanted for counter, _ in self.kinds[n].draws}
+        claim = self._steps[number][0].claim
+        return _Relevance(
+            [(self.kinds[n], count) for n, count in wanted.items() if not self.kinds[n].shared],
+            list(drawn),
+            number > 0 and self._steps[number - 1][0].claim is claim,
+            any(len(step) > 1 for step in self._steps[:number] if step[0].claim is claim),
+        )
+
+    def key(self, number: int) -> Hashable:
+        """All that the outcome of the search from a step on depends on, but for the names of devices."""
+        state, used = self._state, self.used
+        kinds, drawn, begun, varied = self._relevant[number]
+        claim = self._steps[number][0].claim.number
         shares: Any = ()
         if state.shares:
             shares = tuple(
-                sorted((self._kind_of[device].number, tuple(share.items())) for device, share in state.shares.items())
+                sorted(
+                    (self._kind_of[device].number, tuple(share.items()))
+                    for device, share in state.shares.items()
+                )
             )
-        begun = index > 0 and self._steps[index - 1][0].claim is claim
         return (
-            index,
-            tuple(self.used),
+            number,
+            tuple(min(kind.size - used[kind.number], wanted) for kind, wanted in kinds),
+            tuple((state.left(pool) or {}).get(counter) for pool, counter in drawn),
             shares,
-            state.constraints[claim.index] if begun else None,
-            state.results[claim.index] if self._open[index] else None,
-            tuple(sorted((d.id, users) for d, users in state.in_flight.items())) if self._admin else None,
+            state.constraints[claim] if begun else None,
+            state.results[claim] if varied else None,
+            self._own(claim) if begun and self._admin else None,
+            state.groups() if drawn else None,
         )
+
+    def _own(self, claim: int) -> Hashable:
+        """How many of each kind the claim itself has: those alone are closed to its administrators."""
+        counts: dict[int, int] = {}
+        for device, users in self._state.in_flight.items():
+            if claim in users:
+                number = self._kind_of[device].number
+                counts[number] = counts.get(number, 0) + 1
+        return frozenset(counts.items())
+
+
+class _Relevance(NamedTuple):
+    kinds: list[tuple[Kind, int]]  # each with how many could be used
+    drawn: list[tuple[Pool, Counter]]
+    begun: bool  # the claim has devices already
+    varied: bool  # how many devices the claim has depends on alternatives
+
+
+def _room(
+    portions: Iterable[capacity.Portion], consumed: Mapping[str, int]
+) -> tuple[tuple[str, int, int], ...]:
+    """What limits the number of shares of a device, whoever takes them."""
+    least: dict[str, tuple[int, int]] = {}
+    for portion in portions:
+        for name, amount, limit in portion.amounts:
+            least[name] = (limit - consumed.get(name, 0), min(amount, least.get(name, (0, amount))[1]))
+    return tuple((name, left, amount) for name, (left, amount) in least.items() if amount > 0)
+
+
+def _first_breach(choice: Choice, found: Sequence[Candidate]) -> int | None:
+    """Where a request for all devices breaks its own constraints, if it comes first in its claim."""
+    constraints = choice.claim.demand.constraints
+    states: list[Any] = [None] * len(choice.request.constraints)
+    for number, candidate in enumerate(found):
+        for slot, position in enumerate(choice.request.constraints):
+            values = candidate.compared[slot]
+            state = (
+                None
+                if values is None
+                else constraints[position].add(states[slot], choice.request.base, values)
+            )
+            if state is None:
+                return number
+            states[slot] = state
+    return None
+
+
+def _marks(prospect: Prospect) -> list[Any]:
+    """What sets devices apart where their order matters.
+
+    Where an error may end the search, it matters whether a device is met before or after what causes the error.
+    """
+    choice, found = prospect.choice, prospect.candidates
+    if not prospect.symmetric:
+        return list(range(len(found)))
+    if prospect.safe:
+        return [None] * len(found)
+    marks: list[Any] = []
+    section = 0
+    if choice.everything is None:
+        for candidate in found:
+            marks.append((section, candidate.error is not None))
+            section += candidate.error is not None
+        return marks
+    # Of devices with the same known values only the first can break a constraint that wants them the same.
+    constraints = choice.claim.demand.constraints
+    matching = all(isinstance(constraints[p], Match) for p in choice.request.constraints)
+    seen: set[Compared] = set()
+    for candidate in found:
+        fresh = not matching or not all(candidate.compared) or candidate.compared not in seen
+        seen.add(candidate.compared)
+        section += fresh
+        marks.append((section, fresh))
+    return marks

@@ -136,7 +136,9 @@ def _in_milli(valid_range: Document, features: Features) -> bool:
         if valid_range.get(name) is not None
     ]
     fractional = any(bound.nano % 10**9 for bound in bounds)
-    return fractional and all(bound.nano % 10**6 == 0 and bound.nano // 10**6 <= _MAX_INT64 for bound in bounds)
+    return fractional and all(
+        bound.nano % 10**6 == 0 and bound.nano // 10**6 <= _MAX_INT64 for bound in bounds
+    )
 
 
 def _violates(amount: Quantity, policy: Document | None, features: Features) -> bool:
@@ -148,7 +150,7 @@ def _violates(amount: Quantity, policy: Document | None, features: Features) -> 
     valid_range = policy.get("validRange")
     if valid_range is not None:
         return _outside(amount, valid_range, features)
-    values = policy.get("validValues")
+    values = policy.get("validValues") or ()
     return bool(values) and all(Quantity.from_json(value) != amount for value in values)
 
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dray.allocation.devices import Values
+from dray.allocation.attributes import Values
 
 State = Any  # each kind of constraint has its own; None: no device yet
 

@@ -48,8 +48,8 @@ def available(pool: Pool, usage: Usage) -> Available:
                     _subtract(left, device)
                     for draw in device.draws:
                         groups[draw.counter_set] = joined(groups.get(draw.counter_set), draw.groups)
-    pool.available = Available(part, left, groups)
-    return pool.available
+    pool.available = found = Available(part, left, groups)
+    return found
 
 
 def _subtract(left: dict[Counter, int], device: Device) -> None:

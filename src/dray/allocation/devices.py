@@ -10,22 +10,30 @@ from typing import Any
 
 import msgspec
 
+from dray.allocation.attributes import Values, look_up
 from dray.allocation.identity import DeviceID, Document
 from dray.allocation.nodes import Selection
-from dray.allocation.selectors import Expression, Verdict, visible
+from dray.allocation.selectors import Derived, Expression, Verdict, visible
 from dray.api.quantity import Quantity
 
-Values = frozenset[tuple[str, Any]]  # the values of an attribute, each with its type; empty: of unknown type
-
 _key = msgspec.json.Encoder().encode
-_SCALARS = ("string", "int", "bool", "version")
-_LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))
+_VERDICTS_KEPT = 256
 
 
 class Shape:
     """What can be seen of a device beside its name and place."""
 
-    __slots__ = ("_values", "_verdicts", "_visible", "attributes", "capacity", "document", "draws", "driver", "restricted")
+    __slots__ = (
+        "_values",
+        "_verdicts",
+        "_visible",
+        "attributes",
+        "capacity",
+        "document",
+        "draws",
+        "driver",
+        "restricted",
+    )
 
     def __init__(self, driver: str, document: Document) -> None:
         self.driver = driver
@@ -44,10 +52,19 @@ class Shape:
         """Whether a selector matches, or the error it ends with. Raises CompileError if it has no meaning."""
         verdict = self._verdicts.get(expression)
         if verdict is None:
-            if self._visible is None:
-                self._visible = visible(self.driver, self.document)
-            verdict = self._verdicts[expression] = expression.ask(self._visible)
+            if len(self._verdicts) >= _VERDICTS_KEPT:
+                self._verdicts.clear()
+            verdict = self._verdicts[expression] = expression.ask(self._look())
         return verdict
+
+    def derive(self, attribute: Derived) -> Values:
+        """The values of a derived attribute. Raises EvaluationError."""
+        return attribute.of(self._look())
+
+    def _look(self) -> Any:
+        if self._visible is None:
+            self._visible = visible(self.driver, self.document)
+        return self._visible
 
     def values(self, attribute: str, *, lists: bool) -> Values | None:
         """The values of a fully qualified attribute; None if the device does not have it."""
@@ -55,29 +72,9 @@ class Shape:
         try:
             return self._values[key]
         except KeyError:
-            found = self._values[key] = self._look_up(attribute, lists=lists)
+            found = look_up(self.attributes, attribute, self.driver, lists=lists)
+            self._values[key] = found
             return found
-
-    def _look_up(self, attribute: str, *, lists: bool) -> Values | None:
-        found = self.attributes
-        name = attribute
-        if name not in found:
-            domain, slash, name = attribute.partition("/")
-            if not slash or domain != self.driver or name not in found:
-                return None
-        return values_of(found[name] or {}, lists=lists)
-
-
-def values_of(value: Document, *, lists: bool) -> Values:
-    """An attribute's value as a set: one element for a scalar, all elements for a list where lists count."""
-    if lists:
-        for field, kind in _LISTS:
-            if several := value.get(field):
-                return frozenset((kind, one) for one in several)
-    for kind in _SCALARS:
-        if (one := value.get(kind)) is not None:
-            return frozenset(((kind, one),))
-    return frozenset()
 
 
 class Shapes:

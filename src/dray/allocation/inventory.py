@@ -40,7 +40,9 @@ class Inventory:
         self._views: dict[str, View] = {}
         self._seen_by: dict[PoolID, set[str]] = {}  # nodes that have looked at the pool
         self._counting: dict[PoolID, dict[str, Slice]] = {}  # slices of counters
-        self._suspects: set[PoolID] = set()  # pools with counters that have changed since they were last checked
+        self._suspects: set[PoolID] = (
+            set()
+        )  # pools with counters that have changed since they were last checked
         self._troubled: dict[PoolID, Pool] = {}  # pools with counters that are incomplete or unsound
         self._checked: tuple[bool, ...] = ()
         self._epoch = 0
@@ -179,9 +181,7 @@ class Inventory:
             for id in {one.pool for one in found.values()} & self._counting.keys():
                 found.update(self._counting[id])
         # Upstream looks at a node's own slices before those of several nodes.
-        return sorted(
-            found.values(), key=lambda one: (not one.local or bool(one.counter_sets), one.order)
-        )
+        return sorted(found.values(), key=lambda one: (not one.local or bool(one.counter_sets), one.order))
 
     def _reaches(self, one: Slice, name: str, labels: Document, features: Features) -> bool:
         if one.counter_sets and features.release < 37:
@@ -189,7 +189,9 @@ class Inventory:
         try:
             return one.reaches(name, labels)
         except AllocationError as error:
-            message = f"gather pool information: failed to perform node selection for slice {one.name}: {error}"
+            message = (
+                f"gather pool information: failed to perform node selection for slice {one.name}: {error}"
+            )
             raise AllocationError(message) from error
 
     def _pool(self, id: PoolID, seen: list[Slice], features: Features) -> Pool | None:

@@ -117,7 +117,7 @@ def _on_fields(requirement: Document) -> NodeTest:
         raise AllocationError("failed to parse node selector: must have one element")
     wanted, value = operator == "In", values[0]
     if key != "metadata.name":
-        return lambda name, _: ("" == value) is wanted
+        return lambda name, _: (value == "") is wanted
     return lambda name, _: (name == value) is wanted
 
 

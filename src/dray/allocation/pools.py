@@ -19,7 +19,19 @@ from dray.api.quantity import Quantity
 class Slice:
     """One ResourceSlice, read once."""
 
-    __slots__ = ("counter_sets", "devices", "expected", "generation", "grouped", "key", "name", "order", "pool", "selection", "spec")
+    __slots__ = (
+        "counter_sets",
+        "devices",
+        "expected",
+        "generation",
+        "grouped",
+        "key",
+        "name",
+        "order",
+        "pool",
+        "selection",
+        "spec",
+    )
 
     def __init__(self, document: Document, shapes: Shapes, *, key: str, order: int) -> None:
         spec = document["spec"]

@@ -70,7 +70,9 @@ class Demand:
 
     __slots__ = ("config", "constraints", "key", "problem", "requests")
 
-    def __init__(self, key: bytes, requests: list[tuple[Request, ...]], constraints: list[Constraint]) -> None:
+    def __init__(
+        self, key: bytes, requests: list[tuple[Request, ...]], constraints: list[Constraint]
+    ) -> None:
         self.key = key
         #: for each request its alternatives, in order of preference; just one for a plain request
         self.requests = requests

@@ -20,9 +20,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
-from dray.allocation import capacity
 from dray.allocation.bounds import Bounds
-from dray.allocation.candidates import Candidate, Candidates
+from dray.allocation.candidates import Candidates, Prospect
 from dray.allocation.errors import AllocationError, AllocationTimeout
 from dray.allocation.pools import Pool
 from dray.allocation.requests import RESULTS_LIMIT, Request
@@ -133,7 +132,7 @@ class Search:
         for alternatives in self.steps:
             choice = alternatives[0]
             self.chosen.append(choice)
-            if state.results[choice.claim.index] + choice.count > RESULTS_LIMIT:
+            if state.results[choice.claim.number] + choice.count > RESULTS_LIMIT:
                 return False
             fitted = self._fit_all(choice) if choice.everything is not None else self._fit(choice)
             if not fitted:
@@ -167,8 +166,10 @@ class Search:
     def _certain(self) -> bool:
         """Whether first fit had no choice up to where it got stuck."""
         stuck = len(self.chosen) - 1
-        return stuck == 0 and len(self.steps[0]) == 1 and (
-            self.chosen[0].everything is not None or not self._state.placements
+        return (
+            stuck == 0
+            and len(self.steps[0]) == 1
+            and (self.chosen[0].everything is not None or not self._state.placements)
         )
 
 
@@ -186,7 +187,9 @@ Descent = Generator["Descent", Outcome, Outcome]
 class Exhaustive:
     """All combinations, less those that cannot work. See the module for why the order is kept."""
 
-    def __init__(self, search: Search, state: State, spots: list[Spot], check_clock: Callable[[], None]) -> None:
+    def __init__(
+        self, search: Search, state: State, spots: list[Spot], check_clock: Callable[[], None]
+    ) -> None:
         self._state = state
         self._steps = search.steps
         self._chosen = search.chosen
@@ -195,114 +198,147 @@ class Exhaustive:
         self._candidates = Candidates(state, search.steps, spots)
         self._bounds = Bounds(state, search.steps, self._candidates)
         self._dead: dict[Any, Outcome] = {}
+        self._end = len(search.steps)
 
     def run(self) -> bool:
-        self._chosen.clear()
+        if not all(self._possible(start, end) for start, end in self._parts()):
+            return False
+        self._end = len(self._steps)
+        return self._descend(self._step(0)) is Outcome.FOUND
+
+    def _parts(self) -> Iterator[tuple[int, int]]:
+        """Each claim but the first, with what follows it, up to the first step that may end in an error."""
+        steps = self._steps
+        end = 0
+        while end < len(steps) and all(self._candidates.of(choice).safe for choice in steps[end]):
+            end += 1
+        for start in range(end - 1, 0, -1):
+            if steps[start][0].claim is not steps[start - 1][0].claim:
+                yield start, end
+
+    def _possible(self, start: int, end: int) -> bool:
+        """Whether these steps can be had at all, as if nothing had been chosen before them."""
+        self._end = end
+        found = self._descend(self._step(start)) is Outcome.FOUND
+        while self._state.placements:
+            self._undo()
+        return found
+
+    def _descend(self, descent: Descent) -> Outcome:
         # Descents may be deeper than Python's stack, so they are kept on one of our own.
-        stack: list[Descent] = [self._step(0)]
+        self._chosen.clear()
+        stack = [descent]
         outcome: Outcome | None = None
         while stack:
             try:
                 deeper = stack[-1].send(outcome) if outcome is not None else next(stack[-1])
-            except StopIteration as end:
+            except StopIteration as finished:
                 stack.pop()
-                outcome = end.value
+                outcome = finished.value
             else:
                 stack.append(deeper)
                 outcome = None
-        return outcome is Outcome.FOUND
+        assert outcome is not None
+        return outcome
 
-    def _step(self, index: int) -> Descent:
+    def _step(self, number: int) -> Descent:
         """Everything from one request on."""
-        if index == len(self._steps):
+        if number == self._end:
             return Outcome.FOUND
-        key = self._candidates.key(index)
+        key = self._candidates.key(number)
         known = self._dead.get(key)
         if known is not None:
             return known
-        first_of_claim = index > 0 and self._steps[index - 1][0].claim is not self._steps[index][0].claim
+        opens_claim = number > 0 and self._steps[number - 1][0].claim is not self._steps[number][0].claim
         outcome = Outcome.TOO_MANY
-        for choice in self._steps[index]:
+        for choice in self._steps[number]:
             self._chosen.append(choice)
-            tried = yield self._choose(index, choice)
+            tried = yield self._choose(number, self._candidates.of(choice))
             if tried is Outcome.FOUND:
                 return tried
             self._chosen.pop()
             if tried is Outcome.DEAD:
                 outcome = tried
-        if outcome is Outcome.TOO_MANY and first_of_claim:
-            # Claims before this one may have left it other alternatives.
+        if outcome is Outcome.TOO_MANY and opens_claim:
+            # With other devices in the claims before, this one may do with an alternative that wants fewer.
             outcome = Outcome.DEAD
         self._dead[key] = outcome
         return outcome
 
-    def _choose(self, index: int, choice: Choice) -> Descent:
-        state = self._state
+    def _choose(self, number: int, prospect: Prospect) -> Descent:
+        """One alternative of a request, and everything after it."""
+        choice = prospect.choice
         if choice.everything is not None and not choice.everything:
             return Outcome.DEAD
-        if choice.count and state.results[choice.claim.index] + choice.count > RESULTS_LIMIT:
+        if choice.count and self._state.results[choice.claim.number] + choice.count > RESULTS_LIMIT:
             return Outcome.TOO_MANY
-        if self._bounds.exceeded(index, choice, choice.count):
+        if prospect.hopeless or self._bounds.exceeded(number, choice, choice.count):
             return Outcome.DEAD
         if choice.everything is None:
-            candidates = self._candidates.of(choice)
-            return (yield self._slot(index, choice, candidates, 0, choice.count, set()))
-        placed = 0
-        for spot in choice.everything:
-            if not take(state, choice, spot):
+            return (yield self._slot(number, prospect, 0, choice.count, set()))
+        return (yield self._all(number, prospect))
+
+    def _all(self, number: int, prospect: Prospect) -> Descent:
+        outcome = Outcome.DEAD
+        taken = 0
+        for candidate in prospect.candidates:
+            if not take(self._state, prospect.choice, candidate.spot):
                 break
-            self._candidates.count(spot, 1)
-            placed += 1
+            self._candidates.placed()
+            taken += 1
         else:
-            outcome = yield self._step(index + 1)
-            if outcome is Outcome.FOUND:
-                return outcome
-        for spot in reversed(choice.everything[:placed]):
-            state.undo()
-            self._candidates.count(spot, -1)
-        return Outcome.DEAD if placed < choice.count else outcome
+            outcome = yield self._step(number + 1)
+        if outcome is not Outcome.FOUND:
+            for _ in range(taken):
+                self._undo()
+        return outcome
 
     def _slot(
-        self, index: int, choice: Choice, candidates: list[Candidate], start: int, missing: int, exhausted: set[Any]
+        self, number: int, prospect: Prospect, start: int, missing: int, exhausted: set[Any]
     ) -> Descent:
-        """The next device of a request, from some place on, leaving out classes of which one member failed before.
+        """The next device of a request, from some place on, leaving out those like one that failed before.
 
-        A class that failed here is left out of later slots as well: with one of its members there, the combination
-        would be one that has been tried, but for the names of its devices.
+        What failed here is left out of later slots as well: with such a device there, the combination would be one
+        that has been tried, but for the names of its devices.
         """
         if not missing:
-            return (yield self._step(index + 1))
-        state, classes, bounds = self._state, self._candidates, self._bounds
-        safe = classes.safe(choice)
-        symmetric = classes.symmetric(choice)
+            return (yield self._step(number + 1))
+        state, candidates, choice = self._state, prospect.candidates, prospect.choice
         for position in range(start, len(candidates)):
-            candidate = candidates[position]
-            if safe and len(candidates) - position < missing:
+            if prospect.safe and len(candidates) - position < missing:
                 break
-            spot = candidate.spot
+            spot, portion, _, error = candidates[position]
             if state.busy(choice, spot):
                 continue
-            if candidate.error is not None:
-                raise candidate.error
-            kind = classes.kind(spot)
-            if kind in exhausted:
+            if error is not None:
+                raise error
+            likeness = self._candidates.likeness(spot)
+            if (
+                likeness in exhausted
+                or not state.fits(portion, spot)
+                or not state.place(choice, spot, portion)
+            ):
                 continue
-            if not state.fits(candidate.portion, spot) or not state.place(choice, spot, candidate.portion):
-                continue
-            self._tick += 1
-            if self._tick % _CLOCK_EVERY == 0:
-                self._check_clock()
-            classes.count(spot, 1)
-            if bounds.exceeded(index, choice, missing - 1):
+            self._count()
+            self._candidates.placed()
+            if self._bounds.exceeded(number, choice, missing - 1):
                 outcome = Outcome.DEAD
             else:
-                rest = set(exhausted) if symmetric else set()
-                outcome = yield self._slot(index, choice, candidates, position + 1, missing - 1, rest)
+                rest = set(exhausted) if prospect.symmetric else set()
+                outcome = yield self._slot(number, prospect, position + 1, missing - 1, rest)
             if outcome is Outcome.FOUND:
                 return outcome
-            state.undo()
-            classes.count(spot, -1)
+            self._undo()
             if outcome is Outcome.TOO_MANY:
                 return outcome
-            exhausted.add(kind)
+            exhausted.add(likeness)
         return Outcome.DEAD
+
+    def _undo(self) -> None:
+        self._candidates.undoing()
+        self._state.undo()
+
+    def _count(self) -> None:
+        self._tick += 1
+        if self._tick % _CLOCK_EVERY == 0:
+            self._check_clock()

@@ -1,30 +1,33 @@
-"""The one place where allocation meets CEL: compiling selectors, and asking them about a device."""
+"""The one place where allocation meets CEL: compiling expressions, and asking them about a device."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any
 
+from dray.allocation.attributes import Values
 from dray.allocation.features import Features
 from dray.allocation.identity import Document
-from dray.cel import CompileError, EvaluationError
+from dray.api.semver import Version
+from dray.cel import CompileError, EvaluationError, compiler
+from dray.cel.devices import MAX_COST, Selector, compile, environment
 from dray.cel.devices import Device as Visible
-from dray.cel.devices import Selector, compile
 
 Verdict = bool | EvaluationError
 
 
 class Expression:
-    """A selector of a class or a claim, compiled when a device is first held against it.
+    """A selector of a class or a claim. That it does not compile shows only when a device is held against it.
 
     Upstream finds out late as well: a broken selector is no error as long as no device reaches it.
     """
 
-    __slots__ = ("_selector", "source")
+    __slots__ = ("_lists", "_selector", "source")
 
-    def __init__(self, source: str, selector: Selector | CompileError) -> None:
+    def __init__(self, source: str, selector: Selector | CompileError, *, lists: bool) -> None:
         self.source = source
         self._selector = selector
+        self._lists = lists
 
     def ask(self, device: Visible) -> Verdict:
         """Whether the device is selected; raises CompileError if nobody can tell."""
@@ -32,13 +35,59 @@ class Expression:
         if isinstance(selector, CompileError):
             raise selector
         try:
+            # A device with an attribute that cannot be used fails even selectors that do not look at it.
+            device.convert(lists=self._lists)
             return selector.matches(device)
         except EvaluationError as error:
             return error
 
 
+class Derived:
+    """An attribute that a request derives from others."""
+
+    __slots__ = ("_lists", "_program")
+
+    def __init__(self, source: str, *, lists: bool) -> None:
+        declared = environment(list_attributes=lists, consumable_capacity=True, stored=True)
+        self._program = compiler.program(compiler.check_text(source, declared), declared)
+        self._lists = lists
+
+    def of(self, device: Visible) -> Values:
+        """Its values on a device, or EvaluationError."""
+        seen = {
+            "driver": device.driver,
+            "allowMultipleAllocations": device.allow_multiple_allocations,
+            "attributes": device.attributes(lists=self._lists),
+            "capacity": device.capacity,
+        }
+        value, _ = self._program.run({"device": seen}, MAX_COST)
+        if isinstance(value, EvaluationError):
+            raise value
+        if isinstance(value, list):
+            return frozenset(map(_typed, value)) if self._lists else frozenset()
+        return frozenset((_typed(value),))
+
+
+def _typed(value: Any) -> tuple[str, Any]:
+    match value:
+        case bool():
+            return "bool", value
+        case int():
+            return "int", value
+        case str():
+            return "string", value
+        case Version():
+            return "version", str(value)
+    raise EvaluationError(f"unsupported derived attribute type: {type(value).__name__}")
+
+
 def expression(source: str, features: Features) -> Expression:
     return _compiled(source, features.list_attributes, features.consumable_capacity)
+
+
+def derived(source: str, features: Features) -> Derived:
+    """Raises CompileError if the expression has no meaning."""
+    return _derived(source, features.list_attributes)
 
 
 def visible(driver: str, document: Document) -> Visible:
@@ -46,18 +95,18 @@ def visible(driver: str, document: Document) -> Visible:
     return Visible.of(driver, document)
 
 
-def derived_values(source: str, shape: Any, features: Features) -> Any:
-    """The values of a derived attribute on devices of a shape."""
-    raise CompileError("derived attributes are not supported")
-
-
 @lru_cache(maxsize=8192)
 def _compiled(source: str, list_attributes: bool, consumable_capacity: bool) -> Expression:
-    selector: Any
+    selector: Selector | CompileError
     try:
         selector = compile(
             source, list_attributes=list_attributes, consumable_capacity=consumable_capacity, stored=True
         )
     except CompileError as error:
         selector = error
-    return Expression(source, selector)
+    return Expression(source, selector, lists=list_attributes)
+
+
+@lru_cache(maxsize=1024)
+def _derived(source: str, list_attributes: bool) -> Derived:
+    return Derived(source, lists=list_attributes)

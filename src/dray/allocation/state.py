@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dray.allocation import capacity, counters, taints
+from dray.allocation.attributes import Values
 from dray.allocation.constraints import State as ConstraintState
-from dray.allocation.devices import Device, Values
+from dray.allocation.devices import Device
 from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
 from dray.allocation.identity import Document
 from dray.allocation.pools import Pool
 from dray.allocation.requests import Demand, Request
-from dray.allocation.selectors import derived_values
+from dray.allocation.selectors import derived
 from dray.allocation.usage import PoolUsage, Usage
 from dray.cel import CompileError, EvaluationError
 
@@ -35,7 +36,7 @@ class Spot(NamedTuple):
 class Claim(NamedTuple):
     """A claim to be allocated."""
 
-    index: int
+    number: int
     name: str  # namespace/name, for messages
     document: Document
     demand: Demand
@@ -163,12 +164,14 @@ class State:
         if source is None:
             return device.shape.values(constraint.attribute, lists=constraint.lists)
         try:
-            return derived_values(source, device.shape, self.features)
+            return device.shape.derive(derived(source, self.features))
         except CompileError as error:
             message = f"compile derived attribute {constraint.attribute} failed: {error}"
             raise AllocationError(message) from error
         except EvaluationError as error:
-            message = f"evaluate derived attribute {constraint.attribute} on device {device.id} failed: {error}"
+            message = (
+                f"evaluate derived attribute {constraint.attribute} on device {device.id} failed: {error}"
+            )
             raise AllocationError(message) from error
 
     # --- what does ---
@@ -177,10 +180,8 @@ class State:
         """Whether the device as a whole is taken, as far as this request is concerned."""
         users = self.in_flight.get(spot.device)
         if choice.request.admin:
-            return users is not None and choice.claim.index in users
-        if users or spot.device.name in spot.part.taken:
-            return True
-        return not self.features.consumable_capacity and spot.device.name in spot.part.shares
+            return users is not None and choice.claim.number in users
+        return bool(users) or spot.device.name in spot.part.taken
 
     def draws(self, spot: Spot) -> bool:
         """Whether using the device draws from counters; further shares of a device in use do not."""
@@ -203,6 +204,12 @@ class State:
             self._groups[pool] = dict(available.groups)
             return found
 
+    def groups(self) -> Any:
+        """The compatibility groups that counter sets are bound to so far."""
+        if not self.features.compatibility_groups:
+            return None
+        return tuple((pool.id, tuple(sorted(groups.items()))) for pool, groups in self._groups.items())
+
     def affords(self, spot: Spot) -> bool:
         """Whether counters and compatibility groups leave room for the device."""
         left = self.left(spot.pool)
@@ -223,7 +230,7 @@ class State:
         if drew and not self.affords(spot):
             return False
         claim = choice.claim
-        before = self.constraints[claim.index]
+        before = self.constraints[claim.number]
         if request.constraints and not self._bind(choice, device, before):
             if must:
                 raise AllocationError(
@@ -242,11 +249,13 @@ class State:
             for name, amount, _ in portion.amounts:
                 total[name] = total.get(name, 0) + amount
         else:
-            self.in_flight[device] = (*self.in_flight.get(device, ()), claim.index)
+            self.in_flight[device] = (*self.in_flight.get(device, ()), claim.number)
         if drew:
             groups = self._draw(spot)
-        self.results[claim.index] += 1
-        self.placements.append(Placement(choice, spot, portion if shared else None, drew, before, share, groups))
+        self.results[claim.number] += 1
+        self.placements.append(
+            Placement(choice, spot, portion if shared else None, drew, before, share, groups)
+        )
         return True
 
     def _bind(self, choice: Choice, device: Device, before: tuple[ConstraintState, ...]) -> bool:
@@ -260,7 +269,7 @@ class State:
                 self._unbind(choice, before, upto=position)
                 return False
             after[position] = state
-        self.constraints[choice.claim.index] = tuple(after)
+        self.constraints[choice.claim.number] = tuple(after)
         return True
 
     def _unbind(self, choice: Choice, before: tuple[ConstraintState, ...], upto: int | None = None) -> None:
@@ -270,7 +279,7 @@ class State:
             if position == upto:
                 break
             restored[position] = constraints[position].undone(before[position], base)
-        self.constraints[choice.claim.index] = tuple(restored)
+        self.constraints[choice.claim.number] = tuple(restored)
 
     def _draw(self, spot: Spot) -> dict[str, counters.Groups] | None:
         left = self._left[spot.pool]
@@ -289,7 +298,7 @@ class State:
         """Take back the last placement."""
         placement = self.placements.pop()
         choice, spot = placement.choice, placement.spot
-        device, index = spot.device, choice.claim.index
+        device, index = spot.device, choice.claim.number
         if placement.drew:
             left = self._left[spot.pool]
             assert left is not None

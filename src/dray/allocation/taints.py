@@ -40,7 +40,11 @@ def with_rules(document: Document, rules: Iterable[Document]) -> Document:
     for rule in rules:
         selector = rule["spec"].get("deviceSelector")
         # A rule without a selector concerns no device.
-        if selector is None or selector.get("driver") not in (None, driver) or selector.get("pool") not in (None, pool):
+        if (
+            selector is None
+            or selector.get("driver") not in (None, driver)
+            or selector.get("pool") not in (None, pool)
+        ):
             continue
         relevant.append((selector.get("device"), rule["spec"]["taint"]))
     if not relevant:

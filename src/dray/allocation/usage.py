@@ -44,9 +44,11 @@ UNUSED = PoolUsage()
 class Usage:
     """What is taken in the whole cluster."""
 
-    __slots__ = ("_pools",)
+    __slots__ = ("_pools", "_sharing")
 
-    def __init__(self, pools: Mapping[PoolID, PoolUsage] | None = None) -> None:
+    def __init__(self, *, sharing: bool = True, pools: Mapping[PoolID, PoolUsage] | None = None) -> None:
+        """``sharing``: shares count as such; without consumable capacity a share takes the whole device."""
+        self._sharing = sharing
         self._pools = dict(pools or {})
 
     def of(self, pool: PoolID) -> PoolUsage:
@@ -54,7 +56,7 @@ class Usage:
 
     def snapshot(self) -> Usage:
         """A copy that later changes do not reach; it costs one entry a pool."""
-        return Usage(self._pools)
+        return Usage(sharing=self._sharing, pools=self._pools)
 
     def add(self, claim: Document, allocation: Document | None = None) -> list[PoolID]:
         """Record an allocation: the claim's own, or one it is about to get. Returns the pools it touches."""
@@ -78,19 +80,25 @@ class Usage:
     def take(self, device: DeviceID, owner: str = "") -> None:
         """Record a whole device as taken by somebody."""
         part = self.of(device.pool_id)
-        self._pools[device.pool_id] = PoolUsage({**part.taken, device.device: owner}, part.shares, part.consumed)
+        self._pools[device.pool_id] = PoolUsage(
+            {**part.taken, device.device: owner}, part.shares, part.consumed
+        )
 
     def share(self, device: DeviceID, share: str, owner: str = "") -> None:
         """Record a share of a device as taken."""
         part = self.of(device.pool_id)
         shares = {**part.shares.get(device.device, _NOTHING), share: owner}
-        self._pools[device.pool_id] = PoolUsage(part.taken, {**part.shares, device.device: shares}, part.consumed)
+        self._pools[device.pool_id] = PoolUsage(
+            part.taken, {**part.shares, device.device: shares}, part.consumed
+        )
 
     def consume(self, device: DeviceID, capacity: Mapping[str, Any]) -> None:
         """Record consumed capacity, as quantities by name."""
         part = self.of(device.pool_id)
         consumed = _sum(part.consumed.get(device.device, _NOTHING), capacity, 1)
-        self._pools[device.pool_id] = PoolUsage(part.taken, part.shares, {**part.consumed, device.device: consumed})
+        self._pools[device.pool_id] = PoolUsage(
+            part.taken, part.shares, {**part.consumed, device.device: consumed}
+        )
 
     def _change(self, claim: Document, allocation: Document | None, sign: int) -> list[PoolID]:
         if allocation is None:
@@ -102,7 +110,7 @@ class Usage:
             if not result.get("adminAccess"):
                 touched.setdefault(PoolID(result["driver"], result["pool"]), []).append(result)
         for pool, results in touched.items():
-            part = _replace(self.of(pool), results, owner, sign)
+            part = _replace(self.of(pool), results, owner, sign, sharing=self._sharing)
             if part.taken or part.shares or part.consumed:
                 self._pools[pool] = part
             else:
@@ -110,17 +118,17 @@ class Usage:
         return list(touched)
 
 
-def _replace(part: PoolUsage, results: Iterable[Document], owner: str, sign: int) -> PoolUsage:
+def _replace(
+    part: PoolUsage, results: Iterable[Document], owner: str, sign: int, *, sharing: bool
+) -> PoolUsage:
     taken, shares, consumed = part.taken, part.shares, part.consumed
     for result in results:
         device = result["device"]
         share = result.get("shareID")
-        if share is None:
-            taken = dict(taken) if taken is part.taken else taken
+        if share is None or not sharing:
+            taken = {k: v for k, v in taken.items() if k != device}
             if sign > 0:
                 taken[device] = owner
-            else:
-                taken.pop(device, None)
             continue
         holders = {k: v for k, v in shares.get(device, _NOTHING).items() if k != share}
         if sign > 0:
