@@ -6,9 +6,13 @@ import asyncio
 import logging
 import signal
 from collections.abc import Coroutine
-from typing import Any
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
 
 from dray.app.options import OptionError, ServerOptions
+
+if TYPE_CHECKING:
+    from dray.app.server import RunningServer
 
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
@@ -45,10 +49,18 @@ def run(options: ServerOptions) -> None:
 
 
 async def _serve(options: ServerOptions) -> None:
+    from dray.app import cluster
     from dray.app.server import run_server
 
     end = ended()
-    async with run_server(options) as server:
+    with cluster.held(options.data):
+        await _until(end, run_server(options), options)
+
+
+async def _until(
+    end: asyncio.Event, running: AbstractAsyncContextManager[RunningServer], options: ServerOptions
+) -> None:
+    async with running as server:
         print(f"dray: API server ready on {server.url}", flush=True)
         print(f"dray: kubeconfig: {options.kubeconfig_path}", flush=True)
         await end.wait()

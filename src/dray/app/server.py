@@ -12,7 +12,7 @@ from dray.api import release as releases
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
 from dray.server import subresources
-from dray.server.admission import AdmissionChain, AdmissionPlugin, enabled
+from dray.server.admission import AdmissionChain, AdmissionPlugin, UnknownPlugin, enabled
 from dray.server.api import API
 from dray.server.auth import AlwaysAllow, AuthenticatorChain, Authorizer, AuthorizerChain, Superusers
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
@@ -24,6 +24,7 @@ from dray.server.http import HTTPServer
 from dray.server.openapi import OpenAPIPages
 from dray.server.pages import Pages
 from dray.server.rendering import Renderer, refuse
+from dray.store.interface import Store, StoreError
 from dray.store.opening import open_store
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,10 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     keys = pki.ensure(
         options.data / "pki", [] if options.listen.host in ("0.0.0.0", "::") else [options.listen.host]
     )
-    store = await open_store(options.store, data=options.data)
+    try:
+        store = await open_store(options.store, data=options.data)
+    except StoreError as e:
+        raise OptionError(f"--store {options.store}: {e}") from e
     try:
         api = await assemble(options, store)
         health = Health(api)
@@ -96,19 +100,23 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def assemble(options: ServerOptions, store: object) -> API:
-    release = releases.release_named(options.emulate)
-    gates = release.gates(releases.parse_gates(options.feature_gates))
-    serving = release.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
+async def assemble(options: ServerOptions, store: Store) -> API:
+    try:
+        release = releases.release_named(options.emulate)
+        gates = release.gates(releases.parse_gates(options.feature_gates))
+        serving = release.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
+        plugins = enabled(options.enable_plugins, options.disable_plugins)
+    except (releases.SettingError, UnknownPlugin) as e:
+        raise OptionError(str(e)) from e
     api = API(
-        store,  # type: ignore[arg-type]
+        store,
         release=release,
         gates=gates,
         authenticator=_authenticator(options),
         authorizer=_authorizer(options),
         expressions=compile_expression,
     )
-    api.admission = AdmissionChain(_plugins(api, enabled(options.enable_plugins, options.disable_plugins)))
+    api.admission = AdmissionChain(_plugins(api, plugins))
     api.resources.order(serving.groups())
     for kind in _kinds(release):
         served = [

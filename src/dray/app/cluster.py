@@ -1,0 +1,102 @@
+"""A running cluster as its data directory shows it: who holds the lock, where it listens, how to end it.
+
+The lock, not the process id, says whether a cluster runs: the kernel releases it however the process ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from dray.app.options import OptionError
+from dray.app.pki import write_private
+
+_POLL_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a running cluster writes down about itself."""
+
+    pid: int
+    url: str
+    kubeconfig: str
+    store: str
+    release: str
+    started: float
+
+
+def _lock_path(data: Path) -> Path:
+    return data / "dray.lock"
+
+
+def _state_path(data: Path) -> Path:
+    return data / "dray.json"
+
+
+@contextmanager
+def held(data: Path) -> Iterator[None]:
+    """Hold the data directory; one process at a time may."""
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(_lock_path(data), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            found = read(data)
+            where = f" (pid {found.pid}, {found.url})" if found is not None else ""
+            raise OptionError(f"a cluster already runs on {data}{where}; end it with: dray down") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def running(data: Path) -> bool:
+    try:
+        descriptor = os.open(_lock_path(data), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def write(data: Path, state: State) -> None:
+    write_private(_state_path(data), json.dumps(asdict(state), indent=2).encode())
+
+
+def forget(data: Path) -> None:
+    _state_path(data).unlink(missing_ok=True)
+
+
+def read(data: Path) -> State | None:
+    try:
+        return State(**json.loads(_state_path(data).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def stop(data: Path, *, seconds: float) -> bool:
+    """Ask the running cluster to end and wait for it; False if it is still there."""
+    found = read(data)
+    if found is None or not running(data):
+        return True
+    os.kill(found.pid, signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not running(data):
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False

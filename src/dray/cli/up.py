@@ -1,0 +1,141 @@
+"""``dray up``, ``dray down`` and ``dray status``: a whole cluster in one process."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dray.app import cluster as clusters
+from dray.app.options import OptionError, default_data, split_list
+from dray.cli.server import server_flags, server_options
+
+if TYPE_CHECKING:
+    from dray.app.up import Cluster
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 20.0
+
+_data = click.option("--data", type=click.Path(path_type=Path), help="Data directory of the cluster.")
+
+
+@click.command()
+@server_flags
+@click.option(
+    "--nodes", type=click.IntRange(min=0), default=0, show_default=True, help="How many nodes; 0 for none."
+)
+@click.option("--devices", type=click.IntRange(min=0), default=8, show_default=True, help="Devices a node.")
+@click.option("--drivers", default="", metavar="A,B|none", help="Drivers to start on every node.")
+@click.option("--runtime", default="simulated", metavar="NAME", help="simulated, process or cri:SOCKET.")
+@click.option(
+    "--detach", is_flag=True, help="Return once the cluster is ready; it goes on in the background."
+)
+def up(detach: bool, **flags: Any) -> None:
+    """Start a cluster: everything in one process, until a signal ends it."""
+    if detach:
+        _detached(flags)
+        return
+    import logging
+
+    from dray.app.detaching import tell_parent
+    from dray.app.running import run_loop
+    from dray.app.up import Hooks, UpOptions, run_up
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+    options = UpOptions(
+        server=server_options(flags),
+        nodes=flags["nodes"],
+        devices=flags["devices"],
+        drivers=split_list(flags["drivers"]),
+        runtime=flags["runtime"],
+    )
+
+    def ready(cluster: Cluster) -> None:
+        _greet(cluster.server.url, str(options.server.kubeconfig_path))
+        tell_parent()
+
+    try:
+        run_loop(run_up(options, hooks=Hooks(ready)))
+    except OptionError as e:
+        tell_parent(str(e))
+        raise click.ClickException(str(e)) from None
+
+
+def _detached(flags: dict[str, Any]) -> None:
+    from dray.app.detaching import StartFailed, detach
+
+    data = (flags["data"] or default_data()).absolute()
+    arguments = [a for a in sys.argv[1:] if a != "--detach"]
+    try:
+        detach(arguments, log=data / "dray.log", seconds=_START_SECONDS)
+    except StartFailed as e:
+        raise click.ClickException(str(e)) from None
+    found = clusters.read(data)
+    if found is not None:
+        _greet(found.url, found.kubeconfig)
+
+
+def _greet(url: str, kubeconfig: str) -> None:
+    click.echo(f"The cluster is ready on {url}")
+    click.echo(f"  export KUBECONFIG={kubeconfig}")
+    click.echo("  kubectl get deviceclasses,resourceslices")
+    click.echo("Stop it with: dray down")
+    sys.stdout.flush()
+
+
+@click.command()
+@_data
+def down(data: Path | None) -> None:
+    """Stop the cluster. What it stored stays for the next time."""
+    folder = (data or default_data()).absolute()
+    if not clusters.running(folder):
+        click.echo("No cluster is running.")
+        return
+    if not clusters.stop(folder, seconds=_STOP_SECONDS):
+        raise click.ClickException(f"the cluster did not end within {_STOP_SECONDS:g} s")
+    click.echo("The cluster has stopped.")
+
+
+@click.command()
+@_data
+def status(data: Path | None) -> None:
+    """Say whether a cluster runs, and where. Exit code 1 if none does, 2 if it is not ready."""
+    folder = (data or default_data()).absolute()
+    found = clusters.read(folder) if clusters.running(folder) else None
+    if found is None:
+        click.echo(f"No cluster is running on {folder}.")
+        raise SystemExit(1)
+    ready = _ready(found.url, folder)
+    click.echo(
+        f"{'Ready' if ready else 'Not ready'} on {found.url}, pid {found.pid}, up {_age(found.started)}"
+    )
+    click.echo(f"  store       {found.store}")
+    click.echo(f"  release     {found.release}")
+    click.echo(f"  kubeconfig  {found.kubeconfig}")
+    if not ready:
+        raise SystemExit(2)
+
+
+def _ready(url: str, data: Path) -> bool:
+    import ssl
+    import urllib.error
+    import urllib.request
+
+    keys = data / "pki"
+    context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
+    context.load_cert_chain(keys / "admin.crt", keys / "admin.key")
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", context=context, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _age(started: float) -> str:
+    seconds = int(time.time() - started)
+    hours, rest = divmod(seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    return f"{hours}h{minutes}m" if hours else f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
