@@ -1,0 +1,118 @@
+"""The controllers as a component: ``run`` starts the chosen ones over shared informers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from dray.api.release import Gates, everything
+from dray.client.client import Client
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
+from dray.client.leases import LeaderElector
+from dray.controllers.framework import Kit
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a controller lives, upstream's short name for it, and the gates without which it has no work."""
+
+    where: str  # module:class
+    alias: str = ""
+    gates: tuple[str, ...] = ()
+    default: bool = True
+
+
+#: By upstream's names. Imported only when they are run.
+CONTROLLERS: Mapping[str, Entry] = {
+    "resourceclaim-controller": Entry(
+        "dray.controllers.claims:ClaimController", "resource-claim-controller", ("DynamicResourceAllocation",)
+    ),
+}
+
+
+class UnknownController(ValueError):
+    """A controller was asked for that does not exist."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """``controllers`` is upstream's list: ``*`` all on by default, ``name`` on, ``-name`` off."""
+
+    controllers: tuple[str, ...] = ("*",)
+    gates: Gates = field(default_factory=lambda: everything().gates())
+    leader_election: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what single controllers need, by their name
+
+
+def chosen(wanted: Iterable[str], gates: Gates) -> list[str]:
+    """The names of the controllers to run."""
+    on = {name for name, entry in CONTROLLERS.items() if entry.default and "*" in wanted}
+    by_name = {name: name for name in CONTROLLERS} | {
+        e.alias: name for name, e in CONTROLLERS.items() if e.alias
+    }
+    for word in wanted:
+        if word == "*":
+            continue
+        name = by_name.get(word.removeprefix("-"))
+        if name is None:
+            raise UnknownController(
+                f"{word.removeprefix('-')!r} is not a controller; there are: {', '.join(CONTROLLERS)}"
+            )
+        (on.discard if word.startswith("-") else on.add)(name)
+    return [
+        name for name, entry in CONTROLLERS.items() if name in on and all(g in gates for g in entry.gates)
+    ]
+
+
+async def run(
+    client: Client,
+    *,
+    options: Options,
+    client_for: Callable[[str], Client] | None = None,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Run the chosen controllers until cancelled. ``client_for`` gives each its own identity where that is possible."""
+    if not options.leader_election:
+        await _run(client, options, client_for, ready)
+        return
+    elector = LeaderElector(
+        client,
+        namespace="kube-system",
+        name="kube-controller-manager",
+        identity=f"{platform.node()}_{os.getpid()}_{uuid.uuid4()}",
+    )
+    await elector.run(lambda: _run(client, options, client_for, ready))
+
+
+async def _run(
+    client: Client,
+    options: Options,
+    client_for: Callable[[str], Client] | None,
+    ready: Callable[[], None] | None,
+) -> None:
+    informers = Informers(client)
+    recorders: list[EventRecorder] = []
+    controllers = []
+    for name in chosen(options.controllers, options.gates):
+        own = client_for(name) if client_for is not None else client
+        recorder = EventRecorder(own, name)
+        recorders.append(recorder)
+        kit = Kit(client=own, informers=informers, recorder=recorder, gates=options.gates)
+        module, _, kind = CONTROLLERS[name].where.partition(":")
+        settings = options.settings.get(name) or {}
+        controllers.append(getattr(import_module(module), kind)(kit, **settings))
+    async with informers, asyncio.TaskGroup() as tasks:
+        for recorder in recorders:
+            tasks.create_task(recorder.run())
+        await informers.synced()
+        if ready is not None:
+            ready()
+        for controller in controllers:
+            tasks.create_task(controller.run(), name=controller.name)
