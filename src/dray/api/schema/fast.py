@@ -151,8 +151,6 @@ class _Compiler:
         type_, written = field.type, field.emit in ("required", "always")
         annotation = self._annotation(type_)
         if field.pointer:
-            if isinstance(type_, ListOf | MapOf):
-                raise Unsupported
             return annotation | None, msgspec.field(default_factory=_none) if written else None
         match type_:
             case Struct():
