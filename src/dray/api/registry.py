@@ -12,7 +12,10 @@ from dray.api.kinds import Kind, Version
 from dray.api.release import Release, everything
 
 #: Packages whose ``kinds(release)`` or ``KINDS`` give the kinds of a group, in the order of discovery.
-_GROUPS: Final = ("core", "apps", "events", "batch", "coordination", "resource")
+_GROUPS: Final = (
+    "core", "apps", "events", "authentication", "authorization", "batch", "certificates", "policy", "rbac", "storage",
+    "scheduling", "coordination", "node", "discovery", "resource",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,8 +138,6 @@ class Bench:
         name = metadata.get("name", "")
         if namespace:
             self._enter(namespace, kind, name)
-        if (kind.group, kind.plural, namespace, name) in self.objects:
-            raise errors.already_exists(kind.plural, kind.group, name)
         metadata.update(
             creationTimestamp=NOW, uid="00000000-0000-0000-0000-000000000001", resourceVersion="1"
         )
@@ -154,6 +152,8 @@ class Bench:
             raise errors.invalid(kind.kind, kind.group, name, problems)
         self.warnings += kind.rules.warn(obj, self.context)
         kind.rules.canonicalize(obj)
+        if (kind.group, kind.plural, namespace, name) in self.objects:
+            raise errors.already_exists(kind.plural, kind.group, name)
         if not dry:
             self.objects[kind.group, kind.plural, namespace, name] = obj
         return self._encode(kind, version, obj)

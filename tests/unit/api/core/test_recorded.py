@@ -11,6 +11,8 @@ RECORDINGS = (
     ("api-136/core-pod-lifecycle", "1.36"),
     ("api-136/gen-strategic-pods", "1.36"),
     ("api-130/a2-pods", "1.30"),
+    ("authz-136/rbac-subjects", "1.36"),
+    ("authz-136/rbac-escalation", "1.36"),
 )
 
 

@@ -1,0 +1,61 @@
+"""authentication.k8s.io: questions about who somebody is. Nothing is stored; the answer is in the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dray.api import field
+from dray.api.field import FieldError
+from dray.api.kinds import Context, Kind, Object, Rules, Version
+from dray.api.strategies import SPEC
+
+GROUP: Final = "authentication.k8s.io"
+_TEN_MINUTES: Final = 600
+
+
+def _default_token_request(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = 3600
+
+
+class TokenRequestRules(Rules):
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        seconds, path = obj.get("spec", {}).get("expirationSeconds", 0), SPEC.child("expirationSeconds")
+        if seconds < _TEN_MINUTES:
+            return [field.invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+        if seconds > 1 << 32:
+            return [field.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+        return []
+
+
+#: Not a resource of its own: the body of the ``token`` subresource of service accounts.
+TOKEN_REQUEST = Kind(
+    group=GROUP,
+    kind="TokenRequest",
+    plural="tokenrequests",
+    versions=(Version(name="v1", type="authentication/v1.TokenRequest", default=_default_token_request),),
+    storage="v1",
+    rules=TokenRequestRules(),
+    verbs=("create",),
+)
+TOKEN_REVIEW = Kind(
+    group=GROUP,
+    kind="TokenReview",
+    plural="tokenreviews",
+    namespaced=False,
+    versions=(Version(name="v1", type="authentication/v1.TokenReview"),),
+    storage="v1",
+    verbs=("create",),
+)
+SELF_SUBJECT_REVIEW = Kind(
+    group=GROUP,
+    kind="SelfSubjectReview",
+    plural="selfsubjectreviews",
+    namespaced=False,
+    versions=(Version(name="v1", type="authentication/v1.SelfSubjectReview"),),
+    storage="v1",
+    verbs=("create",),
+)
+KINDS = (SELF_SUBJECT_REVIEW, TOKEN_REVIEW)
