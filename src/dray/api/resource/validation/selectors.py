@@ -42,9 +42,11 @@ def expression(
         list_attributes="DRAListTypeAttributes" in ctx.gates,
         consumable_capacity="DRAConsumableCapacity" in ctx.gates,
     )
+    if verdict.error and verdict.internal:
+        errs.append(field.internal(path, verdict.error))
+        return 0
     if verdict.error:
-        problem = field.internal if verdict.internal else None
-        errs.append(problem(path, verdict.error) if problem else field.invalid(path, text, verdict.error))
+        errs.append(field.invalid(path, text, verdict.error))
         return 0
     if verdict.max_cost > limits.EXPRESSION_COST:
         errs.append(field.forbidden(path, _TOO_COMPLEX))
