@@ -16,8 +16,9 @@ import msgspec
 from dray.api import schema
 from dray.api.errors import BadRequest
 from dray.api.kinds import Object, Version
+from dray.server import negotiation
 from dray.server.documents import Codec, Codecs, encode
-from dray.server.negotiation import YAML, input_type
+from dray.server.negotiation import input_type
 from dray.server.requests import Request
 from dray.server.resources import Resources
 
@@ -50,8 +51,12 @@ class Decoder:
         """The body as an object of the version, shaped but not defaulted."""
         body = request.body
         doubled: list[str] = []
-        if isinstance(body, bytes) and input_type(request, custom=codec.kind.custom) == YAML:
-            body, doubled = json_from_yaml(body)
+        if isinstance(body, bytes):
+            match input_type(request, custom=codec.kind.custom):
+                case negotiation.YAML:
+                    body, doubled = json_from_yaml(body)
+                case negotiation.PROTOBUF:
+                    body = self._from_protobuf(body, codec)
         obj, problems = self.shape(body, codec, strict=directive != IGNORE)
         problems = [*doubled, *problems] if doubled else problems
         if problems and directive == STRICT:
@@ -62,6 +67,13 @@ class Decoder:
             for problem in problems:
                 request.warn(problem)
         return obj
+
+    def _from_protobuf(self, body: bytes, codec: Codec) -> Object:
+        from dray.server import protobuf
+
+        if not protobuf.supports(codec.version.type):
+            raise negotiation.unsupported(negotiation.OFFERED)
+        return protobuf.decode(body, codec.version.type)
 
     def shape(self, body: bytes | Object, codec: Codec, *, strict: bool) -> tuple[Object, list[str]]:
         kind, version = codec.kind, codec.version

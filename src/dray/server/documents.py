@@ -24,7 +24,17 @@ _NOTHING: Final[Mapping[str, str]] = {}
 class Codec:
     """One served version of a kind: from the hub to the wire and, for stored objects, back."""
 
-    __slots__ = ("_release", "_type", "api_version", "head", "kind", "list_head", "list_kind", "separator", "version")
+    __slots__ = (
+        "_release",
+        "_type",
+        "api_version",
+        "head",
+        "kind",
+        "list_head",
+        "list_kind",
+        "separator",
+        "version",
+    )
 
     def __init__(self, kind: Kind, version: Version, release: str | None = None) -> None:
         self._release = release

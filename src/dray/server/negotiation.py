@@ -12,7 +12,8 @@ from dray.server.requests import Request
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 #: What upstream names in its refusals. Protobuf is named but never chosen: clients then fall back to JSON.
-OFFERED: Final = (JSON, YAML, "application/vnd.kubernetes.protobuf")
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+OFFERED: Final = (JSON, YAML, PROTOBUF)
 OFFERED_CUSTOM: Final = (JSON, YAML)
 
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
@@ -132,12 +133,12 @@ def _media(offered: str, parameters: dict[str, str], *, transforms: bool) -> Med
 
 
 def input_type(request: Request, *, custom: bool = False) -> str:
-    """JSON or YAML, or a 415."""
+    """JSON, YAML or, for built-in kinds, protobuf; else a 415."""
     declared = request.headers.get("content-type")
     if not declared or declared == JSON:
         return JSON
     media = declared.partition(";")[0].strip().lower()
-    if media in (JSON, YAML):
+    if media in (JSON, YAML) or (media == PROTOBUF and not custom):
         return media
     raise unsupported(OFFERED_CUSTOM if custom else OFFERED)
 

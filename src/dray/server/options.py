@@ -10,8 +10,9 @@ from dray.api import field, meta, schema
 from dray.api.errors import BadRequest, StatusError, invalid
 from dray.api.field import FieldError, Path
 from dray.api.kinds import Object
+from dray.server import negotiation
 from dray.server.bodies import WARN, json_name, load_yaml
-from dray.server.negotiation import YAML, input_type
+from dray.server.negotiation import input_type
 from dray.server.requests import Query, Request
 
 META_GROUP: Final = "meta.k8s.io"
@@ -120,14 +121,19 @@ def delete_options_from(body: Object) -> DeleteOptions:
     )
 
 
-def json_object(request: Request) -> Object:
-    """A body that holds an object, whatever its type."""
+def json_object(request: Request, type_name: str) -> Object:
+    """A body that holds an object of a type, unshaped."""
     body: Any = request.body
     if isinstance(body, bytes):
-        if input_type(request) == YAML:
-            body, _ = load_yaml(body)
-        else:
-            body = schema.parse(body).object
+        match input_type(request):
+            case negotiation.YAML:
+                body, _ = load_yaml(body)
+            case negotiation.PROTOBUF:
+                from dray.server import protobuf
+
+                body = protobuf.decode(body, type_name)
+            case _:
+                body = schema.parse(body).object
     if body is None:
         return {}
     if not isinstance(body, dict):
@@ -137,7 +143,7 @@ def json_object(request: Request) -> Object:
 
 
 def _options_body(request: Request) -> Object:
-    body = json_object(request)
+    body = json_object(request, "meta/v1.DeleteOptions")
     kind, version = body.get("kind") or "DeleteOptions", body.get("apiVersion") or "v1"
     if kind != "DeleteOptions":
         raise BadRequest(

@@ -40,7 +40,7 @@ async def evict(call: Call) -> Response:
 
 
 def _eviction(call: Call) -> Object:
-    found: Object = clone(json_object(call.request))
+    found: Object = clone(json_object(call.request, "policy/v1.Eviction"))
     kind = found.get("kind") or "Eviction"
     version = found.get("apiVersion") or "policy/v1"
     if kind != "Eviction" or version not in ("policy/v1", "policy/v1beta1"):

@@ -31,7 +31,7 @@ async def get(call: Call) -> Response:
 
 async def update(call: Call) -> Response:
     options = write_options(call.request.query, "UpdateOptions")
-    sent = _decode(json_object(call.request)).object
+    sent = _decode(json_object(call.request, _TYPE)).object
 
     def change(present: Object) -> Object:
         return sent
