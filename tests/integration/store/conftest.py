@@ -34,44 +34,52 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 class Etcd:
-    """A real etcd on loopback with a data directory of its own."""
+    """A real etcd member on loopback with a data directory of its own."""
 
-    def __init__(self, binary: str, directory: Path) -> None:
+    def __init__(self, binary: str, directory: Path, *, name: str = "only") -> None:
+        self.name = name
         self._binary = binary
         self._directory = directory
-        self._ports = _free_ports(2)
+        self._port, peer_port = _free_ports(2)
+        self.peer = f"http://127.0.0.1:{peer_port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def endpoint(self) -> str:
-        return f"127.0.0.1:{self._ports[0]}"
+        return f"127.0.0.1:{self._port}"
 
-    def start(self) -> None:
-        client, peer = (f"http://127.0.0.1:{port}" for port in self._ports)
-        self._process = subprocess.Popen(
-            [
-                self._binary,
-                f"--data-dir={self._directory / 'etcd'}",
-                f"--listen-client-urls={client}",
-                f"--advertise-client-urls={client}",
-                f"--listen-peer-urls={peer}",
-                f"--initial-advertise-peer-urls={peer}",
-                f"--initial-cluster=default={peer}",
-                "--heartbeat-interval=20",
-                "--election-timeout=200",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=(self._directory / "etcd.log").open("ab"),
-        )
+    def launch(self, *others: Etcd) -> None:
+        client = f"http://{self.endpoint}"
+        with (self._directory / f"{self.name}.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    self._binary,
+                    f"--name={self.name}",
+                    f"--data-dir={self._directory / self.name}",
+                    f"--listen-client-urls={client}",
+                    f"--advertise-client-urls={client}",
+                    f"--listen-peer-urls={self.peer}",
+                    f"--initial-advertise-peer-urls={self.peer}",
+                    f"--initial-cluster={','.join(f'{each.name}={each.peer}' for each in (self, *others))}",
+                    "--heartbeat-interval=20",
+                    "--election-timeout=200",
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+
+    def wait(self) -> None:
+        """Until it answers clients."""
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", self._ports[0]), timeout=1),
-            ):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
                 return
             time.sleep(0.02)
-        raise RuntimeError((self._directory / "etcd.log").read_text())
+        raise RuntimeError((self._directory / f"{self.name}.log").read_text())
+
+    def start(self) -> None:
+        self.launch()
+        self.wait()
 
     def stop(self) -> None:
         if self._process is not None:
@@ -103,6 +111,19 @@ def fresh_etcd(tool: Callable[[str], str], tmp_path: Path) -> Iterator[Etcd]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def etcd_cluster(tool: Callable[[str], str], tmp_path: Path) -> Iterator[list[Etcd]]:
+    """Three members, any of which a test may stop."""
+    members = [Etcd(tool("etcd"), tmp_path, name=name) for name in ("one", "two", "three")]
+    for member in members:
+        member.launch(*(other for other in members if other is not member))
+    for member in members:
+        member.wait()
+    yield members
+    for member in members:
+        member.stop()
 
 
 def _opener(request: pytest.FixtureRequest, directory: Path) -> OpenStore:

@@ -106,8 +106,35 @@ async def test_a_member_that_is_away_is_passed_over(etcd, root):
         assert [event.revision for event in seen] == [revision]
 
 
+async def test_any_member_of_a_cluster_can_be_lost_in_the_middle_of_a_write_load(etcd_cluster):
+    async with opened(*(member.endpoint for member in etcd_cluster)) as store:
+        seen = []
+        store.subscribe("/r/", seen.extend, after=await store.current_revision())
+        watch = store.watch("/r/", after=await store.current_revision())
+        written = {}
+        under_way = asyncio.Event()
+
+        async def write(writer: int) -> None:
+            for n in range(40):
+                key = f"/r/{writer}-{n}"
+                written[key] = await store.create(key, key.encode())
+                if len(written) == 60:
+                    under_way.set()
+
+        writers = [asyncio.create_task(write(writer)) for writer in range(8)]
+        await under_way.wait()
+        await asyncio.to_thread(etcd_cluster[0].stop)  # the one that is talked to
+        await asyncio.gather(*writers)
+        page = await store.range("/r/")
+        assert {entry.key: entry.modified for entry in page.entries} == written
+        await store.caught_up()
+        assert {event.key: event.revision for event in seen} == written
+        assert [event.revision for event in seen] == sorted(written.values())
+        assert [event.revision for event in await take(watch, 320)] == sorted(written.values())
+
+
 async def test_without_any_member_everything_is_unavailable_and_comes_back(fresh_etcd, monkeypatch):
-    monkeypatch.setattr("dray.store.etcd_api.connection.ATTEMPTS", 2)
+    monkeypatch.setattr("dray.store.etcd_api.connection.RETRY_SECONDS", 0.1)
     async with opened(fresh_etcd.endpoint) as store:
         fresh_etcd.stop()
         for attempt in (store.get("/r/a"), store.create("/r/a", b""), store.current_revision()):

@@ -31,7 +31,7 @@ async def test_anything_else_is_refused_with_what_would_do(spec, tmp_path):
 async def test_an_etcd_that_is_not_there_is_named(tmp_path, monkeypatch):
     from dray.store.etcd_api import connection
 
-    monkeypatch.setattr(connection, "ATTEMPTS", 1)
+    monkeypatch.setattr(connection, "RETRY_SECONDS", 0.0)
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1"):
         await open_store("etcd://127.0.0.1:1", data=tmp_path)
 

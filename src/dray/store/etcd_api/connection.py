@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -18,16 +19,19 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 2000),  # also what an attempt to connect may take
     ("grpc.max_reconnect_backoff_ms", 1000),
     # A silent connection is found dead by these; etcd refuses to be asked more often than every 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
 )
 CALL_TIMEOUT: Final = 10.0
-#: Pause between attempts, doubled each time. With the attempts below an election or a restart is sat out.
+#: A write that was on its way to a leader that died is answered by nobody for five seconds; it is sooner repeated.
+TXN_TIMEOUT: Final = 2.0
+#: How long a call is tried again, on one member after the other: an election or a restart is sat out.
+RETRY_SECONDS: Final = 10.0
 RETRY_PAUSE: Final = 0.05
-ATTEMPTS: Final = 6
+RETRY_PAUSE_MAX: Final = 0.5
 
 #: The whole key space, in etcd's spelling.
 EVERYTHING: Final = b"\0"
@@ -41,61 +45,66 @@ class Connection:
     def __init__(self, endpoints: Sequence[str]) -> None:
         self._endpoints = list(endpoints)
         self._channels: dict[str, Any] = {}  # of grpc.aio.Channel, whose published types are incomplete
+        self._calls: dict[tuple[str, str], Any] = {}
         self._current = 0
 
-    def _channel(self) -> Any:
-        endpoint = self._endpoints[self._current]
+    def _channel(self, endpoint: str) -> Any:
         if endpoint not in self._channels:
             self._channels[endpoint] = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
         return self._channels[endpoint]
 
-    def _fail_over(self) -> None:
-        self._current = (self._current + 1) % len(self._endpoints)
+    def _endpoint(self) -> str:
+        return self._endpoints[self._current]
+
+    def _fail_over(self, failed: str) -> None:
+        # Many calls fail together when a member goes; only the first of them may move on, or we go round in circles.
+        if failed == self._endpoint():
+            self._current = (self._current + 1) % len(self._endpoints)
 
     async def range(self, request: rpc.RangeRequest) -> rpc.RangeResponse:
-        return await self._call("KV/Range", request, rpc.RangeResponse)
+        reply, _ = await self._call("KV/Range", request, rpc.RangeResponse)
+        return reply
 
     async def compact(self, request: rpc.CompactionRequest) -> rpc.CompactionResponse:
-        return await self._call("KV/Compact", request, rpc.CompactionResponse)
+        reply, _ = await self._call("KV/Compact", request, rpc.CompactionResponse)
+        return reply
 
     async def grant_lease(self, request: rpc.LeaseGrantRequest) -> rpc.LeaseGrantResponse:
-        return await self._call("Lease/LeaseGrant", request, rpc.LeaseGrantResponse)
+        reply, _ = await self._call("Lease/LeaseGrant", request, rpc.LeaseGrantResponse)
+        return reply
 
     async def txn(self, request: rpc.TxnRequest) -> tuple[rpc.TxnResponse, bool]:
         """The answer, and whether an earlier attempt may have been carried out without our learning of it."""
-        attempts: list[StoreUnavailable] = []
-        reply = await self._call("KV/Txn", request, rpc.TxnResponse, attempts=attempts)
-        return reply, bool(attempts)
+        return await self._call("KV/Txn", request, rpc.TxnResponse, timeout=TXN_TIMEOUT)
 
     async def _call(
-        self,
-        method: str,
-        request: Message,
-        reply: type[Reply],
-        *,
-        attempts: list[StoreUnavailable] | None = None,
-    ) -> Reply:
-        failed = [] if attempts is None else attempts
+        self, method: str, request: Message, reply: type[Reply], *, timeout: float = CALL_TIMEOUT
+    ) -> tuple[Reply, bool]:
+        """The answer of the first member that gives one, and whether it was not the first that was asked."""
+        began = time.monotonic()
+        pause = RETRY_PAUSE
+        repeated = False
         while True:
-            call = self._channel().unary_unary(
-                f"/etcdserverpb.{method}",
-                request_serializer=type(request).SerializeToString,
-                response_deserializer=reply.FromString,
-            )
+            endpoint = self._endpoint()
+            call = self._calls.get((endpoint, method))
+            if call is None:
+                call = self._calls[endpoint, method] = self._channel(endpoint).unary_unary(
+                    f"/etcdserverpb.{method}",
+                    request_serializer=type(request).SerializeToString,
+                    response_deserializer=reply.FromString,
+                )
             try:
-                answer: Reply = await call(request, timeout=CALL_TIMEOUT)
-                return answer
+                return await call(request, timeout=timeout), repeated
             except grpc.aio.AioRpcError as error:
                 translated = _translate(error)
             except grpc.aio.UsageError as error:
                 raise StoreUnavailable("the connection to etcd has been closed") from error
-            if not isinstance(translated, StoreUnavailable):
+            if not isinstance(translated, StoreUnavailable) or time.monotonic() - began > RETRY_SECONDS:
                 raise translated
-            failed.append(translated)
-            if len(failed) == ATTEMPTS:
-                raise translated
-            self._fail_over()
-            await asyncio.sleep(RETRY_PAUSE * 2 ** (len(failed) - 1))
+            self._fail_over(endpoint)
+            repeated = True
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, RETRY_PAUSE_MAX)
 
     @asynccontextmanager
     async def watch(self, *, after: int) -> AsyncIterator[AsyncIterator[Sequence[rpc.Event]]]:
@@ -103,7 +112,8 @@ class Connection:
 
         Asking from ``after`` itself on makes etcd refuse exactly when something after it has been compacted.
         """
-        call = self._channel().stream_stream(
+        endpoint = self._endpoint()
+        call = self._channel(endpoint).stream_stream(
             "/etcdserverpb.Watch/Watch",
             request_serializer=rpc.WatchRequest.SerializeToString,
             response_deserializer=rpc.WatchResponse.FromString,
@@ -115,7 +125,7 @@ class Connection:
             await call.write(rpc.WatchRequest(create_request=create))
             yield _events(call, after)
         except grpc.aio.AioRpcError as error:
-            self._fail_over()
+            self._fail_over(endpoint)
             raise _translate(error) from error
         except (grpc.aio.UsageError, asyncio.InvalidStateError) as error:
             raise StoreUnavailable("the connection to etcd has been closed") from error
