@@ -36,25 +36,31 @@ _KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
 EOF: Final = "<EOF>"
 
 
-class UnknownToken(Exception):
-    """A character that starts no token."""
-
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-
-
 Token = tuple[str, str, int]
 """Kind, text, offset. The kind of an operator or keyword is its text."""
 
 
+class UnknownToken(Exception):
+    """Text that is no token, from ``offset`` up to ``end``; ``before`` holds the tokens found until then."""
+
+    def __init__(self, offset: int, end: int, before: list[Token]) -> None:
+        self.offset = offset
+        self.end = end
+        self.before = before
+
+
 def tokenize(text: str) -> list[Token]:
+    return tokenize_from(text, 0)
+
+
+def tokenize_from(text: str, position: int) -> list[Token]:
+    """The tokens from a position on, and the end."""
     tokens: list[Token] = []
-    position = 0
     match = _TOKEN.match
     while position < len(text):
         found = match(text, position)
         if found is None:
-            raise UnknownToken(position)
+            raise UnknownToken(position, _unknown_end(text, position), tokens)
         kind, word = found.lastgroup, found.group()
         if kind != "skip":
             assert kind is not None
@@ -64,6 +70,29 @@ def tokenize(text: str) -> list[Token]:
         position = found.end()
     tokens.append((EOF, "<EOF>", len(text)))
     return tokens
+
+
+# What could have become a token up to the point where it could not: an operator half written, or a string that
+# does not end or holds a bad escape.
+_BEGUN: Final = re.compile(
+    rf"""
+      [&|=]
+    | `[A-Za-z0-9_./\ -]*
+    | [bB]?(?:[rR](?:\"\"\"[\s\S]*|'''[\s\S]*|"[^"\n\r]*|'[^'\n\r]*)
+      |\"\"\"(?:{_ESCAPE}|[^\\])*|'''(?:{_ESCAPE}|[^\\])*
+      |"(?:{_ESCAPE}|[^\\"\n\r])*|'(?:{_ESCAPE}|[^\\'\n\r])*)
+      (?:\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{{0,3}}|U[0-9a-fA-F]{{0,7}}|[0-3][0-7]?)?)?
+    """,
+    re.VERBOSE,
+)
+
+
+def _unknown_end(text: str, position: int) -> int:
+    """Where a stretch that is no token ends: behind the character that made it so."""
+    begun = _BEGUN.match(text, position)
+    if begun is None:
+        return position + 1
+    return min(begun.end() + 1, len(text))
 
 
 _SIMPLE_ESCAPES: Final = {

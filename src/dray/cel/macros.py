@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final, NamedTuple
 
 from dray.cel.ast import (
@@ -17,11 +18,13 @@ from dray.cel.ast import (
     Message,
     Node,
     Select,
+    walk,
 )
 
 ACCUMULATOR: Final = "@result"
 _OLD_ACCUMULATOR: Final = "__result__"
 UNUSED: Final = "#unused"
+MAX_COPIED: Final = 10_000
 
 
 class MacroKey(NamedTuple):
@@ -223,6 +226,9 @@ def opt_flat_map(offset: int, target: Node | None, args: list[Node]) -> Node:
 def _optionally(offset: int, target: Node | None, args: list[Node], macro: str) -> Call:
     assert target is not None
     name = _simple(args[0], f"{macro}() variable name must be a simple identifier")
+    if sum(1 for _ in islice(walk(target), MAX_COPIED + 1)) > MAX_COPIED:
+        # The target is written twice, so a chain of these would double with every link.
+        raise MacroError(target, f"expression too large for {macro}(): limit {MAX_COPIED}")
     value = Call(offset, "value", copy(target), [])
     return _call(
         offset,

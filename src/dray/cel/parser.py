@@ -277,7 +277,7 @@ class _Parser:
         if self.kind == "ESC_IDENTIFIER":
             _, word, offset = self.advance()
             if not self.escaped_names:
-                return self.problem(dot, "unsupported syntax: '`'")
+                return self.problem(offset, "unsupported syntax: '`'")
             name = word[1:-1]
         else:
             _, name, offset = self.expect("IDENTIFIER")
@@ -304,7 +304,7 @@ class _Parser:
         return self._nest(Call(opening, function, None, [operand, key]), operand, key)
 
     def primary(self) -> Node:
-        kind, word, offset = self.tokens[self.position]
+        kind, _, offset = self.tokens[self.position]
         if kind == "IDENTIFIER":
             return self._named(offset, "")
         literal = _LITERALS.get(kind)

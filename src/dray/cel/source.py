@@ -26,7 +26,9 @@ class Source:
         self._lines: list[int] | None = None
 
     def location(self, offset: int) -> tuple[int, int]:
-        """Line from 1 and column from 0."""
+        """Line from 1 and column from 0; before the text, where upstream places the end of an empty one, -1."""
+        if offset < 0:
+            return 1, -1
         starts = self._starts()
         line = bisect_right(starts, offset)
         return line, offset - starts[line - 1]
