@@ -12,12 +12,13 @@ The types are written down in ``types/<group>_<version>.types``, a block for eac
     PullPolicy = string enum Always Never IfNotPresent
 
 Leaves are string, bool, int32, int64, float64, quantity, intorstring, time, microtime, duration, bytes and raw (any
-JSON). ``[]T``, ``map[K]T`` and ``*T`` are as in Go; ``core/v1.Pod`` names a type of another file; ``A | B`` is told
-apart by its JSON shape. ``inline T`` takes over T's fields. ``always`` is ``required`` without being asked for.
-``omitzero`` drops an empty struct or time; ``mandatory`` marks a field as required in the documentation only. ``patch=`` holds the strategic-merge strategies and ``merge:KEY``;
-``list=atomic|set|map:KEYS``, ``map=atomic`` and ``struct=atomic`` say how server-side apply shares ownership;
-``default=JSON`` is the published default. ``since=1.34`` and ``until=1.30`` bound the releases that know a field, and
-``before=1.34:always`` says how older releases wrote it. ``XList`` exists for every X.
+JSON). ``[]T``, ``map[K]T`` and ``*T`` are as in Go; ``*[]T`` also stands for a list whose validation tells an empty
+one from none. ``core/v1.Pod`` names a type of another file; ``A | B`` is told apart by its JSON shape. ``inline T``
+takes over T's fields. ``always`` is ``required`` without being asked for, ``omitzero`` drops an empty struct or time,
+``mandatory`` marks a field as required in the documentation only. ``patch=`` holds the strategic-merge strategies and
+``merge:KEY``; ``list=atomic|set|map:KEYS``, ``map=atomic`` and ``struct=atomic`` say how server-side apply shares
+ownership; ``default=JSON`` is the published default. ``since=1.34`` and ``until=1.30`` bound the releases that know a
+field, and ``before=1.34:always`` says how older releases wrote it. ``XList`` exists for every X.
 
 A decoded object is a plain dict in the order of the struct's fields, holding what Go would write after reading the
 same document: zero values gone or filled in, quantities and times in canonical form. Storing an object loses a

@@ -1,50 +1,79 @@
-"""What storing does to an object: an empty list or map that is always written becomes null."""
+"""What storing does to an object: an empty list or map becomes none, which is written as null or not at all."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from dray.api.schema.model import ListOf, MapOf, Struct, Type
+from dray.api.schema.model import Field, ListOf, MapOf, Struct, Type
 
-
-class _Plan(NamedTuple):
-    emptied: tuple[str, ...]  # fields that hold a list or map and are always written
-    inside: tuple[tuple[str, Type], ...]  # fields below which there are such fields
+_Settle = Callable[[Any], None]
 
 
 def settle(type_: Struct, obj: dict[str, Any]) -> None:
     """Change an object of this type, in place, into what a reader of the store sees."""
-    plan = _plan(type_)
-    for name in plan.emptied:
-        if not obj.get(name, True):
-            obj[name] = None
-    for name, inner in plan.inside:
-        if (value := obj.get(name)) is not None:
-            _settle_value(inner, value)
-
-
-def _settle_value(type_: Type, value: Any) -> None:
-    match type_:
-        case Struct():
-            settle(type_, value)
-        case ListOf():
-            for item in value:
-                _settle_value(type_.item, item)
-        case MapOf():
-            for item in value.values():
-                _settle_value(type_.value, item)
+    if (settler := _of_struct(type_)) is not None:
+        settler(obj)
 
 
 @cache
-def _plan(type_: Struct) -> _Plan:
-    emptied = tuple(
-        f.name
-        for f in type_.fields
-        if f.emit in ("required", "always") and not f.pointer and isinstance(f.type, ListOf | MapOf)
-    )
-    inside = tuple((f.name, f.type) for f in type_.fields if _concerned(f.type, frozenset((type_,))))
-    return _Plan(emptied, inside)
+def _of_struct(type_: Struct) -> _Settle | None:
+    """What to do with a struct; None if there is never anything to do."""
+    if not _concerned(type_, frozenset()):
+        return None
+    emptied = frozenset(f.name for f in type_.fields if _holds_empty(f) and _written(f))
+    dropped = frozenset(f.name for f in type_.fields if _holds_empty(f) and not _written(f))
+    inside = [(f.name, f.type) for f in type_.fields if _concerned(f.type, frozenset())]
+    # Found on first use, for types may contain themselves.
+    inner: dict[str, _Settle] = {}
+
+    def settle_struct(obj: dict[str, Any]) -> None:
+        if inside and not inner:
+            inner.update((name, found) for name, t in inside if (found := _of(t)) is not None)
+        empty = [n for n, v in obj.items() if not v and (n in dropped or n in emptied)]
+        for name in empty:
+            if name in emptied:
+                obj[name] = None
+            else:
+                del obj[name]
+        for name, settler in inner.items():
+            if (value := obj.get(name)) is not None:
+                settler(value)
+
+    return settle_struct
+
+
+def _of(type_: Type) -> _Settle | None:
+    match type_:
+        case Struct():
+            return _of_struct(type_)
+        case ListOf():
+            return _each(_of(type_.item), lambda value: value)
+        case MapOf():
+            return _each(_of(type_.value), lambda value: value.values())
+    return None
+
+
+def _each(settler: _Settle | None, items: Callable[[Any], Any]) -> _Settle | None:
+    if settler is None:
+        return None
+    one = settler
+
+    def settle_each(value: Any) -> None:
+        for item in items(value):
+            one(item)
+
+    return settle_each
+
+
+def _written(field: Field) -> bool:
+    return field.emit in ("required", "always")
+
+
+def _holds_empty(field: Field) -> bool:
+    """Whether a decoded object may hold an empty list or map here."""
+    return isinstance(field.type, ListOf | MapOf) and (field.pointer or _written(field))
 
 
 def _concerned(type_: Type, above: frozenset[Struct]) -> bool:
@@ -54,15 +83,6 @@ def _concerned(type_: Type, above: frozenset[Struct]) -> bool:
             return _concerned(type_.item, above)
         case MapOf():
             return _concerned(type_.value, above)
-        case Struct():
-            if type_ in above:
-                return False
-            return _concerned_struct(type_, above)
+        case Struct() if type_ not in above:
+            return any(_holds_empty(f) or _concerned(f.type, above | {type_}) for f in type_.fields)
     return False
-
-
-def _concerned_struct(type_: Struct, above: frozenset[Struct]) -> bool:
-    for f in type_.fields:
-        if f.emit in ("required", "always") and not f.pointer and isinstance(f.type, ListOf | MapOf):
-            return True
-    return any(_concerned(f.type, above | {type_}) for f in type_.fields)

@@ -207,6 +207,14 @@ def test_storing_loses_the_difference_between_an_empty_list_and_none() -> None:
     assert found["spec"]["devices"] == {"requests": None}
 
 
+def test_a_list_that_validation_looks_at_stays_until_it_is_stored() -> None:
+    type_ = type_of("resource/v1.ResourceSlice")
+    found = normalise(type_, {"spec": {"devices": [{"name": "d", "attributes": {"a": {"ints": []}}}]}})
+    assert found["spec"]["devices"][0]["attributes"] == {"a": {"ints": []}}
+    settle(type_, found)
+    assert found["spec"]["devices"][0]["attributes"] == {"a": {}}
+
+
 @settings(deadline=None, max_examples=60)
 @given(data=st.data(), name=st.sampled_from(TYPES))
 def test_settling_twice_is_settling_once(data: st.DataObject, name: str) -> None:
