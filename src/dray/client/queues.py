@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from dray.api.errors import StatusError
+
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Hashable)
@@ -207,6 +209,4 @@ class WorkQueue(Generic[T]):
 
 def _unexpected(error: Exception) -> bool:
     """Whether a traceback helps: failures that the server reports explain themselves."""
-    from dray.api.errors import StatusError
-
     return not isinstance(error, StatusError)

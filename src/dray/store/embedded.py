@@ -81,7 +81,9 @@ class EmbeddedStore:
         self._progress = Progress(state.revision)
         self._fanout = Fanout()
         self._loop = asyncio.get_running_loop()
-        self._undecided: dict[str, asyncio.Future[int]] = {}  # keys with a write that is not durable yet
+        self._in_flight: dict[
+            str, asyncio.Future[int]
+        ] = {}  # keys with a write that is decided and not durable yet
         self._clock = clock
         self._expiries: list[_Expiry] = []
         self._expiry_timer: asyncio.TimerHandle | None = None
@@ -119,7 +121,7 @@ class EmbeddedStore:
     # Writing
 
     async def create(self, key: str, value: bytes, *, ttl: float | None = None) -> int:
-        while (other := self._undecided.get(key)) is not None:
+        while (other := self._in_flight.get(key)) is not None:
             await asyncio.wait((other,))
         self._check_open()
         if self._state.get(key) is not None:
@@ -128,14 +130,14 @@ class EmbeddedStore:
         return submitted if isinstance(submitted, int) else await asyncio.shield(submitted)
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: float | None = None) -> int:
-        while (other := self._undecided.get(key)) is not None:
+        while (other := self._in_flight.get(key)) is not None:
             await asyncio.wait((other,))
         previous = self._expect(key, expected)
         submitted = self._submit(Write(key, value, previous, self._deadline(ttl)))
         return submitted if isinstance(submitted, int) else await asyncio.shield(submitted)
 
     async def delete(self, key: str, *, expected: int) -> int:
-        while (other := self._undecided.get(key)) is not None:
+        while (other := self._in_flight.get(key)) is not None:
             await asyncio.wait((other,))
         previous = self._expect(key, expected)
         submitted = self._submit(Write(key, None, previous, None))
@@ -151,7 +153,7 @@ class EmbeddedStore:
         return entry
 
     def _submit(self, write: Write) -> int | asyncio.Future[int]:
-        """Make a decided write durable: its revision, at once or later. ``_undecided`` holds its key meanwhile.
+        """Make a decided write durable: its revision, at once or later. ``_in_flight`` holds its key meanwhile.
 
         Writers shield the future from their own cancellation: the write goes on, and others may wait for it.
         """
@@ -218,7 +220,7 @@ class EmbeddedStore:
             entry = self._state.get(due.key)
             if entry is None or entry.modified != due.revision:
                 continue
-            if due.key in self._undecided:
+            if due.key in self._in_flight:
                 heapq.heappush(self._expiries, due._replace(at=now + EXPIRY_RETRY))
                 continue
             submitted = self._submit(Write(due.key, None, entry, None))

@@ -31,8 +31,10 @@ class Fanout:
     """Who listens, by prefix."""
 
     def __init__(self) -> None:
-        self._folders: dict[str, list[_Sink]] = {}  # prefixes that end in "/", found by walking up a key
-        self._others: dict[str, list[_Sink]] = {}  # any other prefix, found by trying each
+        # Prefixes that end in "/" are found by walking up a key, any others by trying each.
+        # Dicts without values serve as ordered sets: thousands of watchers may come and go.
+        self._folders: dict[str, dict[_Sink, None]] = {}
+        self._others: dict[str, dict[_Sink, None]] = {}
 
     def publish(self, events: Sequence[Event]) -> None:
         """Hand a batch of durable events to everybody it concerns."""
@@ -64,24 +66,23 @@ class Fanout:
             sink.fail(error)
 
     def add(self, sink: _Sink) -> None:
-        self._sinks(sink.prefix).setdefault(sink.prefix, []).append(sink)
+        self._sinks(sink.prefix).setdefault(sink.prefix, {})[sink] = None
 
     def remove(self, sink: _Sink) -> None:
         group = self._sinks(sink.prefix)
-        listed = group.get(sink.prefix, [])
-        if sink in listed:
-            listed.remove(sink)
+        if sink in (listed := group.get(sink.prefix, {})):
+            del listed[sink]
             if not listed:
                 del group[sink.prefix]
 
-    def _sinks(self, prefix: str) -> dict[str, list[_Sink]]:
+    def _sinks(self, prefix: str) -> dict[str, dict[_Sink, None]]:
         return self._folders if prefix.endswith("/") else self._others
 
 
 class Callback:
     """A subscription: events are delivered in the call that publishes them."""
 
-    __slots__ = ("_after", "_deliver", "_fanout", "_lost", "prefix")
+    __slots__ = ("_after", "_closed", "_deliver", "_fanout", "_lost", "prefix")
 
     def __init__(
         self, fanout: Fanout, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None
@@ -91,12 +92,15 @@ class Callback:
         self._deliver = deliver
         self._lost = lost
         self._after = after
+        self._closed = False
 
     def deliver(self, events: Sequence[Event]) -> None:
         if events[0].revision <= self._after:
             events = [event for event in events if event.revision > self._after]
             if not events:
                 return
+        if self._closed:  # by another subscriber, in this very round
+            return
         try:
             self._deliver(events)
         except Exception as error:
@@ -110,6 +114,7 @@ class Callback:
             self._lost(error)
 
     def close(self) -> None:
+        self._closed = True
         self._fanout.remove(self)
 
 

@@ -77,7 +77,7 @@ class SqliteStore(EmbeddedStore):
 
     def _submit(self, write: Write) -> asyncio.Future[int]:
         answer: asyncio.Future[int] = self._loop.create_future()
-        self._undecided[write.key] = answer
+        self._in_flight[write.key] = answer
         self._waiting.append((write, answer))
         self._hand_over()
         return answer
@@ -107,7 +107,7 @@ class SqliteStore(EmbeddedStore):
         """The fate of a batch is known: tell everybody, and go on with what has gathered meanwhile."""
         self._idle.set()
         for event in batch.events:
-            del self._undecided[event.key]
+            del self._in_flight[event.key]
         if error is None:
             self._compacted_on_disk = batch.compacted or self._compacted_on_disk
             if batch.events:
@@ -161,7 +161,7 @@ def _commit(connection: sqlite3.Connection, batch: _Batch, *, suspect: bool) -> 
 
 
 def _open_and_load(path: Path) -> tuple[sqlite3.Connection, sqlite_log.Loaded]:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The file holds secrets; SQLite gives its write-ahead log the same permissions.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite_log.connect(path)

@@ -100,3 +100,13 @@ async def test_a_subscriber_may_close_itself_while_it_is_called():
     await store.create("/r/b", b"")
     assert seen == ["/r/a", "other", "other"]
     await store.close()
+
+
+async def test_a_subscription_closed_by_another_subscriber_hears_nothing_more():
+    store = MemoryStore()
+    heard: list[str] = []
+    store.subscribe("/r/", lambda events: second.close(), after=1)
+    second = store.subscribe("/r/", lambda events: heard.append("second"), after=1)
+    await store.create("/r/a", b"")
+    assert not heard
+    await store.close()
