@@ -6,20 +6,35 @@ whoever watches the cluster; an allocation only reads them.
 
 from dray.allocation.allocator import Plan, Unallocatable, allocate
 from dray.allocation.errors import AllocationError, AllocationTimeout
+from dray.allocation.feasibility import Feasibility, shape_of
 from dray.allocation.features import Features
 from dray.allocation.identity import DeviceID, PoolID
 from dray.allocation.inventory import Inventory
+from dray.allocation.policies import DEFAULT, PACK, POLICIES, SPREAD, Policy
+from dray.allocation.reasons import Cause, Miss, Reasons, Removal, RequestReasons
 from dray.allocation.usage import Usage
 
 __all__ = [
+    "DEFAULT",
+    "PACK",
+    "POLICIES",
+    "SPREAD",
     "AllocationError",
     "AllocationTimeout",
+    "Cause",
     "DeviceID",
+    "Feasibility",
     "Features",
     "Inventory",
+    "Miss",
     "Plan",
+    "Policy",
     "PoolID",
+    "Reasons",
+    "Removal",
+    "RequestReasons",
     "Unallocatable",
     "Usage",
     "allocate",
+    "shape_of",
 ]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from dray.allocation import results
+from dray.allocation import reasons, results
+from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
 from dray.allocation.identity import Document, object_name
 from dray.allocation.inventory import Inventory
+from dray.allocation.policies import DEFAULT, Policy
+from dray.allocation.pools import Pool
 from dray.allocation.search import Clock, Search
-from dray.allocation.state import Claim, State
+from dray.allocation.state import Claim, Spot, State
 from dray.allocation.usage import Usage
+
+CANNOT_ALLOCATE = "cannot allocate all claims"
+INVALID_POOLS = "invalid resource pools were encountered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +29,56 @@ class Plan:
     results: list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
 class Unallocatable:
     """The claims cannot be allocated for this node; ``message`` is what upstream says about it."""
 
-    message: str
+    def __init__(
+        self,
+        message: str,
+        pools: Sequence[Pool],
+        usage: Usage,
+        node: Document,
+        claims: Sequence[Claim],
+        features: Features,
+    ) -> None:
+        self.message = message
+        self._pools = pools
+        self._usage = reasons.frozen(usage, pools)
+        self._node = node
+        self._claims = claims
+        self._features = features
+
+    def __repr__(self) -> str:
+        return f"Unallocatable({self.message!r})"
+
+    @cached_property
+    def reasons(self) -> reasons.Reasons:
+        """What removed which devices, as things were when allocation failed. Worked out when first asked for."""
+        state = State(self._node, self._claims, self._usage, self._features)
+        alone = reasons.explain(state, self._pools, self._claims)
+        if alone.short:
+            return alone
+        return reasons.Reasons(alone.requests, tuple(self._together()), alone.pools)
+
+    def _together(self) -> list[str]:
+        found = [what for what, claims in reasons.relaxations(self._claims) if self._works(State, claims)]
+        if not found and self._works(_Unmetered, self._claims):
+            found.append("counters do not suffice for all devices at once")
+        return found or ["the requests compete for the same devices"]
+
+    def _works(self, kind: type[State], claims: Sequence[Claim]) -> bool:
+        state = kind(self._node, claims, self._usage, self._features)
+        try:
+            return Search(state, self._pools, claims).run()
+        except AllocationError:
+            return False
 
 
-CANNOT_ALLOCATE = "cannot allocate all claims"
-INVALID_POOLS = "invalid resource pools were encountered"
+class _Unmetered(State):
+    """What would be if counters did not count."""
+
+    def draws(self, spot: Spot) -> bool:
+        return False
 
 
 def allocate(
@@ -41,24 +89,25 @@ def allocate(
     *,
     features: Features,
     new_share_id: results.NewShareID,
+    policy: Policy = DEFAULT,
     deadline: float | None = None,
     monotonic: Clock | None = None,
 ) -> Plan | Unallocatable:
     """Allocate all claims for one node, or say that it cannot be done.
 
-    Raises AllocationError if the claims, classes or slices are at fault, and AllocationTimeout once ``monotonic``
-    passes ``deadline``.
+    Raises AllocationError if the claims, classes or slices are at fault, and AllocationTimeout once ``monotonic()``
+    is past ``deadline``.
     """
     pools = inventory.pools(node, features)
     wanted = [
-        Claim(index, object_name(claim), claim, inventory.demand(claim, features))
-        for index, claim in enumerate(claims)
+        Claim(number, object_name(claim), claim, inventory.demand(claim, features))
+        for number, claim in enumerate(claims)
     ]
     state = State(node, wanted, usage, features)
-    search = Search(state, pools, wanted, deadline=deadline, monotonic=monotonic)
+    search = Search(state, pools, wanted, policy=policy, deadline=deadline, monotonic=monotonic)
     if not search.run():
-        invalid = any(pool.invalid for pool in pools)
-        return Unallocatable(INVALID_POOLS if invalid else CANNOT_ALLOCATE)
+        message = INVALID_POOLS if any(pool.invalid for pool in pools) else CANNOT_ALLOCATE
+        return Unallocatable(message, pools, usage, node, wanted, features)
     return Plan(
         [
             results.build(

@@ -48,9 +48,9 @@ def portion(shape: Shape, wanted: Wanted, key: Any, features: Features) -> Porti
     """
     key = (key, features.fractional_capacity, features.release >= 37)
     try:
-        found: Portion | None = shape.draws[key]
+        found: Portion | None = shape.portions[key]
     except KeyError:
-        found = shape.draws[key] = _work_out(shape.capacity, wanted, features)
+        found = shape.portions[key] = _work_out(shape.capacity, wanted, features)
     return found
 
 

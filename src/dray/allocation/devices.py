@@ -6,47 +6,42 @@ it is shared by all devices that have it, and whatever is found out about it is 
 
 from __future__ import annotations
 
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from dray.allocation.attributes import Values, look_up
 from dray.allocation.identity import DeviceID, Document
 from dray.allocation.nodes import Selection
-from dray.allocation.selectors import Derived, Expression, Verdict, visible
+from dray.allocation.selectors import Derived, Expression, Verdict, Visible, visible
 from dray.api.quantity import Quantity
 
-_key = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
+_NOTHING: dict[str, Any] = {}
 _VERDICTS_KEPT = 256
 
 
 class Shape:
     """What can be seen of a device beside its name and place."""
 
-    __slots__ = (
-        "_values",
-        "_verdicts",
-        "_visible",
-        "attributes",
-        "capacity",
-        "document",
-        "draws",
-        "driver",
-        "restricted",
-    )
+    __slots__ = ("__weakref__", "_values", "_verdicts", "document", "driver", "portions", "restricted")
 
     def __init__(self, driver: str, document: Document) -> None:
         self.driver = driver
         self.document = document
-        self.attributes: dict[str, Any] = document.get("attributes") or {}
-        self.capacity: dict[str, Any] = document.get("capacity") or {}
         #: some capacity has a request policy
         self.restricted = any("requestPolicy" in capacity for capacity in self.capacity.values())
         #: what requests for capacity come to on this shape, by request
-        self.draws: dict[Any, Any] = {}
+        self.portions: dict[Any, Any] = {}
         self._verdicts: dict[Expression, Verdict] = {}
         self._values: dict[tuple[str, bool], Values | None] = {}
-        self._visible: Any = None
+
+    @property
+    def capacity(self) -> Document:
+        return self.document.get("capacity") or _NOTHING
 
     def verdict(self, expression: Expression) -> Verdict:
         """Whether a selector matches, or the error it ends with. Raises CompileError if it has no meaning."""
@@ -54,17 +49,12 @@ class Shape:
         if verdict is None:
             if len(self._verdicts) >= _VERDICTS_KEPT:
                 self._verdicts.clear()
-            verdict = self._verdicts[expression] = expression.ask(self._look())
+            verdict = self._verdicts[expression] = expression.ask(_visible(self))
         return verdict
 
     def derive(self, attribute: Derived) -> Values:
         """The values of a derived attribute. Raises EvaluationError."""
-        return attribute.of(self._look())
-
-    def _look(self) -> Any:
-        if self._visible is None:
-            self._visible = visible(self.driver, self.document)
-        return self._visible
+        return attribute.of(_visible(self))
 
     def values(self, attribute: str, *, lists: bool) -> Values | None:
         """The values of a fully qualified attribute; None if the device does not have it."""
@@ -72,26 +62,33 @@ class Shape:
         try:
             return self._values[key]
         except KeyError:
-            found = look_up(self.attributes, attribute, self.driver, lists=lists)
+            found = look_up(self.document.get("attributes") or _NOTHING, attribute, self.driver, lists=lists)
             self._values[key] = found
             return found
 
 
+@lru_cache(maxsize=512)
+def _visible(shape: Shape) -> Visible:
+    # Verdicts are kept with the shape; what CEL needs to find them is large and seldom needed again.
+    return visible(shape.driver, shape.document)
+
+
 class Shapes:
-    """Hands out one Shape for all devices that look the same."""
+    """Hands out one Shape for all devices that look the same, for as long as there is such a device."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[Any, Shape] = {}
+        self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
 
     def of(self, driver: str, document: Document) -> Shape:
-        key = (
+        visible_fields = (
             driver,
             document.get("allowMultipleAllocations"),
-            _key(document.get("attributes")),
-            _key(document.get("capacity")),
+            document.get("attributes"),
+            document.get("capacity"),
         )
+        key = blake2b(_encode(visible_fields), digest_size=16).digest()
         shape = self._known.get(key)
         if shape is None:
             shape = self._known[key] = Shape(driver, document)

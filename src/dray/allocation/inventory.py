@@ -6,7 +6,7 @@ the nodes that see its pool. What a node sees is put together when somebody asks
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Set
 from typing import Any, NamedTuple
 
 from dray.allocation.devices import Device, Shapes
@@ -18,6 +18,7 @@ from dray.allocation.pools import Pool, Slice, assemble, in_order, newest
 from dray.allocation.requests import Demand, demand_key, read
 
 _DEMANDS_KEPT = 10_000
+_NOBODY: Set[str] = frozenset()
 
 
 class View(NamedTuple):
@@ -55,30 +56,33 @@ class Inventory:
 
     # --- slices ---
 
-    def add_slice(self, document: Document, *, key: str | None = None) -> None:
-        """Add a slice, or replace the one that has this key; the key is the slice's name unless said otherwise."""
+    def add_slice(self, document: Document, *, key: str | None = None) -> set[str] | None:
+        """Add a slice, or replace the one that has this key; the key is the slice's name unless said otherwise.
+
+        Returns the nodes for which it makes a difference; None: it may be any.
+        """
         if key is None:
             key = (document.get("metadata") or {}).get("name") or ""
         old = self._slices.get(key)
         if old is None:
             self._order += 1
         new = Slice(document, self._shapes, key=key, order=old.order if old is not None else self._order)
-        if old is not None:
-            self._unlink(old)
+        before = self._unlink(old) if old is not None else set()
         self._slices[key] = new
         self._by_pool.setdefault(new.pool, {})[key] = new
         for node_key in new.node_keys():
             self._by_node.setdefault(node_key, {})[key] = new
         if new.counter_sets:
             self._counting.setdefault(new.pool, {})[key] = new
-        self._changed(new)
+        after = self._changed(new)
+        return None if before is None or after is None else before | after
 
-    def remove_slice(self, key: str) -> None:
+    def remove_slice(self, key: str) -> set[str] | None:
+        """Returns the nodes for which it makes a difference; None: it may be any."""
         old = self._slices.pop(key, None)
-        if old is not None:
-            self._unlink(old)
+        return self._unlink(old) if old is not None else set()
 
-    def _unlink(self, old: Slice) -> None:
+    def _unlink(self, old: Slice) -> set[str] | None:
         self._by_pool[old.pool].pop(old.key)
         if not self._by_pool[old.pool]:
             del self._by_pool[old.pool]
@@ -86,19 +90,25 @@ class Inventory:
             self._by_node[node_key].pop(old.key, None)
         if old.counter_sets:
             self._counting[old.pool].pop(old.key)
-        self._changed(old)
+        return self._changed(old)
 
-    def _changed(self, one: Slice) -> None:
-        """Forget what was put together from the pool of this slice."""
+    def _changed(self, one: Slice) -> set[str] | None:
+        """Forget what was put together from the pool of this slice; returns the nodes that saw it or will."""
         self._built.pop(one.pool, None)
-        for node in self._seen_by.pop(one.pool, ()):
+        nodes = self._seen_by.pop(one.pool, set())
+        for node in nodes:
             self._views.pop(node, None)
         if one.pool in self._counting:
             self._suspects.add(one.pool)
-        if one.local:
-            self._views.pop(one.local, None)
-        else:
+        if not one.local:
             self._epoch += 1
+            return None
+        self._views.pop(one.local, None)
+        return nodes | {one.local}
+
+    def nodes_seeing(self, pool: PoolID) -> Set[str]:
+        """The nodes that have looked at a pool since it last changed."""
+        return self._seen_by.get(pool, _NOBODY)
 
     def slices(self) -> Iterable[Slice]:
         return self._slices.values()

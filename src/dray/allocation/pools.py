@@ -89,7 +89,17 @@ class Slice:
 class Pool:
     """What one node sees of a pool."""
 
-    __slots__ = ("available", "counter_sets", "devices", "elsewhere", "id", "incomplete", "invalid", "waits")
+    __slots__ = (
+        "available",
+        "counter_sets",
+        "devices",
+        "elsewhere",
+        "id",
+        "incomplete",
+        "invalid",
+        "waits",
+        "withheld",
+    )
 
     def __init__(
         self,
@@ -100,6 +110,7 @@ class Pool:
         counter_sets: dict[str, dict[str, int]] | None = None,
         incomplete: bool = False,
         invalid: str = "",
+        withheld: tuple[Device, ...] = (),
     ) -> None:
         self.id = id
         self.devices = devices
@@ -108,6 +119,7 @@ class Pool:
         self.counter_sets = counter_sets or {}
         self.incomplete = incomplete
         self.invalid = invalid  # why the pool is unsound
+        self.withheld = withheld  # devices that are not offered because of that
         #: some device needs to be waited for before a pod is bound
         self.waits = any(device.binding_conditions is not None for device in devices)
         #: what is left in the counter sets, for one state of the pool's use; see ``counters``
@@ -150,7 +162,7 @@ def assemble(id: PoolID, seen: Sequence[Slice], whole: Sequence[Slice], features
             if one.generation == generation and (features.release < 37 or one.admitted(features))
         ]
         if len(current) != expected:
-            return Pool(id, incomplete=True)
+            return Pool(id, incomplete=True, withheld=tuple(d for one in seen for d in one.devices))
         keys = {one.key for one in seen}
         unseen = [one for one in current if one.key not in keys]
     # Trying slices by name lets driver authors say which devices go first.
@@ -164,7 +176,7 @@ def _sound(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], features:
     names: set[str] = set()
     for device in devices:
         if device.name in names:
-            return Pool(id, invalid=f"duplicate device name {device.name}")
+            return Pool(id, invalid=f"duplicate device name {device.name}", withheld=devices)
         names.add(device.name)
     if not features.partitionable_devices:
         return Pool(id, devices=devices)
@@ -175,7 +187,7 @@ def _sound(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], features:
     for one in counting:
         for document in one.counter_sets:
             if document["name"] in counter_sets:
-                return Pool(id, invalid=f"duplicate counter set name {document['name']}")
+                return Pool(id, invalid=f"duplicate counter set name {document['name']}", withheld=devices)
             counter_sets[document["name"]] = {
                 name: Quantity.from_json(counter["value"]).nano
                 for name, counter in (document.get("counters") or {}).items()
@@ -183,7 +195,7 @@ def _sound(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], features:
     elsewhere = tuple(device for one in unseen for device in one.devices)
     wrong = _undeclared(devices, counter_sets) or _undeclared(elsewhere, counter_sets)
     if wrong:
-        return Pool(id, invalid=wrong)
+        return Pool(id, invalid=wrong, withheld=devices)
     return Pool(id, devices=devices, elsewhere=elsewhere, counter_sets=counter_sets)
 
 

@@ -16,13 +16,14 @@ all devices that a constraint may turn into an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
 from dray.allocation.bounds import Bounds
 from dray.allocation.candidates import Candidates, Prospect
 from dray.allocation.errors import AllocationError, AllocationTimeout
+from dray.allocation.policies import DEFAULT, Policy
 from dray.allocation.pools import Pool
 from dray.allocation.requests import RESULTS_LIMIT, Request
 from dray.allocation.state import Choice, Claim, Spot, State
@@ -46,14 +47,17 @@ class Search:
         pools: Sequence[Pool],
         claims: Sequence[Claim],
         *,
+        policy: Policy = DEFAULT,
         deadline: float | None = None,
         monotonic: Clock | None = None,
     ) -> None:
         self._state = state
+        self._policy = policy
         self._pools = pools
         self._claims = claims
         self._deadline = deadline
         self._monotonic = monotonic
+        self._arranged: list[Spot] | None = None
         self.steps: list[Step] = []
         #: for each step the alternative that was taken
         self.chosen: list[Choice] = []
@@ -104,7 +108,15 @@ class Search:
                 if portion is not None and (state.features.release >= 37 or state.fits(portion, spot)):
                     yield spot
 
-    def _spots(self) -> Iterator[Spot]:
+    def _spots(self) -> Iterable[Spot]:
+        """All devices, in the order in which they are tried."""
+        if self._policy.arrange is None:
+            return self._in_order()
+        if self._arranged is None:
+            self._arranged = self._policy.arrange(list(self._in_order()), self._state.usage)
+        return self._arranged
+
+    def _in_order(self) -> Iterator[Spot]:
         for pool in self._pools:
             part = self._state.usage.of(pool.id)
             for device in pool.devices:

@@ -10,10 +10,11 @@ from dray.allocation.features import Features
 from dray.allocation.identity import Document
 from dray.api.semver import Version
 from dray.cel import CompileError, EvaluationError, compiler
+from dray.cel import devices as cel_devices
 from dray.cel.devices import MAX_COST, Selector, compile, environment
-from dray.cel.devices import Device as Visible
 
 Verdict = bool | EvaluationError
+Visible = cel_devices.Device
 
 
 class Expression:

@@ -1,0 +1,380 @@
+"""Why claims cannot be allocated: for each request, what became of every device that was looked at.
+
+Worked out only when somebody asks. What is wrong with a device for good (it is not selected, it is tainted) is said
+before what is wrong with it at the moment (somebody else has it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from dray.allocation import counters, taints
+from dray.allocation.devices import Device
+from dray.allocation.errors import AllocationError
+from dray.allocation.identity import DeviceID
+from dray.allocation.pools import Pool
+from dray.allocation.requests import Demand, Request
+from dray.allocation.selectors import Expression
+from dray.allocation.state import Choice, Claim, Spot, State
+from dray.allocation.usage import Usage
+from dray.api.quantity import Quantity
+from dray.cel import CompileError, EvaluationError
+
+_EXAMPLES = 3
+
+
+class Cause(Enum):
+    """What removes a device, from what no time will mend to what just came in between."""
+
+    POOL_INCOMPLETE = "pool incomplete"
+    POOL_INVALID = "pool invalid"
+    FEATURE = "feature off"
+    CLASS_SELECTOR = "class selector"
+    CLAIM_SELECTOR = "claim selector"
+    SELECTOR_ERROR = "selector error"
+    NODE = "node selection"
+    ATTRIBUTE = "attribute missing for constraint"
+    TAINT = "taint"
+    CAPACITY_SHAPE = "capacity not offered"
+    TAKEN = "already allocated"
+    CAPACITY = "capacity used up"
+    COUNTERS = "counters used up"
+
+    @property
+    def rank(self) -> int:
+        return _RANKS[self]
+
+
+_RANKS = {cause: number for number, cause in enumerate(Cause)}
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Devices that were removed for one and the same cause."""
+
+    cause: Cause
+    detail: str  # which selector with its text, which taint, taken by whom …
+    count: int
+    examples: tuple[DeviceID, ...]
+    selector: int | None = None  # position of the selector in its list
+    source: str = ""  # its text
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """The device that came closest, and the first thing that kept it."""
+
+    device: DeviceID
+    cause: Cause
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReasons:
+    claim: str
+    request: str
+    wanted: int | None  # None: all there are
+    considered: int
+    usable: int  # devices that could serve this request if it were alone
+    removals: tuple[Removal, ...]  # largest first
+    nearest: Miss | None
+
+    @property
+    def short(self) -> bool:
+        """Whether this request alone cannot be served."""
+        return self.usable < (1 if self.wanted is None else self.wanted) or (
+            self.wanted is None and any(removal.cause in _OF_THE_MOMENT for removal in self.removals)
+        )
+
+
+_OF_THE_MOMENT = frozenset({Cause.TAINT, Cause.TAKEN, Cause.CAPACITY, Cause.COUNTERS})
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why a node cannot have the claims."""
+
+    requests: tuple[RequestReasons, ...]
+    #: why they cannot be served together although each of them can alone
+    together: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()  # pools that are incomplete or invalid
+
+    @property
+    def short(self) -> bool:
+        """Whether some request cannot be served even alone, by none of its alternatives."""
+        served: dict[tuple[str, str], bool] = {}
+        for request in self.requests:
+            key = (request.claim, request.request.partition("/")[0])
+            served[key] = served.get(key, False) or not request.short
+        return not all(served.values())
+
+    def as_document(self) -> dict[str, Any]:
+        """The same as plain data, for events and tools."""
+        return {
+            "requests": [_request_document(request) for request in self.requests],
+            "together": list(self.together),
+            "pools": list(self.pools),
+        }
+
+
+def _request_document(request: RequestReasons) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "claim": request.claim,
+        "request": request.request,
+        "wanted": "All" if request.wanted is None else request.wanted,
+        "considered": request.considered,
+        "usable": request.usable,
+        "removed": [
+            {
+                "cause": removal.cause.value,
+                "detail": removal.detail,
+                "count": removal.count,
+                "examples": [str(device) for device in removal.examples],
+            }
+            for removal in request.removals
+        ],
+    }
+    if request.nearest is not None:
+        nearest = request.nearest
+        document["nearest"] = {
+            "device": str(nearest.device),
+            "cause": nearest.cause.value,
+            "detail": nearest.detail,
+        }
+    return document
+
+
+def explain(state: State, pools: Sequence[Pool], claims: Sequence[Claim]) -> Reasons:
+    """Look at every request by itself, in an otherwise empty allocation."""
+    requests = tuple(
+        _of_request(state, pools, Choice(claim, request))
+        for claim in claims
+        for alternatives in claim.demand.requests
+        for request in alternatives
+    )
+    troubled = tuple(
+        f"{pool.id}: {pool.invalid or 'currently being updated'}" for pool in pools if not pool.usable
+    )
+    return Reasons(requests, pools=troubled)
+
+
+@dataclass(slots=True)
+class _Tally:
+    verdict: _Verdict
+    count: int = 0
+    examples: list[DeviceID] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What removes one device, and how far it came."""
+
+    cause: Cause
+    detail: str
+    selector: int | None = None
+    source: str = ""
+
+
+def _of_request(state: State, pools: Sequence[Pool], choice: Choice) -> RequestReasons:
+    considered = usable = 0
+    tallies: dict[tuple[Cause, str], _Tally] = {}
+    nearest: tuple[tuple[int, int], Miss] | None = None
+    for pool in pools:
+        part = state.usage.of(pool.id)
+        for device in pool.devices or pool.withheld:
+            considered += 1
+            verdict = _removed_by(state, choice, Spot(device, pool, part))
+            if verdict is None:
+                usable += 1
+                continue
+            tally = tallies.setdefault((verdict.cause, verdict.detail), _Tally(verdict))
+            tally.count += 1
+            if len(tally.examples) < _EXAMPLES:
+                tally.examples.append(device.id)
+            closeness = (verdict.cause.rank, verdict.selector or 0)
+            if nearest is None or closeness > nearest[0]:
+                nearest = closeness, Miss(device.id, verdict.cause, verdict.detail)
+    removals = [
+        Removal(
+            t.verdict.cause,
+            t.verdict.detail,
+            t.count,
+            tuple(t.examples),
+            t.verdict.selector,
+            t.verdict.source,
+        )
+        for t in tallies.values()
+    ]
+    return RequestReasons(
+        choice.claim.name,
+        choice.request.full_name,
+        None if choice.request.all else choice.request.count,
+        considered,
+        usable,
+        tuple(sorted(removals, key=lambda removal: -removal.count)),
+        nearest[1] if nearest is not None else None,
+    )
+
+
+def _removed_by(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    """The first cause that removes a device; None if it could be used."""
+    pool = spot.pool
+    if pool.incomplete:
+        return _Verdict(Cause.POOL_INCOMPLETE, f"pool {pool.id} is being updated: slices are missing")
+    if pool.invalid:
+        return _Verdict(Cause.POOL_INVALID, f"pool {pool.id}: {pool.invalid}")
+    for check in (_feature, _selectors, _place, _attributes, _taint, _capacity, _taken, _counters):
+        verdict = check(state, choice, spot)
+        if verdict is not None:
+            return verdict
+    return None
+
+
+def _feature(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    device, features = spot.device, state.features
+    if device.binding_conditions and not features.binding_conditions:
+        return _Verdict(Cause.FEATURE, "needs DRADeviceBindingConditions")
+    if device.draws and not features.partitionable_devices:
+        return _Verdict(Cause.FEATURE, "needs DRAPartitionableDevices")
+    if device.skips_node_operations and not features.optional_node_operations and features.release >= 37:
+        return _Verdict(Cause.FEATURE, "needs DRAOptionalNodeOperations")
+    return None
+
+
+def _selectors(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    request = choice.request
+    class_name = (request.class_document.get("metadata") or {}).get("name", "")
+    for cause, owner, expressions in (
+        (Cause.CLASS_SELECTOR, f"class {class_name}", request.class_selectors),
+        (Cause.CLAIM_SELECTOR, f"claim {choice.claim.name}", request.selectors),
+    ):
+        for position, expression in enumerate(expressions):
+            where = f"{owner}: selector #{position}"
+            outcome = _ask(spot.device, expression)
+            if outcome is False:
+                return _Verdict(cause, f"{where}: {expression.source}", position, expression.source)
+            if outcome is not True:
+                detail = f"{where}: {expression.source}: {outcome}"
+                return _Verdict(Cause.SELECTOR_ERROR, detail, position, expression.source)
+    return None
+
+
+def _ask(device: Device, expression: Expression) -> bool | str:
+    try:
+        outcome = device.shape.verdict(expression)
+    except CompileError as error:
+        return str(error)
+    return str(outcome) if isinstance(outcome, EvaluationError) else outcome
+
+
+def _place(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    selection = spot.device.selection
+    if selection is None:
+        return None
+    metadata = state.node.get("metadata") or {}
+    if selection.matches(metadata.get("name") or "", metadata.get("labels") or {}):
+        return None
+    return _Verdict(Cause.NODE, "the device is for other nodes")
+
+
+def _attributes(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    for position in choice.request.constraints:
+        attribute = choice.claim.demand.constraints[position].attribute
+        try:
+            values = state.values(choice, spot.device, position)
+        except AllocationError as error:
+            return _Verdict(Cause.SELECTOR_ERROR, str(error))
+        if values is None:
+            return _Verdict(
+                Cause.ATTRIBUTE, f"constraint #{position} compares {attribute}, which the device lacks"
+            )
+    return None
+
+
+def _taint(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    if not state.features.device_taints:
+        return None
+    taint = taints.obstacle(spot.device, choice.request.tolerations)
+    if taint is None:
+        return None
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return _Verdict(Cause.TAINT, f"{taint.get('key', '')}{value}:{taint.get('effect', '')}")
+
+
+def _capacity(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    try:
+        portion = state.portion(choice, spot)
+    except AllocationError as error:
+        return _Verdict(Cause.CAPACITY_SHAPE, str(error))
+    if portion is None:
+        wanted = ", ".join(f"{name}={amount}" for name, amount in choice.request.capacity.items())
+        return _Verdict(Cause.CAPACITY_SHAPE, f"does not offer {wanted or 'what its own policy wants'}")
+    consumed = spot.part.consumed.get(spot.device.name) or {}
+    for name, amount, limit in portion.amounts:
+        if consumed.get(name, 0) + amount > limit:
+            left = _amount(limit - consumed.get(name, 0))
+            return _Verdict(Cause.CAPACITY, f"{name}: {_amount(amount)} wanted, {left} left")
+    return None
+
+
+def _taken(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    if not state.busy(choice, spot):
+        return None
+    owner = spot.part.taken.get(spot.device.name)
+    return _Verdict(Cause.TAKEN, f"allocated to claim {owner}" if owner else "allocated")
+
+
+def _counters(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    if not state.draws(spot) or state.affords(spot):
+        return None
+    available = counters.available(spot.pool, state.usage)
+    for counter, amount in counters.drawn(spot.device):
+        left = available.left.get(counter, 0)
+        if left < amount:
+            name = "/".join(counter)
+            return _Verdict(Cause.COUNTERS, f"{name}: {_amount(amount)} needed, {_amount(left)} left")
+    if available.overdrawn:
+        return _Verdict(Cause.COUNTERS, f"counters of pool {spot.pool.id} are overdrawn")
+    return _Verdict(Cause.COUNTERS, "no compatibility group in common with devices in use")
+
+
+def _amount(nano: int) -> str:
+    return str(Quantity(nano, -9).reduced())
+
+
+def relaxations(claims: Sequence[Claim]) -> Iterator[tuple[str, list[Claim]]]:
+    """The same claims with one constraint less, each with what to say if that helps."""
+    for number, claim in enumerate(claims):
+        for position, constraint in enumerate(claim.demand.constraints):
+            relaxed = claim._replace(demand=_without(claim.demand, position))
+            what = f"claim {claim.name}: constraint #{position} over {constraint.attribute} cannot be met"
+            yield what, [*claims[:number], relaxed, *claims[number + 1 :]]
+
+
+def _without(demand: Demand, position: int) -> Demand:
+    requests = []
+    for alternatives in demand.requests:
+        copies = []
+        for request in alternatives:
+            copy = _copy(request)
+            copy.constraints = tuple(p for p in request.constraints if p != position)
+            copies.append(copy)
+        requests.append(tuple(copies))
+    relaxed = Demand(demand.key, requests, demand.constraints)
+    relaxed.config = demand.config
+    return relaxed
+
+
+def _copy(request: Request) -> Request:
+    copy = Request(request.name, request.document, request.parent)
+    for name in ("selectors", "class_selectors", "class_document", "derived", "constraints"):
+        setattr(copy, name, getattr(request, name))
+    return copy
+
+
+def frozen(usage: Usage, pools: Sequence[Pool]) -> Usage:
+    """What is taken of these pools right now."""
+    return Usage(pools={pool.id: usage.of(pool.id) for pool in pools})
