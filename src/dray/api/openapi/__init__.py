@@ -80,7 +80,7 @@ class OpenAPI:
         return self._cached("v2", lambda: _encode(self._v2()))
 
     def v2_protobuf(self) -> Document:
-        """The same for clients that accept it only as ``protobuf.MEDIA_TYPE``."""
+        """The same for clients that ask for protobuf (``protobuf.accepted``); answer as ``protobuf.ANSWER_TYPE``."""
         return self._cached("v2.pb", lambda: protobuf.encode(self._v2()))
 
     def _locations(self) -> list[str]:

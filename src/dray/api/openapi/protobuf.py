@@ -11,9 +11,16 @@ from typing import Any, Final
 
 import msgspec
 
+#: What clients ask for, and what the answer is called: the older name is none that Go's own parser would take.
 MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+ANSWER_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 _json: Final = msgspec.json.Encoder().encode
+
+
+def accepted(accept: str) -> bool:
+    """Whether an Accept header asks for this form, by either name."""
+    return MEDIA_TYPE in accept or ANSWER_TYPE in accept
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
