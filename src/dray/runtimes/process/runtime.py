@@ -52,7 +52,8 @@ class ProcessRuntime:
         self._numbers = count(1)
         self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._listeners: set[asyncio.Queue[ContainerStatus]] = set()
-        self._sandboxes: dict[str, tuple[SandboxConfig, SandboxStatus]] = {}
+        self._sandboxes: dict[str, SandboxStatus] = {}
+        self._hostnames: dict[str, str] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._path = default_path()
@@ -68,6 +69,9 @@ class ProcessRuntime:
         self._reading = asyncio.create_task(self._read(reader))
         hello = await self._ask("hello")
         self.mode, self.supervisor_pid = hello["mode"], hello["pid"]
+        for kept in (await self._ask("list"))["sandboxes"]:
+            self._hostnames[kept["id"]] = kept.pop("hostname")
+            self._sandboxes[kept["id"]] = SandboxStatus(**kept)
 
     async def close(self, *, keep: bool) -> None:
         if self._writer is None:
@@ -82,9 +86,8 @@ class ProcessRuntime:
         self._writer = None
 
     async def list(self) -> Listing:
-        """Sandboxes are only names here; after a restart they are known by their containers."""
         containers = [_status(c) for c in (await self._ask("list"))["containers"]]
-        return Listing([s for _, s in self._sandboxes.values()], containers)
+        return Listing(list(self._sandboxes.values()), containers)
 
     async def changes(self) -> AsyncIterator[ContainerStatus]:
         queue: asyncio.Queue[ContainerStatus] = asyncio.Queue()
@@ -104,28 +107,32 @@ class ProcessRuntime:
             attempt=config.attempt,
             ip="127.0.0.1",
         )
-        self._sandboxes[status.id] = config, status
+        await self._ask("sandbox", sandbox={**document(status), "hostname": config.hostname})
+        self._sandboxes[status.id] = status
+        self._hostnames[status.id] = config.hostname
         return status
 
     async def remove_sandbox(self, sandbox: str) -> None:
-        self._sandboxes.pop(sandbox, None)
         for container in (await self.list()).containers:
             if container.sandbox == sandbox:
                 await self.remove_container(container.id)
+        await self._ask("remove_sandbox", id=sandbox)
+        self._sandboxes.pop(sandbox, None)
+        self._hostnames.pop(sandbox, None)
 
     async def ensure_image(self, image: str, *, policy: str) -> str:
         return image
 
     async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
-        pod, _ = self._sandboxes[sandbox]
+        pod, hostname = self._sandboxes[sandbox], self._hostnames[sandbox]
         plain = document(config)
         edits = plain.pop("edits")
-        environment = {"PATH": self._path, "HOSTNAME": pod.hostname, **dict(config.env), **dict(edits["env"])}
+        environment = {"PATH": self._path, "HOSTNAME": hostname, **dict(config.env), **dict(edits["env"])}
         plain |= {
-            "id": f"{pod.uid[:8]}-{config.name}-{config.attempt}-{secrets.token_hex(4)}",
+            "id": f"{pod.pod_uid[:8]}-{config.name}-{config.attempt}-{secrets.token_hex(4)}",
             "argv": [*config.command, *config.args] if config.command else list(_IDLE),
             "env": environment,
-            "hostname": pod.hostname,
+            "hostname": hostname,
             "mounts": plain["mounts"] + edits["mounts"],
             "devices": edits["devices"],
             "hooks": edits["hooks"],
@@ -133,7 +140,7 @@ class ProcessRuntime:
             "labels": {
                 **config.labels,
                 "sandbox": sandbox,
-                "pod_uid": pod.uid,
+                "pod_uid": pod.pod_uid,
                 "name": config.name,
                 "attempt": str(config.attempt),
                 "image": config.image,

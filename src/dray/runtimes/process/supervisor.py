@@ -146,6 +146,7 @@ class Supervisor:
         self.scratch = scratch
         self.orphan_grace = orphan_grace
         self.mode = isolation.probe(scratch)
+        self.sandboxes: dict[str, dict[str, Any]] = {}
         self.containers: dict[str, Container] = {}
         self.clients: set[Client] = set()
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -241,7 +242,18 @@ class Supervisor:
         reply(mode=self.mode, pid=os.getpid())
 
     def do_list(self, client: Client, handles: list[int], reply: Any) -> None:
-        reply(containers=[c.status() for c in self.containers.values()])
+        reply(
+            sandboxes=list(self.sandboxes.values()), containers=[c.status() for c in self.containers.values()]
+        )
+
+    def do_sandbox(self, client: Client, handles: list[int], reply: Any, sandbox: dict[str, Any]) -> None:
+        """Sandboxes are no processes here; they are kept for agents that come back."""
+        self.sandboxes[sandbox["id"]] = sandbox
+        reply()
+
+    def do_remove_sandbox(self, client: Client, handles: list[int], reply: Any, id: str) -> None:
+        self.sandboxes.pop(id, None)
+        reply()
 
     def do_create(self, client: Client, handles: list[int], reply: Any, config: dict[str, Any]) -> None:
         container = Container(config)
@@ -270,10 +282,19 @@ class Supervisor:
         self.timers.append((time.monotonic() + grace, lambda: child.kill(signal.SIGKILL)))
 
     def do_remove(self, client: Client, handles: list[int], reply: Any, id: str) -> None:
-        container = self.containers.pop(id, None)
-        if container and container.child:
-            container.child.kill(signal.SIGKILL)
-        reply()
+        """Answers when the process is really gone: somebody may want its devices next."""
+        container = self.containers.get(id)
+        if container is None or container.child is None or container.child.ended:
+            self.containers.pop(id, None)
+            reply()
+            return
+
+        def gone() -> None:
+            self.containers.pop(id, None)
+            reply()
+
+        container.waiting.append(gone)
+        container.child.kill(signal.SIGKILL)
 
     def do_exec(
         self, client: Client, handles: list[int], reply: Any, id: str, argv: list[str], tty: bool

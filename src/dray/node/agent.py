@@ -1,0 +1,367 @@
+"""A node: its pods, its claims, its drivers. Several can share a process, a runtime and one watch of the pods."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dray.api.errors import NotFound, StatusError
+from dray.api.kinds import Object
+from dray.client.client import Client
+from dray.client.discovery import Discovery
+from dray.client.events import EventRecorder
+from dray.client.informers import Informer
+from dray.client.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dray.client.retry import Backoff
+from dray.node import pods
+from dray.node.cdi import Resolver
+from dray.node.dra.health import DeviceHealth
+from dray.node.dra.manager import RECONCILE_PERIOD, Manager
+from dray.node.dra.plugins import HealthReport, PluginRegistry, Plugins, TrustingPlugins
+from dray.node.dra.state import ClaimState
+from dray.node.dra.watcher import PluginWatcher
+from dray.node.metrics import Metrics
+from dray.node.options import NodeOptions
+from dray.node.podresources import PodResources
+from dray.node.registration import Registration
+from dray.node.status import NodeFacts
+from dray.node.volumes import Volumes
+from dray.node.worker import PodWorker, Recovered
+from dray.runtimes.interface import ContainerStatus, Listing, Runtime
+
+log = logging.getLogger(__name__)
+
+#: Versions of claims that the manager can work with, the preferred one first.
+CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
+_WIPE_RETRY = Backoff(initial=1.0, factor=2.0, maximum=300.0, jitter=0.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the nodes of one process have in common."""
+
+    client: Client
+    runtime: Runtime
+    recorder: EventRecorder
+    metrics: Metrics
+    clock: Callable[[], float]
+    version: str  # of the resource API
+
+
+class Agent:
+    """One node."""
+
+    def __init__(self, shared: Shared, options: NodeOptions) -> None:
+        self.options = options
+        self.client = shared.client
+        self.runtime = shared.runtime
+        self.clock = shared.clock
+        self.simulated = shared.runtime.name == "simulated"
+        self.facts = NodeFacts(options.address, shared.runtime.name)
+        self._recorder = shared.recorder
+        self._claims = RESOURCE_CLAIMS.at(shared.version)
+        self._slices = RESOURCE_SLICES.at(shared.version)
+        self._workers: dict[str, PodWorker] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self.health = DeviceHealth(shared.clock)
+        self.registry: PluginRegistry | None = None
+        plugins: Plugins = TrustingPlugins()
+        if options.drivers:
+            options.paths.create()
+            plugins = self.registry = PluginRegistry(
+                metrics=shared.metrics,
+                wipe=self._wipe_slices if options.wipe_after is not None else None,
+                wipe_after=options.wipe_after or 0.0,
+                on_health=self._health_reported,
+                on_usable=lambda driver: self._retry_waiting(),
+            )
+        self.manager = Manager(
+            claims=self._get_claim,
+            state=ClaimState(options.paths.kubelet if options.drivers else None),
+            plugins=plugins,
+            metrics=shared.metrics,
+        )
+        self.volumes = None if self.simulated else Volumes(shared.client, options.paths, clock=shared.clock)
+        self.resolver = Resolver(options.paths.cdi, locate=options.paths.locate)
+        self.registration = Registration(
+            shared.client,
+            options,
+            runtime=f"{shared.runtime.name}://{shared.runtime.version}",
+            clock=shared.clock,
+        )
+
+    # Running
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Its lease renewed and its drivers being found, for the length of the block."""
+        async with asyncio.TaskGroup() as group:
+            self._tasks = group
+            tasks = [group.create_task(self.registration.run(), name=f"lease of {self.options.name}")]
+            resources = None
+            if self.registry:
+                await self._expect_drivers()
+                watcher = PluginWatcher(
+                    self.options.paths.registry, self.registry, locate=self.options.paths.locate
+                )
+                tasks.append(group.create_task(watcher.run(), name=f"drivers of {self.options.name}"))
+                tasks.append(group.create_task(self._reconcile(), name=f"claims of {self.options.name}"))
+                if self.options.pod_resources:
+                    resources = PodResources(self)
+                    await resources.start()
+            try:
+                yield
+            finally:
+                if resources:
+                    await resources.stop()
+                for task in (*tasks, *self._running.values()):
+                    task.cancel()
+                if self.registry:
+                    await self.registry.close()
+                self._tasks = None
+
+    def pods_known(self, recovered: Mapping[str, Recovered]) -> None:
+        """Called when all pods have been announced: what else the runtime has belongs to pods that are gone."""
+        for uid, left in recovered.items():
+            if uid not in self._workers and left.sandbox and self._tasks:
+                self._tasks.create_task(self._remove_orphan(left))
+
+    async def _remove_orphan(self, left: Recovered) -> None:
+        assert left.sandbox is not None
+        log.info(
+            "pod %s/%s is gone; what is left of it is removed", left.sandbox.namespace, left.sandbox.name
+        )
+        await self.runtime.remove_sandbox(left.sandbox.id)
+        await self.manager.reconcile(self._workers)
+
+    # Pods
+
+    def pod_added(self, pod: Object, *, recovered: Recovered | None = None) -> None:
+        uid = pods.uid(pod)
+        if uid in self._workers:
+            self._workers[uid].pod_changed(pod)
+            return
+        nothing_left = recovered is None and not self.manager.holds_claims_of(uid)
+        if pods.is_finished(pod) and pods.deletion_deadline(pod) is None and nothing_left:
+            return
+        worker = self._workers[uid] = PodWorker(self, pod, recovered=recovered)
+        assert self._tasks is not None
+        self._running[uid] = self._tasks.create_task(
+            self._run(uid, worker), name=f"pod {pods.full_name(pod)}"
+        )
+
+    def pod_updated(self, pod: Object) -> None:
+        self.pod_added(pod)
+
+    def pod_deleted(self, pod: Object) -> None:
+        if worker := self._workers.get(pods.uid(pod)):
+            worker.pod_removed()
+
+    def container_changed(self, status: ContainerStatus) -> None:
+        if worker := self._workers.get(status.pod_uid):
+            worker.container_changed(status)
+
+    async def _run(self, uid: str, worker: PodWorker) -> None:
+        """One pod's trouble stays its own."""
+        try:
+            while True:
+                try:
+                    await worker.run()
+                    return
+                except Exception:
+                    log.exception("pod %s", pods.full_name(worker.pod))
+                    await asyncio.sleep(1)
+        finally:
+            self._workers.pop(uid, None)
+            self._running.pop(uid, None)
+
+    @property
+    def workers(self) -> Mapping[str, PodWorker]:
+        return self._workers
+
+    def find(self, namespace: str, name: str) -> PodWorker | None:
+        for worker in self._workers.values():
+            metadata = worker.pod["metadata"]
+            if (metadata["namespace"], metadata["name"]) == (namespace, name):
+                return worker
+        return None
+
+    # What workers need
+
+    def node_fields(self) -> dict[str, str]:
+        address = self.options.address
+        return {
+            "spec.nodeName": self.options.name,
+            "status.hostIP": address,
+            "status.hostIPs": address,
+            "status.podIP": address,
+            "status.podIPs": address,
+        }
+
+    def container_health(self, pod: Object, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+        if self.simulated or not (spec.get("resources") or {}).get("claims"):
+            return []
+        return self.health.container_status(pod, spec, self.manager)
+
+    def pod_event(
+        self,
+        pod: Object,
+        kind: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        *,
+        container: str = "",
+    ) -> None:
+        if not self.simulated or kind == "Warning":
+            self._recorder.event(PODS, pod, kind, reason, message)
+
+    def forget_logs(self, pod: Object) -> None:
+        if not self.simulated:
+            metadata = pod["metadata"]
+            logs = self.options.paths.pod_logs(metadata["namespace"], metadata["name"], metadata["uid"])
+            shutil.rmtree(logs, ignore_errors=True)
+
+    async def _get_claim(self, namespace: str, name: str) -> Object:
+        return await self.client.get(self._claims, namespace, name)
+
+    # Drivers
+
+    def _health_reported(self, driver: str, reports: Sequence[HealthReport] | None) -> None:
+        changed = self.health.update(driver, reports)
+        for uid in self.manager.pods_using(driver, changed):
+            if worker := self._workers.get(uid):
+                worker.health_changed()
+
+    def _retry_waiting(self) -> None:
+        """A driver has come: whoever waited for one need not wait out its pause."""
+        for worker in self._workers.values():
+            if worker.state.failure:
+                worker.state = replace(worker.state, retry_at=0.0)
+                worker.pod_changed(worker.pod)
+
+    async def _expect_drivers(self) -> None:
+        """Drivers with slices on this node get the usual time to register. The kubelet withdraws all slices at its
+        start; to wait is kinder to drivers that merely outlived a restart of the agent."""
+        if self.options.wipe_after is None or self.registry is None:
+            return
+        with contextlib.suppress(StatusError):
+            selector = f"spec.nodeName={self.options.name}"
+            for found in (await self.client.list(self._slices, field_selector=selector)).items:
+                self.registry.expect(found["spec"]["driver"])
+
+    async def _wipe_slices(self, driver: str) -> None:
+        pauses = _WIPE_RETRY.pauses()
+        selector = f"spec.driver={driver},spec.nodeName={self.options.name}"
+        while True:
+            try:
+                await self.client.delete_collection(self._slices, field_selector=selector)
+                return
+            except NotFound:
+                return
+            except StatusError as e:
+                log.info("slices of %s cannot be withdrawn yet: %s", driver, e)
+            await asyncio.sleep(next(pauses))
+
+    async def _reconcile(self) -> None:
+        while True:
+            await asyncio.sleep(RECONCILE_PERIOD)
+            await self.manager.reconcile(self._workers)
+
+
+class Nodes:
+    """The nodes of this process."""
+
+    def __init__(self, shared: Shared, options: Sequence[NodeOptions]) -> None:
+        self.shared = shared
+        self.agents = {o.name: Agent(shared, o) for o in options}
+        self._recovered: dict[str, Recovered] = {}
+        self._owners: dict[str, Agent] = {}
+        # One node watches its own pods, as its rights allow; many watch together.
+        selector = f"spec.nodeName={options[0].name}" if len(options) == 1 else ""
+        self._informer = Informer(shared.client, PODS, field_selector=selector)
+
+    async def run(self, *, ready: Callable[[], None] | None = None) -> None:
+        self._recovered = by_pod(await self.shared.runtime.list())
+        async with contextlib.AsyncExitStack() as stack:
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            await self._register()
+            for agent in self.agents.values():
+                await stack.enter_async_context(agent.running())
+            group.create_task(self._follow_runtime(), name="containers")
+            group.create_task(self.shared.recorder.run(), name="events")
+            self._informer.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted)
+            group.create_task(self._informer.run(), name="pods")
+            await self._informer.synced()
+            for agent in self.agents.values():
+                agent.pods_known(self._recovered)
+            self._recovered = {}
+            if ready:
+                ready()
+            await asyncio.Event().wait()
+
+    async def _register(self) -> None:
+        """All nodes, a few at a time."""
+        some = asyncio.Semaphore(32)
+
+        async def one(agent: Agent) -> None:
+            async with some:
+                await agent.registration.register()
+
+        await asyncio.gather(*(one(agent) for agent in self.agents.values()))
+
+    def _agent(self, pod: Object) -> Agent | None:
+        return self.agents.get(pod["spec"].get("nodeName") or "")
+
+    def _added(self, pod: Object) -> None:
+        if agent := self._agent(pod):
+            self._owners[pods.uid(pod)] = agent
+            agent.pod_added(pod, recovered=self._recovered.pop(pods.uid(pod), None))
+
+    def _updated(self, old: Object, new: Object) -> None:
+        if agent := self._agent(new):
+            self._owners[pods.uid(new)] = agent
+            if pods.uid(old) != pods.uid(new):
+                agent.pod_deleted(old)
+            agent.pod_updated(new)
+
+    def _deleted(self, pod: Object) -> None:
+        if agent := self._agent(pod):
+            agent.pod_deleted(pod)
+
+    async def _follow_runtime(self) -> None:
+        async for status in self.shared.runtime.changes():
+            if agent := self._owners.get(status.pod_uid):
+                agent.container_changed(status)
+                if status.pod_uid not in agent.workers:
+                    del self._owners[status.pod_uid]
+
+
+def by_pod(listing: Listing) -> dict[str, Recovered]:
+    """What a runtime has, pod by pod."""
+    out: dict[str, Recovered] = {}
+    for sandbox in sorted(listing.sandboxes, key=lambda s: s.attempt):
+        out.setdefault(sandbox.pod_uid, Recovered()).sandbox = sandbox
+    for container in listing.containers:
+        out.setdefault(container.pod_uid, Recovered()).add(container)
+    return out
+
+
+async def connect(client: Client, runtime: Runtime, *, host: str = "") -> Shared:
+    """Finds out what nodes need to know about the cluster."""
+    claims = await Discovery(client).newest(RESOURCE_CLAIMS, CLAIM_VERSIONS)
+    return Shared(
+        client=client,
+        runtime=runtime,
+        recorder=EventRecorder(client, "kubelet", host=host),
+        metrics=Metrics(),
+        clock=time.time,
+        version=claims.version if claims else CLAIM_VERSIONS[0],
+    )

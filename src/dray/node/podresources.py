@@ -1,0 +1,85 @@
+"""The PodResources service: monitoring agents ask here which pod has which devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dray.api.kinds import Object
+from dray.kubelet_api.services import POD_RESOURCES, handlers
+from dray.kubelet_api.unix import SocketPath
+from dray.node import pods
+
+if TYPE_CHECKING:
+    from dray.node.agent import Agent
+
+
+class PodResources:
+    """PodResources v1 on the node's socket."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._messages = POD_RESOURCES.module
+        self._server: Any = None
+        self._address: SocketPath | None = None
+
+    async def start(self) -> None:
+        import grpc.aio
+
+        path = self._agent.options.paths.pod_resources
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        self._address = SocketPath(path)
+        self._server = grpc.aio.server()
+        self._server.add_generic_rpc_handlers((handlers(POD_RESOURCES, self),))
+        self._server.add_insecure_port(self._address.grpc)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+        if self._address is not None:
+            self._address.close()
+
+    async def List(self, request: Any, context: Any) -> Any:
+        active = [w.pod for w in self._agent.workers.values() if not pods.is_finished(w.pod)]
+        return self._messages.ListPodResourcesResponse(pod_resources=[self._pod(p) for p in active])
+
+    async def Get(self, request: Any, context: Any) -> Any:
+        import grpc
+
+        worker = self._agent.find(request.pod_namespace, request.pod_name)
+        if worker is None:
+            text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
+            await context.abort(grpc.StatusCode.UNKNOWN, text)
+            return None
+        return self._messages.GetPodResourcesResponse(pod_resources=self._pod(worker.pod))
+
+    async def GetAllocatableResources(self, request: Any, context: Any) -> Any:
+        return self._messages.AllocatableResourcesResponse()
+
+    def _pod(self, pod: Object) -> Any:
+        roles = pods.roles(pod)
+        metadata = pod["metadata"]
+        return self._messages.PodResources(
+            name=metadata["name"],
+            namespace=metadata["namespace"],
+            containers=[self._container(pod, c) for c in (*roles.sidecars, *roles.main)],
+        )
+
+    def _container(self, pod: Object, spec: Mapping[str, Any]) -> Any:
+        messages = self._messages
+        resources = []
+        for info, devices in self._agent.manager.container_devices(pod, spec):
+            claim = messages.DynamicResource(claim_name=info.name, claim_namespace=info.namespace)
+            for driver, device in devices:
+                entry = claim.claim_resources.add(
+                    cdi_devices=[messages.CDIDevice(name=i) for i in device.cdi_ids],
+                    driver_name=driver,
+                    pool_name=device.pool,
+                    device_name=device.name,
+                )
+                if device.share:
+                    entry.share_id = device.share
+            resources.append(claim)
+        return messages.ContainerResources(name=spec["name"], dynamic_resources=resources)

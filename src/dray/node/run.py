@@ -1,0 +1,59 @@
+"""Running nodes in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dray.client.client import Client
+from dray.node.agent import Nodes, connect
+from dray.node.options import NodeOptions
+from dray.runtimes.interface import Runtime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """The nodes of a process and what runs their containers."""
+
+    nodes: Sequence[NodeOptions]
+    #: ``simulated``, ``process`` or ``cri:SOCKET``.
+    runtime: str = "process"
+    #: Where the process runtime keeps its state.
+    runtime_dir: Path = field(default_factory=lambda: Path("/var/lib/dray/runtime"))
+    #: Containers go on running when the agent stops in an orderly way (they always do when it crashes).
+    keep_containers: bool = False
+
+
+async def run(
+    client: Client,
+    *,
+    options: Options,
+    ready: Callable[[Nodes], None] | None = None,
+) -> None:
+    """Runs the nodes until cancelled. ``ready`` is called when they are registered and know their pods."""
+    runtime = make_runtime(options)
+    await runtime.start()
+    try:
+        host = options.nodes[0].name if len(options.nodes) == 1 else ""
+        nodes = Nodes(await connect(client, runtime, host=host), options.nodes)
+        await nodes.run(ready=(lambda: ready(nodes)) if ready else None)
+    finally:
+        await runtime.close(keep=options.keep_containers)
+
+
+def make_runtime(options: Options) -> Runtime:
+    kind, _, argument = options.runtime.partition(":")
+    if kind == "simulated":
+        from dray.runtimes.simulated import SimulatedRuntime
+
+        return SimulatedRuntime()
+    if kind == "process":
+        from dray.runtimes.process.runtime import ProcessRuntime
+
+        return ProcessRuntime(options.runtime_dir)
+    if kind == "cri" and argument:
+        from dray.runtimes.cri import CriRuntime
+
+        return CriRuntime(Path(argument))
+    raise ValueError(f"unknown runtime {options.runtime!r}: simulated, process or cri:SOCKET")

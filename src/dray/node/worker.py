@@ -1,0 +1,514 @@
+"""One pod on one node: asks what is to be done, does it, notes the outcome, reports the status.
+
+All decisions are ``lifecycle.decide``'s; this is the part that waits, calls and fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.kinds import Object
+from dray.client.client import PatchType
+from dray.client.resources import PODS
+from dray.client.retry import Backoff
+from dray.kubelet_api.faults import point
+from dray.node import containers, pods
+from dray.node.cdi import CdiError
+from dray.node.dra.claims import ClaimProblem
+from dray.node.environment import ConfigProblem
+from dray.node.lifecycle import (
+    Container,
+    Delete,
+    Failure,
+    Kill,
+    PodState,
+    SetUp,
+    Start,
+    Stop,
+    TearDown,
+    decide,
+)
+from dray.node.probes import Prober, Verdict
+from dray.node.status import pod_status
+from dray.node.volumes import Provided, VolumeProblem
+from dray.runtimes.interface import ContainerStatus, RuntimeFailure, SandboxStatus, State
+
+if TYPE_CHECKING:
+    from dray.node.agent import Agent
+
+log = logging.getLogger(__name__)
+
+_STATUS_RETRY = Backoff(initial=0.1, factor=2.0, maximum=10.0, jitter=0.2)
+
+
+class PodWorker:
+    """Takes one pod through its life. ``run`` ends when nothing is left to do for it."""
+
+    def __init__(self, agent: Agent, pod: Object, *, recovered: Recovered | None = None) -> None:
+        self.agent = agent
+        self.pod = pod
+        self.state = PodState()
+        self.provided: Provided | None = None
+        self._wake = asyncio.Event()
+        self._unreported = asyncio.Event()
+        self._reported: dict[str, Any] = {}
+        self._probes: dict[str, asyncio.Task[None]] = {}
+        self._stops: dict[str, asyncio.Task[None]] = {}
+        if recovered:
+            self.state = recovered.state()
+
+    # What the world tells
+
+    def pod_changed(self, pod: Object) -> None:
+        was_ending = pods.deletion_deadline(self.pod)
+        self.pod = pod
+        if pods.deletion_deadline(pod) != was_ending:
+            self._hurry()
+        self._wake.set()
+
+    def pod_removed(self) -> None:
+        """The object is gone: its containers have no time left."""
+        self.state = replace(self.state, removed=True)
+        self._hurry()
+        self._wake.set()
+
+    def container_changed(self, status: ContainerStatus) -> None:
+        known = self.state.container(status.name)
+        if known.current is None or known.current.id != status.id or known.exited:
+            return
+        if status.state is State.EXITED:
+            self._end_probe(status.name)
+            changed = replace(known, current=status, stopping=False, started=False, ready=False, unhealthy="")
+            self.state = self.state.with_container(status.name, changed)
+            self._wake.set()
+
+    def health_changed(self) -> None:
+        self._unreported.set()
+
+    def _hurry(self) -> None:
+        """Containers that are being stopped may have less time now."""
+        for name, known in self.state.containers.items():
+            if known.stopping:
+                self.state = self.state.with_container(name, replace(known, stopping=False))
+
+    # The life of the pod
+
+    async def run(self) -> None:
+        reporting = asyncio.create_task(self._report_status(), name=f"status of {pods.full_name(self.pod)}")
+        try:
+            if self.state.set_up:
+                await self._take_over()
+            await self._live()
+        finally:
+            tasks = [reporting, *self._probes.values(), *self._stops.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _live(self) -> None:
+        while True:
+            self._wake.clear()
+            decision = decide(self.pod, self.state, now=self.agent.clock())
+            self._unreported.set()
+            for action in decision.actions:
+                await self._carry_out(action)
+            if decision.actions:
+                continue
+            if self.state.torn_down and self.state.removed:
+                return
+            timeout = None
+            moments = [m for m in (decision.wake_at, self._refresh_at()) if m is not None]
+            if moments:
+                timeout = max(min(moments) - self.agent.clock(), 0.0)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), timeout)
+            await self._refresh_volumes()
+
+    async def _carry_out(self, action: object) -> None:
+        match action:
+            case SetUp():
+                await self._set_up()
+            case Start(container=name, attempt=attempt):
+                await self._start(name, attempt)
+            case Stop(container=name, grace=grace, message=message):
+                self._begin_stop(name, grace, message)
+            case Kill(reason=reason, message=message):
+                self._event("Warning", reason, message)
+                self.state = replace(self.state, killed=Failure(reason, message))
+            case TearDown():
+                await self._tear_down()
+            case Delete():
+                await self._delete()
+
+    async def _set_up(self) -> None:
+        agent = self.agent
+        try:
+            if agent.volumes:
+                self.provided = await agent.volumes.provide(self.pod, node=agent.node_fields())
+            await agent.manager.prepare(self.pod)
+            point("node.pod.prepared")
+            sandbox = await agent.runtime.run_sandbox(containers.sandbox_config(self.pod, agent.options))
+        except ClaimProblem as e:
+            self._event(
+                "Warning", "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {e}"
+            )
+            self._failed("FailedPrepareDynamicResources", str(e))
+        except VolumeProblem as e:
+            self._event("Warning", "FailedMount", str(e))
+            self._failed("FailedMount", str(e))
+        except RuntimeFailure as e:
+            self._event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {e}")
+            self._failed(e.reason, str(e))
+        else:
+            point("node.pod.sandbox")
+            self.state = replace(self.state, set_up=True, sandbox=sandbox, failure=None, retry_at=0.0)
+
+    def _failed(self, reason: str, message: str) -> None:
+        tries = self.state.failure.tries + 1 if self.state.failure else 1
+        failure = Failure(reason, message, tries)
+        self.state = replace(self.state, failure=failure, retry_at=self.agent.clock() + failure.pause)
+
+    async def _start(self, name: str, attempt: int) -> None:
+        """One attempt to run a container."""
+        agent, known = self.agent, self.state.container(name)
+        spec = pods.roles(self.pod).find(name)
+        assert spec is not None and self.state.sandbox is not None
+        if known.previous:
+            await self._forget(known.previous)
+        try:
+            image = spec.get("image", "")
+            policy = spec.get("imagePullPolicy") or "IfNotPresent"
+            await agent.runtime.ensure_image(image, policy=policy)
+            if not agent.simulated:
+                self._event("Normal", "Pulled", f'Container image "{image}" already present on machine', name)
+            config = await self._config(spec, attempt)
+            created = await agent.runtime.create_container(self.state.sandbox.id, config)
+            self._event("Normal", "Created", "Container created", name)
+        except (RuntimeFailure, CdiError, ConfigProblem, VolumeProblem) as e:
+            reason = "CreateContainerConfigError" if isinstance(e, ConfigProblem) else "CreateContainerError"
+            if isinstance(e, RuntimeFailure) and e.reason.startswith("ErrImage"):
+                reason = e.reason
+            self._cannot_start(name, known, reason, str(e))
+            return
+        fresh = Container(current=created, previous=known.current, backoff=known.next_backoff())
+        self.state = self.state.with_container(name, fresh)
+        try:
+            started = await agent.runtime.start_container(created.id)
+        except RuntimeFailure as e:
+            self._event("Warning", "Failed", f"Error: {e}", name)
+            now = agent.clock()
+            ended = replace(
+                created,
+                state=State.EXITED,
+                exit_code=128,
+                reason="StartError",
+                message=str(e),
+                finished_at=now,
+            )
+            self.state = self.state.with_container(name, replace(fresh, current=ended))
+            return
+        self._event("Normal", "Started", "Container started", name)
+        point("node.container.started")
+        self._started(name, started)
+
+    def _started(self, name: str, status: ContainerStatus) -> None:
+        known = self.state.container(name)
+        spec = pods.roles(self.pod).find(name) or {}
+        if known.exited:
+            return  # it was quick
+        self.state = self.state.with_container(
+            name,
+            replace(
+                known,
+                current=status,
+                started=not spec.get("startupProbe"),
+                ready=not spec.get("readinessProbe") and not spec.get("startupProbe"),
+            ),
+        )
+        if Prober.wanted(spec) and not self.agent.simulated:
+            self._probes[name] = asyncio.create_task(self._prober(name, spec, status).run())
+        elif self.agent.simulated:
+            self.state = self.state.with_container(
+                name, replace(self.state.container(name), started=True, ready=True)
+            )
+        if (spec.get("lifecycle") or {}).get("postStart"):
+            self._stops[f"{name} postStart"] = asyncio.create_task(self._post_start(name, spec, status))
+
+    def _prober(self, name: str, spec: Mapping[str, Any], status: ContainerStatus) -> Prober:
+        def report(verdict: Verdict) -> None:
+            self._probed(name, status.id, verdict)
+
+        def failed(kind: str, text: str) -> None:
+            self._event("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {text}", name)
+
+        address = self.state.sandbox.ip if self.state.sandbox else ""
+        return Prober(
+            self.agent.runtime, status.id, spec, address=address or "127.0.0.1", report=report, failed=failed
+        )
+
+    def _probed(self, name: str, container_id: str, verdict: Verdict) -> None:
+        known = self.state.container(name)
+        if known.current is None or known.current.id != container_id or not known.running:
+            return
+        spec = pods.roles(self.pod).find(name) or {}
+        if verdict.kind == "readiness":
+            known = replace(known, ready=verdict.ok)
+        elif verdict.kind == "startup" and verdict.ok:
+            known = replace(known, started=True, ready=not spec.get("readinessProbe"))
+        elif not verdict.ok:
+            text = f"Container {name} failed {verdict.kind} probe, will be restarted"
+            known = replace(known, unhealthy=text)
+        self.state = self.state.with_container(name, known)
+        self._wake.set()
+
+    def _end_probe(self, name: str) -> None:
+        if task := self._probes.pop(name, None):
+            task.cancel()
+
+    async def _config(self, spec: Mapping[str, Any], attempt: int) -> Any:
+        agent = self.agent
+        cdi_devices = tuple(agent.manager.cdi_devices(self.pod, spec))
+        edits = None
+        if cdi_devices and not agent.runtime.knows_cdi:
+            edits = agent.resolver.resolve(cdi_devices)
+        if agent.volumes and self.provided is None:
+            self.provided = await agent.volumes.provide(self.pod, node=agent.node_fields())
+        return await containers.container_config(
+            self.pod,
+            spec,
+            attempt=attempt,
+            agent=agent,
+            provided=self.provided,
+            sandbox=self.state.sandbox,
+            cdi_devices=cdi_devices,
+            edits=edits,
+        )
+
+    def _cannot_start(self, name: str, known: Container, reason: str, message: str) -> None:
+        self._event("Warning", "Failed", f"Error: {message}", name)
+        tries = known.failure.tries + 1 if known.failure else 1
+        failure = Failure(reason, message, tries)
+        failed = replace(known, failure=failure, retry_at=self.agent.clock() + failure.pause)
+        self.state = self.state.with_container(name, failed)
+
+    def _begin_stop(self, name: str, grace: float, message: str) -> None:
+        """Stopping takes its time; meanwhile the pod can change its mind about how much."""
+        known = self.state.container(name)
+        if known.current is None:
+            return
+        if name not in self._stops or self._stops[name].done():
+            self._event("Normal", "Killing", message, name)
+        self.state = self.state.with_container(name, replace(known, stopping=True))
+        if (old := self._stops.get(name)) and not old.done():
+            old.cancel()
+        self._stops[name] = asyncio.create_task(self._stop(name, known.current, grace))
+
+    async def _stop(self, name: str, status: ContainerStatus, grace: float) -> None:
+        spec = pods.roles(self.pod).find(name) or {}
+        began = self.agent.clock()
+        if (
+            (hook := (spec.get("lifecycle") or {}).get("preStop"))
+            and grace > 0
+            and status.state is State.RUNNING
+        ):
+            await self._hook(name, status, hook, timeout=grace, reason="FailedPreStopHook")
+        left = max(grace - (self.agent.clock() - began), 0.0)
+        try:
+            await self.agent.runtime.stop_container(status.id, grace=left)
+        except RuntimeFailure as e:
+            log.warning("container %s of %s: %s", name, pods.full_name(self.pod), e)
+            self._event("Warning", "FailedKillPod", f"error killing pod: {e}")
+            await asyncio.sleep(1)
+            known = self.state.container(name)
+            self.state = self.state.with_container(name, replace(known, stopping=False))
+            self._wake.set()
+            return
+        self._assume_ended(name, status)
+
+    def _assume_ended(self, name: str, status: ContainerStatus) -> None:
+        """The runtime usually tells how a container ended; if it has not, it has at least ended."""
+        known = self.state.container(name)
+        if known.current and known.current.id == status.id and known.alive:
+
+            def settle() -> None:
+                now = self.state.container(name)
+                if now.current and now.current.id == status.id and now.alive:
+                    ended = replace(
+                        status,
+                        state=State.EXITED,
+                        exit_code=137,
+                        reason="Error",
+                        finished_at=self.agent.clock(),
+                    )
+                    self.container_changed(ended)
+
+            asyncio.get_running_loop().call_later(0.5, settle)
+
+    async def _post_start(self, name: str, spec: Mapping[str, Any], status: ContainerStatus) -> None:
+        ok = await self._hook(
+            name, status, spec["lifecycle"]["postStart"], timeout=60.0, reason="FailedPostStartHook"
+        )
+        if not ok:
+            known = self.state.container(name)
+            self.state = self.state.with_container(name, replace(known, unhealthy="FailedPostStartHook"))
+            self._wake.set()
+
+    async def _hook(
+        self, name: str, status: ContainerStatus, hook: Mapping[str, Any], *, timeout: float, reason: str
+    ) -> bool:
+        try:
+            if command := (hook.get("exec") or {}).get("command"):
+                result = await self.agent.runtime.exec_sync(status.id, command, timeout=timeout)
+                if result.exit_code == 0:
+                    return True
+            elif seconds := (hook.get("sleep") or {}).get("seconds"):
+                await asyncio.sleep(min(float(seconds), timeout))
+                return True
+            else:
+                return True
+        except (RuntimeFailure, TimeoutError) as e:
+            log.info("hook of container %s of %s: %s", name, pods.full_name(self.pod), e)
+        kind = "PreStopHook" if reason == "FailedPreStopHook" else "PostStartHook"
+        self._event("Warning", reason, f"{kind} failed", name)
+        return False
+
+    async def _tear_down(self) -> None:
+        """Claims are unprepared after the last container has ended and before anybody is told that the pod has."""
+        agent = self.agent
+        try:
+            if self.state.sandbox:
+                # Ended containers keep their place until here: their logs are of interest to the end.
+                await agent.runtime.remove_sandbox(self.state.sandbox.id)
+            point("node.pod.sandbox_removed")
+            await agent.manager.unprepare(self.pod)
+        except (ClaimProblem, RuntimeFailure) as e:
+            self._event("Warning", "FailedKillPod", f"error killing pod: {e}")
+            self._failed("FailedKillPod", str(e))
+            return
+        if agent.volumes:
+            agent.volumes.clear(self.pod)
+        self.state = replace(self.state, torn_down=True, failure=None, retry_at=0.0)
+        if self.state.removed:
+            agent.forget_logs(self.pod)
+
+    async def _delete(self) -> None:
+        await self._report_once()
+        metadata = self.pod["metadata"]
+        try:
+            await self.agent.client.delete(
+                PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace_seconds=0
+            )
+        except (NotFound, Conflict):
+            pass
+        except StatusError as e:
+            self._failed("FailedDelete", str(e))
+            return
+        self.state = replace(self.state, removed=True)
+        self.agent.forget_logs(self.pod)
+
+    async def _forget(self, status: ContainerStatus) -> None:
+        with contextlib.suppress(RuntimeFailure):
+            await self.agent.runtime.remove_container(status.id)
+        if status.log_path != Path():
+            status.log_path.unlink(missing_ok=True)
+
+    # After the agent has been restarted
+
+    async def _take_over(self) -> None:
+        """The containers have been running all the while: go on watching them."""
+        for name, known in self.state.containers.items():
+            if known.running and known.current:
+                self._started(name, known.current)
+
+    # Volumes whose content changes
+
+    def _refresh_at(self) -> float | None:
+        return self.provided.refresh_at if self.provided and not self.state.torn_down else None
+
+    async def _refresh_volumes(self) -> None:
+        moment = self._refresh_at()
+        if moment is None or moment > self.agent.clock() or not self.agent.volumes:
+            return
+        try:
+            self.provided = await self.agent.volumes.provide(self.pod, node=self.agent.node_fields())
+        except VolumeProblem as e:
+            log.info("volumes of %s: %s", pods.full_name(self.pod), e)
+            assert self.provided is not None
+            self.provided = replace(self.provided, refresh_at=self.agent.clock() + 10)
+
+    # Telling the cluster
+
+    def _event(
+        self, kind: Literal["Normal", "Warning"], reason: str, message: str, container: str = ""
+    ) -> None:
+        self.agent.pod_event(self.pod, kind, reason, message, container=container)
+
+    def status(self) -> dict[str, Any]:
+        return pod_status(
+            self.pod,
+            self.state,
+            node=self.agent.facts,
+            now=self.agent.clock(),
+            health=lambda spec: self.agent.container_health(self.pod, spec),
+        )
+
+    async def _report_status(self) -> None:
+        """Reports what has changed; while one report is under way, news gather for the next."""
+        pauses = _STATUS_RETRY.pauses()
+        while True:
+            await self._unreported.wait()
+            self._unreported.clear()
+            try:
+                await self._report_once()
+                pauses = _STATUS_RETRY.pauses()
+            except StatusError as e:
+                log.info("status of %s: %s", pods.full_name(self.pod), e)
+                self._unreported.set()
+                await asyncio.sleep(next(pauses))
+
+    async def _report_once(self) -> None:
+        if self.state.removed:
+            return
+        status = self.status()
+        if status == self._reported:
+            return
+        metadata = self.pod["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        try:
+            await self.agent.client.patch_status(
+                PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+            )
+        except (NotFound, Conflict):
+            return
+        self._reported = status
+        point("node.pod.reported")
+
+
+class Recovered:
+    """What a runtime still has of a pod after the agent was restarted."""
+
+    def __init__(self) -> None:
+        self.sandbox: SandboxStatus | None = None
+        self.containers: dict[str, list[ContainerStatus]] = {}
+
+    def add(self, status: ContainerStatus) -> None:
+        self.containers.setdefault(status.name, []).append(status)
+
+    def state(self) -> PodState:
+        known = {}
+        for name, attempts in self.containers.items():
+            attempts.sort(key=lambda a: a.attempt)
+            latest = attempts[-1]
+            previous = attempts[-2] if len(attempts) > 1 else None
+            if latest.state is State.CREATED:
+                # It was about to be started. What exactly happened is not known: the attempt counts as failed.
+                latest = replace(latest, state=State.EXITED, exit_code=128, reason="StartError")
+            known[name] = Container(current=latest, previous=previous)
+        return PodState(set_up=self.sandbox is not None, sandbox=self.sandbox, containers=known)
