@@ -64,7 +64,7 @@ bench: $(VENV)/.dev ## measure the hot paths and print the figures
 	@$(BIN)/python scripts/bench.py --data $(SHARED)
 
 protos: $(VENV)/.dev ## regenerate the gRPC stubs
-	@$(BIN)/python scripts/protos.py
+	@$(BIN)/python scripts/protos
 
 clean: ## remove everything that was generated
 	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,7 +9,7 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -24,6 +24,8 @@ from dray.client.transport import Unreachable
 _log = logging.getLogger(__name__)
 
 QUEUE_SIZE: Final = 1000
+#: Writes under way at once. Events of one object may then overtake each other, which their times make up for.
+WRITERS: Final = 8
 ATTEMPTS: Final = 12
 RETRY_SECONDS: Final = 10.0
 TIDY_SECONDS: Final = 360.0
@@ -66,6 +68,7 @@ class EventRecorder:
         *,
         action: str = "",
         related: tuple[Resource, Object] | None = None,
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
         """Report that something happened to ``obj``, which is of ``resource``."""
         moment = self._clock()
@@ -80,17 +83,23 @@ class EventRecorder:
             _identity(related_to) if related_to else (),
         )
         event = self._event(about, related_to, occurrence, moment)
+        if annotations:
+            event["metadata"]["annotations"] = dict(annotations)
         written = self._correlator.observe(occurrence, event, now=moment)
         if written is not None:
             self._enqueue(written)
 
     async def run(self) -> None:
-        """Write what is reported, in order. What cannot be written in several tries is given up."""
+        """Write what is reported. What cannot be written in several tries is given up."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tidy_periodically())
-            while True:
-                await self._write(await self._queue.get())
-                self._queue.task_done()
+            for _ in range(WRITERS):
+                group.create_task(self._write_all())
+
+    async def _write_all(self) -> None:
+        while True:
+            await self._write(await self._queue.get())
+            self._queue.task_done()
 
     async def flush(self) -> None:
         """Wait until everything reported so far has been written or given up; ``run`` must be running."""
