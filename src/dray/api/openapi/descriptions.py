@@ -6,11 +6,10 @@ The models package is optional; without it other kinds have no descriptions.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib import metadata, resources
+from importlib import resources
 from typing import Final
 
 _MODELS: Final = "lightkube-models"
@@ -61,6 +60,9 @@ def _own_words(group: str, version: str) -> Mapping[str, Mapping[str, str]]:
 @lru_cache(maxsize=4)
 def _model_words(module: str) -> Mapping[str, Mapping[str, str]]:
     """The docstrings of a module of the models package, which is read but never imported."""
+    import ast
+    from importlib import metadata
+
     try:
         source = metadata.distribution(_MODELS).locate_file(f"lightkube/models/{module}.py")
         with open(str(source), encoding="utf-8") as file:  # noqa: PTH123
