@@ -65,7 +65,8 @@ def render(type_name: str, value: Mapping[str, Any] | None) -> Any:
 
 def diff(type_name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """What changed between two objects, line by line with three lines around each change."""
-    lines = difflib.unified_diff(*(_lines(render(type_name, value)) for value in (old, new)), n=3)
+    before, after = (_lines(render(type_name, value)) for value in (old, new))
+    lines = difflib.unified_diff(before, after, n=3)
     return "".join(line for line in lines if not line.startswith(("--- ", "+++ ")))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dray.api.expressions import Compiler, accept_anything
+from dray.api.expressions import Compiler, PolicyCompiler, accept_any_policy, accept_anything
 from dray.api.field import FieldError
 from dray.api.release import Gates
 
@@ -56,6 +56,7 @@ class Context:
     allows: Callable[[str, str, str, str, str, str], bool] = _allow  # may the caller do this other thing?
     verb: str = "update"  # what the caller is doing: create, update, patch, ...
     expressions: Compiler = accept_anything
+    policies: PolicyCompiler = accept_any_policy
 
 
 class UpdateRules:

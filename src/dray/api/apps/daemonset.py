@@ -58,7 +58,8 @@ def _count_template(obj: Object, count: int) -> None:
 
 
 def _check_strategy(strategy: Mapping[str, Any]) -> list[FieldError]:
-    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    kind: str = strategy.get("type", "")
+    rolling: Any = strategy.get("rollingUpdate")
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
@@ -109,8 +110,11 @@ class DaemonSetRules(WorkloadRules):
         return found + check_counts(spec, SPEC, "revisionHistoryLimit")
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        selectors = (x["spec"].get("selector") for x in (new, old))
-        return [*immutable(*selectors, SELECTOR, type_name="meta/v1.LabelSelector"), *self.validate(new, ctx)]
+        selector, before = (x["spec"].get("selector") for x in (new, old))
+        return [
+            *immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector"),
+            *self.validate(new, ctx),
+        ]
 
 
 class DaemonSetStatus(ReplicaStatus):

@@ -50,7 +50,8 @@ def _default(obj: Object) -> None:
 
 
 def _check_strategy(strategy: Mapping[str, Any]) -> list[FieldError]:
-    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    kind: str = strategy.get("type", "")
+    rolling: Any = strategy.get("rollingUpdate")
     path = _STRATEGY.child("rollingUpdate")
     if kind == "Recreate":
         words = "may not be specified when strategy `type` is 'Recreate'"
@@ -91,8 +92,11 @@ class DeploymentRules(WorkloadRules):
         return found
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        selectors = (x["spec"].get("selector") for x in (new, old))
-        return [*self.validate(new, ctx), *immutable(*selectors, SELECTOR, type_name="meta/v1.LabelSelector")]
+        selector, before = (x["spec"].get("selector") for x in (new, old))
+        return [
+            *self.validate(new, ctx),
+            *immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector"),
+        ]
 
 
 class DeploymentStatus(ReplicaStatus):

@@ -53,8 +53,11 @@ class ReplicaSetRules(WorkloadRules):
         return found
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        selectors = (x["spec"].get("selector") for x in (new, old))
-        return [*self.validate(new, ctx), *immutable(*selectors, SELECTOR, type_name="meta/v1.LabelSelector")]
+        selector, before = (x["spec"].get("selector") for x in (new, old))
+        return [
+            *self.validate(new, ctx),
+            *immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector"),
+        ]
 
 
 class ReplicaSetStatus(ReplicaStatus):

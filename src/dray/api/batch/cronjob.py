@@ -77,8 +77,8 @@ class CronJobRules(SpecAndStatus):
         drop_gated(obj["spec"]["jobTemplate"]["spec"]["template"], None, ctx)
 
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
-        templates = (x["spec"]["jobTemplate"]["spec"]["template"] for x in (new, old))
-        drop_gated(*templates, ctx)
+        template, before = (x["spec"]["jobTemplate"]["spec"]["template"] for x in (new, old))
+        drop_gated(template, before, ctx)
         super().prepare_update(new, old, ctx)
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:

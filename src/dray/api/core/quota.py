@@ -161,7 +161,8 @@ class QuotaStatus(UpdateRules):
 def _cells(obj: Object, now: float) -> Sequence[object]:
     status = obj.get("status", {})
     hard, used = status.get("hard") or {}, status.get("used") or {}
-    requests, limits = [], []
+    requests: list[str] = []
+    limits: list[str] = []
     for name in sorted(hard):
         text = f"{name}: {used.get(name, '0')}/{hard[name]}"
         (limits if name.startswith("limits.") else requests).append(text)

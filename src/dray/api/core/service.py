@@ -26,7 +26,7 @@ _CLUSTER_IPS: Final = SPEC.child("clusterIPs")
 
 
 def is_headless(spec: Mapping[str, Any]) -> bool:
-    return (spec.get("clusterIPs") or [""])[0] == HEADLESS
+    return bool((spec.get("clusterIPs") or [""])[0] == HEADLESS)
 
 
 def _externally_accessible(spec: Mapping[str, Any]) -> bool:
@@ -73,7 +73,9 @@ def _one_and_many(new: Object, old: Mapping[str, Any]) -> None:
         return
     if before.get("clusterIP", "") and not one and many == before.get("clusterIPs"):
         after.pop("clusterIPs", None)
-    elif (not before.get("clusterIP", "") and one and not many) or (one != before.get("clusterIP", "") and many == (before.get("clusterIPs") or [])):
+    elif (not before.get("clusterIP", "") and one and not many) or (
+        one != before.get("clusterIP", "") and many == (before.get("clusterIPs") or [])
+    ):
         after["clusterIPs"] = [one]
 
 

@@ -7,7 +7,7 @@ from dray.api.core.pod.codec import pod_to_hub, pod_to_nested
 from dray.api.core.pod.defaults import default_pod
 from dray.api.core.pod.printer import PRINTER
 from dray.api.core.pod.rules import BindingRules, PodEphemeralContainers, PodResize, PodRules, PodStatus
-from dray.api.kinds import Kind, Object, Version
+from dray.api.kinds import Kind, Object, UpdateRules, Version
 from dray.api.release import Release
 
 __all__ = ["BINDING", "bind", "check_binding", "kind"]
@@ -34,7 +34,7 @@ def kind(release: Release) -> Kind:
         to_hub=pod_to_hub,
         from_hub=pod_to_nested if nested else None,
     )
-    views = {
+    views: dict[str, UpdateRules] = {
         "ephemeralcontainers": PodEphemeralContainers(nested_claims=nested),
         "status": PodStatus(nested_claims=nested),
     }

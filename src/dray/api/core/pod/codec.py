@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dray.api.core.pod.claims import flattened, nested
@@ -47,11 +47,12 @@ def pod_to_nested(pod: Object) -> Object:
     return pod if spec is pod["spec"] else {**pod, "spec": spec}
 
 
-def at_template(path: tuple[str, ...], convert: Any) -> Any:
+def at_template(path: tuple[str, ...], convert: Callable[[Any], Any]) -> Callable[[Object], Object]:
     """A conversion of a whole object out of one of the pod spec that stands at a path inside it."""
 
     def change(obj: Object) -> Object:
-        return _at(obj, (*path, "spec"), convert)
+        changed: Object = _at(obj, (*path, "spec"), convert)
+        return changed
 
     return change
 

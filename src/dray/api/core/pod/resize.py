@@ -36,7 +36,7 @@ def keep_all_but_resources(new: Object, old: Part, opts: Options) -> None:
 def _with_resources(new: Sequence[Part], old: Sequence[Part]) -> list[Part]:
     if any(a.get("name") != b.get("name") for a, b in zip(new, old, strict=True)):
         return list(new)
-    merged = []
+    merged: list[Part] = []
     for container, before in zip(new, old, strict=True):
         kept = {k: v for k, v in before.items() if k not in ("resources", "resizePolicy")}
         kept |= {k: container[k] for k in ("resources", "resizePolicy") if k in container}
