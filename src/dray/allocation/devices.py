@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from dray.allocation.attributes import Values, look_up
-from dray.allocation.identity import DeviceID, Document
+from dray.allocation.identity import DeviceID, Document, PoolID
 from dray.allocation.nodes import Selection
 from dray.allocation.selectors import Derived, Expression, Verdict, Visible, visible
 from dray.api.quantity import Quantity
@@ -49,7 +49,7 @@ class Shape:
         if verdict is None:
             if len(self._verdicts) >= _VERDICTS_KEPT:
                 self._verdicts.clear()
-            verdict = self._verdicts[expression] = expression.ask(_visible(self))
+            verdict = self._verdicts[expression] = expression.ask(_visible(self), self.document)
         return verdict
 
     def derive(self, attribute: Derived) -> Values:
@@ -109,21 +109,40 @@ class Draw:
         self.groups: frozenset[str] = frozenset(document.get("compatibilityGroups") or ())
 
 
+class Origin(NamedTuple):
+    """What all devices of a slice have in common."""
+
+    pool: PoolID
+    selection: Selection
+    per_device: bool  # each device says for itself which nodes it is for
+    skips_node_operations: list[str] | None
+
+
 class Device:
     """One device of a slice."""
 
     __slots__ = (
-        "binding_conditions", "binds_to_node", "document", "draws", "id", "name", "selection", "shape", "shared",
-        "skips_node_operations", "slice_selection", "taints",
-    )  # fmt: skip
+        "_shape",
+        "_shapes",
+        "binding_conditions",
+        "binds_to_node",
+        "document",
+        "draws",
+        "id",
+        "name",
+        "origin",
+        "selection",
+        "shared",
+        "taints",
+    )
 
-    def __init__(
-        self, id: DeviceID, document: Document, shape: Shape, slice_spec: Document, slice_selection: Selection
-    ) -> None:
-        self.id = id
-        self.name = id.device
+    def __init__(self, document: Document, origin: Origin, shapes: Shapes) -> None:
+        self.name: str = document["name"]
+        self.id = DeviceID(*origin.pool, self.name)
         self.document = document
-        self.shape = shape
+        self.origin = origin
+        self._shapes = shapes
+        self._shape: Shape | None = None
         #: may be allocated several times, each time a share of its capacity
         self.shared = document.get("allowMultipleAllocations") is True
         draws = document.get("consumesCounters")
@@ -134,10 +153,24 @@ class Device:
         )
         self.binding_conditions: list[str] | None = document.get("bindingConditions")
         self.binds_to_node = document.get("bindsToNode") is True
-        self.skips_node_operations: list[str] | None = slice_spec.get("skipNodeOperations")
-        self.slice_selection = slice_selection
-        #: set where each device of the slice says for itself which nodes it is for
-        self.selection = Selection(document) if slice_spec.get("perDeviceNodeSelection") else None
+        #: its own nodes, where each device of the slice has its own
+        self.selection = Selection(document) if origin.per_device else None
+
+    @property
+    def shape(self) -> Shape:
+        shape = self._shape
+        if shape is None:
+            shape = self._shape = self._shapes.of(self.id.driver, self.document)
+        return shape
+
+    @property
+    def skips_node_operations(self) -> list[str] | None:
+        return self.origin.skips_node_operations
+
+    @property
+    def available_on(self) -> Selection:
+        """The nodes the device is for."""
+        return self.selection if self.selection is not None else self.origin.selection
 
     def __repr__(self) -> str:
         return f"Device({self.id})"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dray.allocation.devices import Device, Shapes
+from dray.allocation.devices import Device, Origin, Shapes
 from dray.allocation.features import Features
-from dray.allocation.identity import DeviceID, Document, PoolID
+from dray.allocation.identity import Document, PoolID
 from dray.allocation.nodes import Selection
 from dray.api.quantity import Quantity
 
@@ -28,6 +28,7 @@ class Slice:
         "key",
         "name",
         "order",
+        "per_device",
         "pool",
         "selection",
         "spec",
@@ -36,26 +37,20 @@ class Slice:
     def __init__(self, document: Document, shapes: Shapes, *, key: str, order: int) -> None:
         spec = document["spec"]
         pool = spec["pool"]
-        driver = spec["driver"]
         self.spec: dict[str, Any] = spec
-        self.name: str = (document.get("metadata") or {}).get("name") or ""
         self.key = key  # what tells it from all others
+        self.name: str = (document.get("metadata") or {}).get("name") or ""
         self.order = order  # slices are considered in the order in which they were first seen
-        self.pool = PoolID(driver, pool["name"])
+        self.pool = PoolID(spec["driver"], pool["name"])
         self.generation: int = pool.get("generation") or 0
         self.expected: int = pool.get("resourceSliceCount") or 0
         self.selection = Selection(spec)
-        self.devices = tuple(
-            Device(DeviceID(driver, self.pool.pool, d["name"]), d, shapes.of(driver, d), spec, self.selection)
-            for d in spec.get("devices") or ()
-        )
+        self.per_device: bool = spec.get("perDeviceNodeSelection") is True
+        origin = Origin(self.pool, self.selection, self.per_device, spec.get("skipNodeOperations"))
+        self.devices = tuple(Device(device, origin, shapes) for device in spec.get("devices") or ())
         self.counter_sets: list[dict[str, Any]] = spec.get("sharedCounters") or []
         #: some device may share a counter set only with devices of its compatibility groups
         self.grouped = any(draw.groups for device in self.devices for draw in device.draws)
-
-    @property
-    def per_device(self) -> bool:
-        return self.spec.get("perDeviceNodeSelection") is True
 
     @property
     def local(self) -> str:

@@ -108,7 +108,7 @@ def _node_selector(claim: Claim, placements: Sequence[Placement], node: Document
     expressions: list[dict[str, Any]] = []
     for placement in placements:
         device = placement.spot.device
-        selection = device.selection if device.selection is not None else device.slice_selection
+        selection = device.available_on
         if selection.name or device.binds_to_node:
             name = (node.get("metadata") or {}).get("name") or ""
             only = {"key": "metadata.name", "operator": "In", "values": [name]}

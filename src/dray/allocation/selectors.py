@@ -23,24 +23,46 @@ class Expression:
     Upstream finds out late as well: a broken selector is no error as long as no device reaches it.
     """
 
-    __slots__ = ("_lists", "_selector", "source")
+    __slots__ = ("_lists", "_selector", "_superficial", "source")
 
     def __init__(self, source: str, selector: Selector | CompileError, *, lists: bool) -> None:
         self.source = source
         self._selector = selector
         self._lists = lists
+        reads = selector.reads if isinstance(selector, Selector) else None
+        #: looks at neither attributes nor capacity
+        self._superficial = reads is not None and not (
+            reads.attributes or reads.attribute_domains or reads.capacity or reads.capacity_domains
+        )
 
-    def ask(self, device: Visible) -> Verdict:
+    def ask(self, device: Visible, document: Document) -> Verdict:
         """Whether the device is selected; raises CompileError if nobody can tell."""
         selector = self._selector
         if isinstance(selector, CompileError):
             raise selector
         try:
             # A device with an attribute that cannot be used fails even selectors that do not look at it.
-            device.convert(lists=self._lists)
+            if not (self._superficial and _plain(document, lists=self._lists)):
+                device.convert(lists=self._lists)
             return selector.matches(device)
         except EvaluationError as error:
             return error
+
+
+def _plain(document: Document, *, lists: bool) -> bool:
+    """Whether all attributes are obviously usable: a cheap test that spares many devices the conversion."""
+    known = _WITH_LISTS if lists else _SCALARS
+    for attribute in (document.get("attributes") or {}).values():
+        if known.isdisjoint(attribute):
+            try:
+                Version.parse(attribute["version"])
+            except (KeyError, ValueError):
+                return False
+    return True
+
+
+_SCALARS = frozenset({"string", "int", "bool"})
+_WITH_LISTS = _SCALARS | {"strings", "ints", "bools"}
 
 
 class Derived:
