@@ -27,7 +27,6 @@ _ACTION_TYPES: Final = {
     "eviction": ("policy/v1.Eviction", ("policy", "v1", "Eviction")),
     "token": ("authentication/v1.TokenRequest", ("authentication.k8s.io", "v1", "TokenRequest")),
 }
-_ACTIONS: Final = {"post": "post", "get": "get", "put": "put", "patch": "patch", "delete": "delete"}
 _METHODS: Final = {"create": "post", "get": "get", "update": "put", "patch": "patch", "delete": "delete"}
 
 
@@ -205,7 +204,7 @@ class _Paths:
             body = self.schemas.ref(type_name) if type_name and method != "get" else None
             node[method] = self._operation(
                 verb if type_name else "connect",
-                _ACTIONS[method] if type_name else "connect",
+                method if type_name else "connect",
                 suffix=suffix,
                 body=body,
                 answer=answer,

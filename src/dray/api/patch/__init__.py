@@ -16,6 +16,7 @@ from dray.api.errors import BadRequest, StatusError, invalid
 from dray.api.patch import jsonpatch, mergepatch, strategic
 from dray.api.patch.goformat import show
 from dray.api.schema import Decoded, Struct, parse
+from dray.api.schema.gojson import TOO_DEEP
 from dray.api.schema.scalars import json_kind
 
 JSON: Final = "application/json-patch+json"
@@ -40,13 +41,21 @@ def apply_patch(
     ``decode`` shapes the outcome as if it had come in by itself; ``type_`` is needed for strategic merges.
     ``validation`` is the request's fieldValidation; the problems of the result are warnings to send.
     """
-    problems: list[str] = []
-    shown: Any
+    try:
+        patched, shown, problems = _patched(media_type, document, data, type_)
+        return _decoded(patched, shown, problems, decode, validation)
+    except RecursionError:
+        raise BadRequest(TOO_DEEP) from None
+
+
+def _patched(
+    media_type: str, document: dict[str, Any], data: bytes, type_: Struct | None
+) -> tuple[Any, Any, list[str]]:
+    """The patched document, what an error shows in its place, and the problems of the patch itself."""
     match media_type:
         case "application/json-patch+json":
             operations, problems = jsonpatch.parse(data)
-            patched = jsonpatch.apply(document, operations)
-            shown = None
+            return jsonpatch.apply(document, operations), None, problems
         case "application/merge-patch+json":
             try:
                 patch, problems = _object(data)
@@ -54,17 +63,13 @@ def apply_patch(
                 raise BadRequest(f"error decoding patch: {e.message}") from None
             if patch is None:
                 raise BadRequest("Invalid JSON Patch")
-            patched = mergepatch.apply(document, patch)
-            shown = None
+            return mergepatch.apply(document, patch), None, problems
         case "application/strategic-merge-patch+json":
             if type_ is None:
                 raise BadRequest("strategic merge patch format is not supported")
             patch, problems = _object(data)
-            patched = strategic.apply(type_, document, patch or {})
-            shown = patch
-        case _:
-            raise StatusError(f"unknown Content-Type header for patch: {media_type}", code=500, reason="")
-    return _decoded(patched, shown, problems, decode, validation)
+            return strategic.apply(type_, document, patch or {}), patch, problems
+    raise StatusError(f"unknown Content-Type header for patch: {media_type}", code=500, reason="")
 
 
 def _object(data: bytes) -> tuple[dict[str, Any] | None, list[str]]:

@@ -30,6 +30,7 @@ from dray.api.patch.managed import (
 )
 from dray.api.patch.ownership import compare, field_set, node_of, remove, with_named_fields
 from dray.api.schema import Struct, normalise, zero
+from dray.api.schema.gojson import TOO_DEEP
 
 _BEFORE: Final = "before-first-apply"
 _KUBECTL: Final = "kubectl"
@@ -63,6 +64,12 @@ class Applier:
 
     def apply(self, live: Object | None, config: Object) -> Applied:
         """Apply to a live object, or to none to create it. Conflict when others own what would change."""
+        try:
+            return self._apply(live, config)
+        except RecursionError:
+            raise BadRequest(TOO_DEEP) from None
+
+    def _apply(self, live: Object | None, config: Object) -> Applied:
         self._check(config)
         base = live if live is not None else self._typed(zero(self.type))
         managers = read_entries(base["metadata"].get("managedFields"))

@@ -129,12 +129,36 @@ def track(
     Both objects are in the request's version. ``reset`` are the fields this door never changes (``status`` for the
     main resource). Objects whose ownership nobody tracks, because it was reset, stay untracked.
     """
-    managers = _starting_point(old, new, subresource)
+    try:
+        return _track(
+            type_,
+            old,
+            new,
+            Manager(manager, "Update", api_version, subresource),
+            now=now,
+            reset=reset,
+            convert=convert,
+        )
+    except RecursionError:
+        return []  # as upstream: what cannot be tracked is not, and the write goes on
+
+
+def _track(
+    type_: Struct,
+    old: Object | None,
+    new: Object,
+    me: Manager,
+    *,
+    now: str,
+    reset: FieldSet | None,
+    convert: Convert | None,
+) -> list[Entry]:
+    managers = _starting_point(old, new, me.subresource)
     if not managers and old is not None:
         return []
+    api_version = me.api_version
     before = _empty(type_) if old is None else old
     changes = _changes(type_, before, new, reset)
-    me = Manager(manager, "Update", api_version, subresource)
     mine = difference(union(changes.modified, changes.added), STRIPPED)
     if managers:
         _take_away(managers, changes, before, new, api_version=api_version, reset=reset, convert=convert)

@@ -32,8 +32,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dray.api.errors import BadRequest
 from dray.api.schema import gojson
 from dray.api.schema.fast import Codec, Unsupported
+from dray.api.schema.gojson import TOO_DEEP
 from dray.api.schema.loader import known, structs, type_of
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
 from dray.api.schema.reader import read, zero
@@ -92,7 +94,10 @@ def parse(data: bytes) -> Parsed:
     except (_Fraction, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     document = gojson.parse(data)
-    return Parsed(gojson.plain(document), gojson.duplicates(document))
+    try:
+        return Parsed(gojson.plain(document), gojson.duplicates(document))
+    except RecursionError:
+        raise BadRequest(TOO_DEEP) from None
 
 
 def has_duplicates(data: bytes) -> bool:

@@ -11,7 +11,8 @@ from typing import Any, Final, NoReturn
 
 from dray.api.errors import BadRequest
 
-_MAX_DEPTH: Final = 10_000
+#: What is said about a document that is nested more deeply than anybody would.
+TOO_DEEP: Final = "exceeded max depth"
 _LONE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
@@ -41,7 +42,7 @@ def parse(data: bytes) -> Any:
     try:
         return _decoder(text)
     except RecursionError:
-        raise BadRequest("exceeded max depth") from None
+        raise BadRequest(TOO_DEEP) from None
     except ValueError:
         raise BadRequest(syntax_error(text)) from None
 
@@ -111,7 +112,7 @@ def syntax_error(text: str) -> str:
     except _Unexpected as e:
         return e.words
     except RecursionError:
-        return "exceeded max depth"
+        return TOO_DEEP
     return f"invalid character {_char(text[at])} after top-level value" if at < len(text) else "invalid JSON"
 
 

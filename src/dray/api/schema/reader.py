@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dray.api.errors import BadRequest
-from dray.api.schema.gojson import Members, plain
+from dray.api.schema.gojson import TOO_DEEP, Members, plain
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
 from dray.api.schema.scalars import READERS, ZEROS, Broken, Mismatch, json_kind
 
@@ -30,7 +30,7 @@ def read_value(type_: Type, document: Any) -> tuple[Any, list[str]]:
     except Broken as e:
         raise BadRequest(str(e)) from None
     except RecursionError:
-        raise BadRequest("exceeded max depth") from None
+        raise BadRequest(TOO_DEEP) from None
     if reader.failure:
         raise BadRequest(reader.failure)
     return value, list(reader.problems)
