@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dray.api.patch.fieldsets import EMPTY, SELF, FieldSet, show_element
+from dray.api.patch.fieldsets import EMPTY, SELF, FieldSet
 from dray.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
 from dray.api.schema.model import NO_DEFAULT
 
@@ -139,13 +139,13 @@ class _StructNode(_Container):
 
 
 class _MapNode(_Container):
-    __slots__ = ("_value",)
+    __slots__ = ("value",)
 
     def __init__(self, value: Node) -> None:
-        self._value = value
+        self.value = value
 
     def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
-        node = self._value
+        node = self.value
         return {f"f:{key}": (node, part) for key, part in value.items()}
 
 
@@ -198,9 +198,6 @@ class ListNode(_Container):
                 "(and doesn't have default values for any key fields)"
             )
         return "k:" + _encode(key).decode()
-
-    def show(self, element: str) -> str:
-        return show_element(element)
 
     def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
         result: dict[str, tuple[Node, Any]] = {}
@@ -305,7 +302,7 @@ def step(node: Node, key: str) -> tuple[Node, bool]:
     if isinstance(node, _StructNode):
         return node.below(key[2:]) if key.startswith("f:") else (LEAF, False)
     if isinstance(node, _MapNode):
-        return node._value, False
+        return node.value, False
     if isinstance(node, ListNode) and key.startswith("k:"):
         return node.item, False
     return (node if isinstance(node, _RawNode) else LEAF), False

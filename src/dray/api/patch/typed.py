@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from dray.api.patch.fieldsets import show_element
 from dray.api.patch.goformat import show, type_name
 from dray.api.patch.ownership import ListNode, Node, is_container, node_of, node_of_field, step
 from dray.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
@@ -67,7 +68,7 @@ def _check_list(type_: ListOf, field: Field | None, value: Any, path: str) -> It
             except ValueError as e:
                 yield f"{path}: element {i}: {e}"
                 return
-            at = node.show(key)
+            at = show_element(key)
             if key in seen:
                 yield f"{path}: duplicate entries for key {at}"
             seen.add(key)
