@@ -17,6 +17,7 @@ from dray.server.api import API
 from dray.server.auth import AlwaysAllow, AuthenticatorChain, Authorizer, AuthorizerChain, Superusers
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
 from dray.server.bootstrap import bootstrap
+from dray.server.bridging import bridge
 from dray.server.discovery import Discovery
 from dray.server.expressions import compile_expression
 from dray.server.health import Health
@@ -126,7 +127,18 @@ async def assemble(options: ServerOptions, store: Store) -> API:
         ]
         if served:
             await api.resources.add(kind, served)
+    _bridge_generations(api)
     return api
+
+
+def _bridge_generations(api: API) -> None:
+    """Where classic and modern claims are served at once, the classic ones show through the modern versions too."""
+    from dray.api.resource.classic import bridge as classic
+
+    newer = api.resources.find("resource.k8s.io", "v1", "resourceclaims")
+    older = api.resources.find("resource.k8s.io", "v1alpha2", "resourceclaims")
+    if newer is not None and older is not None and newer[0] is not older[0]:
+        bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
 
 
 def _authenticator(options: ServerOptions) -> AuthenticatorChain:

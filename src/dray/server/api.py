@@ -32,8 +32,9 @@ from dray.server.inflight import InFlight
 from dray.server.managing import Managing
 from dray.server.metadata import Clock
 from dray.server.metrics import Metrics
-from dray.server.requests import Raw, Request, Response
+from dray.server.requests import Request
 from dray.server.resources import Resource, Resources
+from dray.server.responses import Raw, Response
 from dray.server.routing import Target, target_of
 from dray.server.verbs import NoSuchMethod, NoSuchPath, Verbs
 from dray.store.interface import Store, StoreError

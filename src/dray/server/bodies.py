@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -57,7 +58,13 @@ class Decoder:
                     body, doubled = json_from_yaml(body)
                 case negotiation.PROTOBUF:
                     body = self._from_protobuf(body, codec)
-        obj, problems = self.shape(body, codec, strict=directive != IGNORE)
+        try:
+            obj, problems = self.shape(body, codec, strict=directive != IGNORE)
+        except WrongVersion as e:
+            if directive == WARN:
+                for problem in e.problems:
+                    request.warn(problem)
+            raise
         problems = [*doubled, *problems] if doubled else problems
         if problems and directive == STRICT:
             raise _not_handled(
@@ -117,7 +124,19 @@ class Decoder:
             raise _not_handled(
                 codec, name, version, f"converting ({source}) to ({target}): unknown conversion"
             )
-        raise _wrong_version(api_version, codec)
+        error = _wrong_version(api_version, codec)
+        error.problems = self._problems_as(body, codec, version)
+        raise error
+
+    def _problems_as(self, body: bytes | Object, codec: Codec, version: str) -> list[str]:
+        """What a strict reader says about the object in the version it claims; upstream reads it before refusing it."""
+        claimed = self._resources.find(codec.kind.group, version, codec.kind.plural)
+        if claimed is None or claimed[1].type is None:
+            return []
+        try:
+            return schema.decode(claimed[1].type, body, strict=True).problems
+        except BadRequest:
+            return []
 
     def _explain(self, body: bytes | Object, codec: Codec, error: BadRequest) -> BadRequest:
         """Put upstream's frame around what is wrong with a document."""
@@ -163,8 +182,14 @@ def _not_handled(codec: Codec, name: str, version: str, problem: str) -> BadRequ
     return BadRequest(f'{name} in version "{version}" cannot be handled as a {codec.kind.kind}: {problem}')
 
 
-def _wrong_version(found: str, codec: Codec) -> BadRequest:
-    return BadRequest(
+class WrongVersion(BadRequest):
+    """The object is of the right kind, but in another version than the URL says."""
+
+    problems: Sequence[str] = ()
+
+
+def _wrong_version(found: str, codec: Codec) -> WrongVersion:
+    return WrongVersion(
         f"the API version in the data ({found}) does not match the expected API version ({codec.api_version})"
     )
 

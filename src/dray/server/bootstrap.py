@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from dray.api.errors import AlreadyExists
 from dray.api.kinds import Object, UserInfo
 from dray.server.api import API
@@ -25,10 +27,8 @@ async def _ensure(api: API, path: str, obj: Object) -> None:
     namespace = path.split("/")[4] if resource.kind.namespaced else ""
     if resource.stored.get(resource.key(namespace, obj["metadata"]["name"])) is not None:
         return
-    try:
+    with contextlib.suppress(AlreadyExists):
         await api.handle(Request("POST", path, body=obj, user=SYSTEM))
-    except AlreadyExists:
-        pass
 
 
 def _kubernetes_service(port: int) -> Object:

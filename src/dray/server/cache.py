@@ -150,6 +150,8 @@ class Collection:
         self._subscription: Subscription | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._subscribers: list[Callable[[Change], None]] = []
+        #: other collections whose names must not be taken here: generations of one kind
+        self.rivals: list[Collection] = []
 
     # -- filling
 
@@ -220,24 +222,29 @@ class Collection:
                 self.floor = self._window.popleft().revision
 
     def _apply(self, event: Event, key: str) -> None:
-        before = self.documents.get(key)
-        after: Document | None = None
         value = event.value
         if value is None:
+            self.put(key, None, event.revision)
+            return
+        hub = self._fresh.pop(value, None)
+        if hub is not None:
+            hub["metadata"]["resourceVersion"] = str(event.revision)
+        self.put(key, Document(self.codecs, key, event.revision, value=value, hub=hub), event.revision)
+
+    def put(self, key: str, after: Document | None, revision: int) -> None:
+        """Take over what a key holds from a revision on, and tell everybody."""
+        before = self.documents.get(key)
+        if after is None:
             if before is None:
                 return
             del self.documents[key]
             del self._keys[bisect_left(self._keys, key)]
         else:
-            hub = self._fresh.pop(value, None)
-            if hub is not None:
-                hub["metadata"]["resourceVersion"] = str(event.revision)
-            after = Document(self.codecs, key, event.revision, value=value, hub=hub)
             if before is None:
                 insort(self._keys, key)
             self.documents[key] = after
-        self.modified = event.revision
-        change = Change(event.revision, before, after)
+        self.modified = revision
+        change = Change(revision, before, after)
         self._window.append(change)
         for subscriber in self._subscribers:
             subscriber(change)

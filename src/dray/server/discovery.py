@@ -10,8 +10,9 @@ from dray.api.kinds import Kind, Object
 from dray.server import negotiation
 from dray.server.api import API, method_not_allowed, text_not_found
 from dray.server.documents import encode
-from dray.server.requests import Raw, Request, Response
+from dray.server.requests import Request
 from dray.server.resources import Group, Resource
+from dray.server.responses import Raw, Response
 from dray.server.routing import Target
 
 _FORMS = ("v2", "v2beta1")
@@ -201,7 +202,7 @@ def _verbs(kind: Kind) -> tuple[str, ...]:
 def _subresources(kind: Kind) -> dict[str, tuple[tuple[str, str, str], tuple[str, ...]]]:
     found: dict[str, tuple[tuple[str, str, str], tuple[str, ...]]] = {}
     for name in kind.views:
-        verbs = ("update",) if name == "finalize" else ("get", "patch", "update")
+        verbs: tuple[str, ...] = ("update",) if name == "finalize" else ("get", "patch", "update")
         found[name] = (("", "", kind.kind), verbs)
     if kind.scale is not None:
         found["scale"] = (("autoscaling", "v1", "Scale"), ("get", "patch", "update"))

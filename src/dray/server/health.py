@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dray.server.api import API, text_not_found
-from dray.server.requests import Raw, Request, Response
+from dray.server.requests import Request
+from dray.server.responses import Raw, Response
 from dray.server.routing import Target
 
 _TEXT = "text/plain; charset=utf-8"

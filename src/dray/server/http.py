@@ -85,6 +85,7 @@ class HTTPServer:
         self.refuse = refuse
         self.connections: set[Connection] = set()
         self.draining = False
+        self._empty = asyncio.Event()  # set while draining, once the last connection is gone
         self._date = (0, b"")
         self._servers: list[asyncio.Server] = []
         self._sniffers: set[_Sniffer] = set()
@@ -138,6 +139,11 @@ class HTTPServer:
             self._date = (now, b"Date: " + formatdate(now, usegmt=True).encode() + b"\r\n")
         return self._date[1]
 
+    def left(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if self.draining and not self.connections:
+            self._empty.set()
+
     async def drain(self, seconds: float) -> None:
         """Stop listening, let running requests finish, end streams, then close what is left."""
         self.draining = True
@@ -152,9 +158,10 @@ class HTTPServer:
             sniffer.close()
         for connection in list(self.connections):
             connection.finish()
-        deadline = time.monotonic() + seconds
-        while self.connections and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._empty.wait()
         for connection in list(self.connections):
             connection.abort()
         if self._sweeper is not None:
@@ -260,7 +267,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=256 << 10)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.server.connections.discard(self)
+        self.server.left(self)
         self._transport = None
         self._queue.clear()
         if self._room is not None:

@@ -16,7 +16,8 @@ from dray.api.kinds import Object, UserInfo
 from dray.server.api import API
 from dray.server.auth import AUTHENTICATED
 from dray.server.documents import Listing, encode, parse
-from dray.server.requests import Headers, One, Query, Raw, Request, Response, Streaming
+from dray.server.requests import Headers, Query, Request
+from dray.server.responses import One, Raw, Response, Streaming
 from dray.server.watching import ERROR, Watching
 
 Body = Object | Sequence[Object] | bytes | None
@@ -162,7 +163,8 @@ class _Pipe:
     """A sink whose chunks are read in the same process."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(256)
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._taken = asyncio.Event()
         self.closed = False
 
     @property
@@ -171,11 +173,12 @@ class _Pipe:
 
     def write(self, data: bytes) -> None:
         if not self.closed:
+            self._taken.clear()
             self._queue.put_nowait(data)
 
     async def drained(self) -> None:
-        while self.congested and not self.closed:
-            await asyncio.sleep(0.01)
+        if self.congested and not self.closed:
+            await self._taken.wait()
 
     async def fill(self, run: Any) -> None:
         await run
@@ -184,8 +187,11 @@ class _Pipe:
     def close(self) -> None:
         if not self.closed:
             self.closed = True
+            self._taken.set()
             self._queue.put_nowait(None)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         while (chunk := await self._queue.get()) is not None:
+            if not self.congested:
+                self._taken.set()
             yield chunk

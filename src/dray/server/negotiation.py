@@ -51,7 +51,7 @@ def _named(clause: Clause) -> bool:
 
 def not_acceptable(*, custom: bool = False, stream: bool = False, known: bool = False) -> NotAcceptable:
     """406 in the router's words or, for types that are known but not in this form, in the handler's."""
-    names = OFFERED_CUSTOM if custom else OFFERED
+    names: tuple[str, ...] = OFFERED_CUSTOM if custom else OFFERED
     if stream:
         names = tuple(f"{n};stream=watch" for n in names if n != YAML)
     if custom or stream or known:

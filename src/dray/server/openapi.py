@@ -6,7 +6,8 @@ from dray.api.openapi import Document, OpenAPI
 from dray.api.openapi.protobuf import MEDIA_TYPE
 from dray.api.openapi.schemas import CustomSchema
 from dray.server.api import API, text_not_found
-from dray.server.requests import Raw, Request, Response
+from dray.server.requests import Request
+from dray.server.responses import Raw, Response
 from dray.server.routing import Target
 
 _PREFIX = "/openapi/v3/"

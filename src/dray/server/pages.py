@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 
 from dray.server.api import API
-from dray.server.requests import Raw, Request, Response
+from dray.server.requests import Request
+from dray.server.responses import Raw, Response
 from dray.server.routing import Target
 
 

@@ -27,7 +27,8 @@ from dray.server.api import API, PlainNotFound
 from dray.server.documents import Codec, Document, Listing, encode
 from dray.server.http import Reply
 from dray.server.negotiation import JSON, PLAIN, YAML, Media
-from dray.server.requests import One, Raw, Request, Response, Streaming, Upgraded
+from dray.server.requests import Request
+from dray.server.responses import One, Raw, Response, Streaming, Upgraded
 from dray.server.routing import target_of
 from dray.server.watching import BOOKMARK, ERROR, Line, WatchEvent, Watching, WatchStream, json_line
 
@@ -189,7 +190,7 @@ class Renderer:
                     document.hub,
                     document.object(codec),
                     now=self._api.clock.seconds(),
-                    include=cast(table.Include, include),
+                    include=include,
                     version=version,
                 )
                 metadata = {"resourceVersion": str(document.revision)}

@@ -1,21 +1,17 @@
-"""What travels through the server: a request, who sent it, and the response, free of any protocol.
+"""What arrives: a request, free of any protocol, and what a streaming answer is written to.
 
-HTTP and the in-process transport build the same ``Request`` and read the same ``Response``; only rendering differs.
+HTTP and the in-process transport build the same ``Request``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote_plus
 
 from dray.api.errors import BadRequest
 from dray.api.kinds import Object, UserInfo
-
-if TYPE_CHECKING:
-    from dray.server.documents import Codec, Document, Listing
-    from dray.server.watching import Watching
 
 
 class Peer(NamedTuple):
@@ -23,6 +19,9 @@ class Peer(NamedTuple):
 
     address: str = ""
     certificate: bytes | None = None  # the client's verified certificate, DER
+
+
+_NOBODY: Final = Peer()
 
 
 class Query:
@@ -119,7 +118,7 @@ class Headers:
     def __contains__(self, name: str) -> bool:
         return name in self._first
 
-    def __iter__(self) -> Iterable[str]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[str]:
         return iter(self._first)
 
 
@@ -132,7 +131,7 @@ class Request:
     query: Query = field(default_factory=Query)
     headers: Headers = field(default_factory=Headers)
     body: bytes | Object = b""
-    peer: Peer = Peer()
+    peer: Peer = _NOBODY
     user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
     warnings: list[str] = field(default_factory=list)
     upgradable: bool = False
@@ -168,46 +167,3 @@ class Duplex(Protocol):
     def opened(self, sink: Sink) -> None: ...
     def received(self, data: bytes) -> None: ...
     def lost(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class One:
-    """A single object in one served version."""
-
-    document: Document
-    codec: Codec
-
-
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """Bytes that are ready for the wire."""
-
-    data: bytes
-    content_type: str = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class Streaming:
-    stream: Stream
-    content_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class Upgraded:
-    """The connection changes its protocol (101) and is handed over."""
-
-    duplex: Duplex
-    headers: tuple[tuple[str, str], ...]
-
-
-if TYPE_CHECKING:
-    Body = One | Listing | Watching | Object | Raw | Streaming | Upgraded
-else:
-    Body = Any
-
-
-@dataclass(slots=True, eq=False)
-class Response:
-    code: int
-    body: Body
-    headers: list[tuple[str, str]] = field(default_factory=list)

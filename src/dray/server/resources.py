@@ -47,13 +47,16 @@ def prefix_of(kind: Kind) -> str:
 
 
 class Resources:
-    """The served kinds. Lookups are dictionaries; a change makes discovery's caches stale by raising ``generation``."""
+    """The served kinds. Lookups are dictionaries; a change makes discovery's caches stale by raising ``generation``.
+
+    Two kinds may share a group and a plural in different versions: the generations of resource claims do.
+    """
 
     def __init__(self, store: Store, *, release: str | None = None) -> None:
-        self._release = release
         self._store = store
+        self._release = release
         self._found: dict[tuple[str, str, str], tuple[Resource, Codec]] = {}
-        self._all: dict[tuple[str, str], Resource] = {}
+        self._all: dict[tuple[str, str, str], Resource] = {}  # by group, plural and most preferred version
         self._collections: dict[str, Collection] = {}
         self._order: dict[str, tuple[str, ...]] = {}  # versions of built-in groups in discovery's order
         self.generation = 0
@@ -78,7 +81,9 @@ class Resources:
         return None
 
     def resource(self, group: str, plural: str) -> Resource | None:
-        return self._all.get((group, plural))
+        """What is served under this name, in the group's preferred version where there are several."""
+        found = [r for (g, p, _), r in self._all.items() if g == group and p == plural]
+        return min(found, key=lambda r: version_rank(r.served[0]), default=None)
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._all.values())
@@ -88,8 +93,9 @@ class Resources:
         codecs = Codecs(kind, self._release)
         collection = None if kind.virtual else await self._collection(kind, codecs)
         resource = Resource(kind, codecs, tuple(served), collection)
-        self._forget(kind.group, kind.plural)
-        self._all[kind.group, kind.plural] = resource
+        if kind.custom:
+            self._forget(kind.group, kind.plural)
+        self._all[kind.group, kind.plural, served[0]] = resource
         for version in served:
             self._found[kind.group, version, kind.plural] = (resource, codecs.by_version[version])
         self.generation += 1
@@ -100,28 +106,28 @@ class Resources:
         prefix = prefix_of(owner)
         found = self._collections.get(prefix)
         if found is None:
-            found = Collection(self._store, prefix, codecs if owner is kind else Codecs(owner, self._release))
-            self._collections[prefix] = found
+            mine = codecs if owner is kind else Codecs(owner, self._release)
+            found = self._collections[prefix] = Collection(self._store, prefix, mine)
             await found.load()
         elif owner is kind:
             found.redefine(codecs)
         return found
 
     async def remove(self, group: str, plural: str) -> None:
-        resource = self._all.get((group, plural))
-        if resource is None:
-            return
-        self._forget(group, plural)
-        self.generation += 1
-        if resource.collection is not None:
-            self._collections.pop(resource.collection.prefix, None)
-            resource.collection.close()
+        """Stop serving a custom resource."""
+        for resource in self._forget(group, plural):
+            self.generation += 1
+            if resource.collection is not None:
+                self._collections.pop(resource.collection.prefix, None)
+                resource.collection.close()
 
-    def _forget(self, group: str, plural: str) -> None:
-        old = self._all.pop((group, plural), None)
-        if old is not None:
-            for version in old.served:
+    def _forget(self, group: str, plural: str) -> list[Resource]:
+        gone = [key for key in self._all if key[:2] == (group, plural)]
+        found = [self._all.pop(key) for key in gone]
+        for resource in found:
+            for version in resource.served:
                 self._found.pop((group, version, plural), None)
+        return found
 
     def groups(self) -> list[Group]:
         """Groups in discovery's order: built-in ones first, custom ones by name."""

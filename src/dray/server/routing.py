@@ -47,7 +47,7 @@ _LONG_SUBRESOURCES = frozenset({"proxy", "attach", "exec", "portforward", "log"}
 
 
 def target_of(method: str, path: str, query: Query) -> Target:
-    parts = [p for p in path.strip("/").split("/")] if path != "/" else []
+    parts = path.strip("/").split("/")
     if len(parts) < 3 or parts[0] not in ("api", "apis"):
         return Target(path, method.lower())
     prefix, group = parts[0], ""

@@ -7,21 +7,25 @@ computed anew. What the caller said about versions is checked against the state 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dray.api import errors, field, meta
 from dray.api.errors import StatusError
 from dray.api.field import FieldError, Path
 from dray.api.kinds import Context, Object, UpdateRules
 from dray.api.strategies import path_segment
-from dray.server import admission, metadata
+from dray.server import admission, metadata, storing
+from dray.server.bodies import clone
 from dray.server.calls import Call, ensure_namespace
 from dray.server.documents import Document
-from dray.store.interface import KeyExists, KeyNotFound, RevisionMismatch
+from dray.server.options import RevisionError, parse_revision
+from dray.server.storing import Moved
 
-_METADATA = Path("metadata")
-_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-_CREATE_ATTEMPTS = 8
+_METADATA: Final = Path("metadata")
+_MODIFIED: Final = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+_CREATE_ATTEMPTS: Final = 8
 
 #: Makes the new hub object out of the present document (None: there is none, and it is created).
 Make = Callable[[Document | None], Awaitable[Object]]
@@ -39,11 +43,8 @@ class Written(NamedTuple):
 async def create(call: Call, obj: Object, attributes: admission.Attributes) -> Document:
     """Store a new object. A generated name that is taken is drawn again."""
     meta_ = obj["metadata"]
-    generating = bool(meta_.get("generateName")) and not meta_.get("name")
-    if not generating:
+    if not meta_.get("generateName") or meta_.get("name"):
         return await _create_once(call, obj, attributes)
-    from dray.server.bodies import clone
-
     for attempt in range(_CREATE_ATTEMPTS):
         try:
             fresh = clone(obj)
@@ -75,21 +76,10 @@ async def _create_once(call: Call, obj: Object, attributes: admission.Attributes
     if meta_.get("resourceVersion"):
         raise StatusError("resourceVersion should not be set on objects to be created")
     key = call.resource.key(call.namespace, meta_["name"])
-    collection = call.resource.stored
     if attributes.dry_run:
-        existing = collection.get(key)
-        if existing is not None:
-            raise _exists(call, existing, meta_)
-        return Document(collection.codecs, key, 0, hub=obj)
-    value = collection.codecs.value(obj)
-    collection.announce(value, obj)
-    try:
-        await call.api.store.create(collection.prefix + key, value, ttl=kind.ttl)
-    except KeyExists:
-        raise _exists(call, collection.get(key), meta_) from None
-    finally:
-        collection.withdraw(value)
-    return collection.documents.get(key) or Document(collection.codecs, key, 0, hub=obj)
+        storing.check_absent(call, key)
+        return Document(call.resource.stored.codecs, key, 0, hub=obj)
+    return await storing.insert(call, key, obj)
 
 
 def _metadata_problems(call: Call, meta_: Object) -> list[FieldError]:
@@ -99,12 +89,11 @@ def _metadata_problems(call: Call, meta_: Object) -> list[FieldError]:
     )
 
 
-def _exists(call: Call, existing: Document | None, meta_: Object) -> StatusError:
-    kind, name = call.resource.kind, meta_["name"]
-    error = errors.already_exists(kind.plural, kind.group, name)
-    if existing is not None and existing.metadata.get("deletionTimestamp"):
-        return errors.AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
-    return error
+def _update_problems(call: Call, new: Object, old: Object) -> list[FieldError]:
+    """Upstream looks at the metadata of a changed object three times, and says three times what it finds."""
+    changed = meta.validate_object_meta_update(new, old)
+    whole = meta.validate_object_meta(new, namespaced=call.resource.kind.namespaced, check_name=path_segment)
+    return [*whole, *changed, *changed] if changed or whole else []
 
 
 # -- modify
@@ -119,9 +108,7 @@ async def modify(
     create_missing: bool = False,
 ) -> Written:
     """Replace an object through one door (the resource itself, or a view such as status)."""
-    collection = call.resource.stored
-    key = call.key
-    current = collection.get(key)
+    current = call.resource.stored.get(call.key)
     while True:
         if current is None:
             if not create_missing:
@@ -136,26 +123,19 @@ async def modify(
         current = written.current
 
 
-class Moved(NamedTuple):
-    """The object changed while the write was on its way; this is what it is now."""
-
-    current: Document | None
-
-
 async def _modify_once(
     call: Call, make: Make, door: UpdateRules, attributes: admission.Attributes, current: Document
 ) -> Written | Moved:
     kind, rules = call.resource.kind, call.resource.kind.rules
-    collection = call.resource.stored
     old = current.hub
     attributes.operation, attributes.old = admission.UPDATE, old
     new = await make(current)
     attributes.object = new
-    check_version(call, new["metadata"], current, unconditional=rules.unconditional_update)
+    check_revision(call, new["metadata"], current, unconditional=rules.unconditional_update)
     ctx = call.context()
     before_update(call, new, old, door, ctx)
     problems = [
-        *meta.validate_object_meta_update(new["metadata"], old["metadata"]),
+        *_update_problems(call, new["metadata"], old["metadata"]),
         *door.validate_update(new, old, ctx),
     ]
     if problems:
@@ -167,76 +147,38 @@ async def _modify_once(
     await call.api.admission.validate(attributes)
     if _finished(call, new, old):
         return await _remove_finished(call, new, current, dry_run=attributes.dry_run)
-    value = collection.codecs.value(new)
-    if value == current.value:
-        return Written(current)
     if attributes.dry_run:
         new["metadata"]["resourceVersion"] = str(current.revision)
-        return Written(Document(collection.codecs, current.key, current.revision, hub=new))
-    collection.announce(value, new)
-    try:
-        await call.api.store.update(
-            collection.prefix + current.key, value, expected=current.revision, ttl=kind.ttl
-        )
-    except (RevisionMismatch, KeyNotFound) as e:
-        return await _refresh(call, current.key, e)
-    finally:
-        collection.withdraw(value)
-    written = collection.documents.get(current.key)
-    if written is None or written.metadata.get("uid") != new["metadata"].get("uid"):
-        written = Document(collection.codecs, current.key, current.revision, hub=new)
-    return Written(written)
+        return Written(Document(call.resource.stored.codecs, current.key, current.revision, hub=new))
+    written = await storing.replace(call, current, new)
+    return written if isinstance(written, Moved) else Written(written)
 
 
-async def _refresh(call: Call, key: str, error: RevisionMismatch | KeyNotFound) -> Moved:
-    """The state that made a conditional write fail; the cache may not have seen it yet."""
-    collection = call.resource.stored
-    entry = error.current if isinstance(error, RevisionMismatch) else None
-    if entry is None and isinstance(error, RevisionMismatch):
-        entry = await call.api.store.get(collection.prefix + key)
-    if entry is None:
-        return Moved(None)
-    cached = collection.get(key)
-    if cached is not None and cached.revision == entry.modified:
-        return Moved(cached)
-    return Moved(collection.document(entry))
-
-
-def check_version(call: Call, new: Object, current: Document, *, unconditional: bool) -> None:
-    """The caller's uid and resourceVersion, where given, are those of the object."""
-    uid = new.get("uid")
+def check_uid(call: Call, sent: Object, current: Document) -> None:
+    """A replacement that names a uid is meant for that very object."""
+    uid = sent.get("uid")
     if uid and uid != current.metadata.get("uid"):
         path = call.resource.stored.prefix + current.key
         problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.metadata.get('uid')}"
         raise call.conflict(
             f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: {problem}"
         )
-    stated = new.get("resourceVersion", "")
-    if stated in ("", "0"):
+
+
+def check_revision(call: Call, new: Object, current: Document, *, unconditional: bool) -> None:
+    """The resourceVersion, where the caller gave one, is that of the object."""
+    try:
+        stated = parse_revision(new.get("resourceVersion", ""))
+    except RevisionError as e:
+        raise e.internal() from None
+    if stated == 0:
         if not unconditional:
             kind = call.resource.kind
-            problem_ = field.invalid(
-                _METADATA.child("resourceVersion"), Hex(0), "must be specified for an update"
-            )
-            raise errors.invalid(kind.plural, kind.group, call.target.name, [problem_])
+            problem = field.invalid(_METADATA.child("resourceVersion"), 0, "must be specified for an update")
+            raise errors.invalid(kind.plural, kind.group, call.target.name, [problem])
         new["resourceVersion"] = str(current.revision)
-        return
-    if not (stated.isascii() and stated.isdigit()):
-        from dray.server.options import RevisionError, parse_revision
-
-        try:
-            parse_revision(stated)
-        except RevisionError as e:
-            raise e.internal() from None
-    if int(stated) != current.revision:
+    elif stated != current.revision:
         raise call.conflict(_MODIFIED)
-
-
-class Hex(int):
-    """A number that upstream prints as an unsigned Go value."""
-
-    def __str__(self) -> str:
-        return f"0x{self:x}"
 
 
 def before_update(call: Call, new: Object, old: Object, door: UpdateRules, ctx: Context) -> None:
@@ -275,68 +217,10 @@ def _finished(call: Call, new: Object, old: Object) -> bool:
 
 
 async def _remove_finished(call: Call, new: Object, current: Document, *, dry_run: bool) -> Written | Moved:
-    collection = call.resource.stored
     new["metadata"]["resourceVersion"] = str(current.revision)
-    last = Document(collection.codecs, current.key, current.revision, hub=new)
-    if dry_run:
-        return Written(last, removed=True)
-    try:
-        await call.api.store.delete(collection.prefix + current.key, expected=current.revision)
-    except KeyNotFound:
-        return Written(last, removed=True)
-    except RevisionMismatch as e:
-        return await _refresh(call, current.key, e)
+    last = Document(call.resource.stored.codecs, current.key, current.revision, hub=new)
+    if not dry_run:
+        moved = await storing.erase(call, current)
+        if moved is not None and moved.current is not None:
+            return moved
     return Written(last, removed=True)
-
-
-async def amend(call: Call, key: str, change: Callable[[Object], None], *, dry_run: bool = False) -> Document:
-    """Change an object past its doors, for subresources that know what they do.
-
-    ``change`` gets a copy whose top level, metadata, spec and status may be changed in place, and may raise.
-    """
-    collection = call.resource.stored
-    current = collection.get(key)
-    while True:
-        if current is None:
-            raise call.not_found(key.rpartition("/")[2])
-        new = {k: dict(v) if isinstance(v, dict) else v for k, v in current.hub.items()}
-        change(new)
-        if dry_run:
-            return Document(collection.codecs, key, current.revision, hub=new)
-        written = await store_marked(call, new, current)
-        if isinstance(written, Document):
-            return written
-        current = written.current
-
-
-# -- remove
-
-
-async def store_marked(call: Call, new: Object, current: Document) -> Document | Moved:
-    """Write an object whose deletion has begun."""
-    collection = call.resource.stored
-    value = collection.codecs.value(new)
-    if value == current.value:
-        return current
-    collection.announce(value, new)
-    try:
-        await call.api.store.update(
-            collection.prefix + current.key, value, expected=current.revision, ttl=call.resource.kind.ttl
-        )
-    except (RevisionMismatch, KeyNotFound) as e:
-        return await _refresh(call, current.key, e)
-    finally:
-        collection.withdraw(value)
-    return collection.documents.get(current.key) or Document(collection.codecs, current.key, 0, hub=new)
-
-
-async def erase(call: Call, current: Document) -> Moved | None:
-    """Take an object out of the store."""
-    collection = call.resource.stored
-    try:
-        await call.api.store.delete(collection.prefix + current.key, expected=current.revision)
-    except KeyNotFound:
-        return Moved(None)
-    except RevisionMismatch as e:
-        return await _refresh(call, current.key, e)
-    return None

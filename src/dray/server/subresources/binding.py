@@ -6,10 +6,10 @@ from dray.api import field
 from dray.api.errors import BadRequest, StatusError, conflict
 from dray.api.field import Path
 from dray.api.kinds import Object
-from dray.server import admission, writing
+from dray.server import admission, storing
 from dray.server.calls import Call, ensure_namespace
 from dray.server.options import write_options
-from dray.server.requests import Response
+from dray.server.responses import Response
 
 _TARGET = Path("target")
 
@@ -46,7 +46,7 @@ async def _bind(call: Call, name: str) -> Response:
     await call.api.admission.validate(attributes)
     pod = meta.get("name", "")
     try:
-        await writing.amend(
+        await storing.amend(
             call,
             f"{call.target.namespace}/{pod}",
             lambda obj: _assign(call, obj, binding, target["name"]),

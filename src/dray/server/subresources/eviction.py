@@ -7,12 +7,12 @@ from dataclasses import replace
 from dray.api import selectors
 from dray.api.errors import BadRequest, Conflict, StatusError, Timeout, TooManyRequests, forbidden
 from dray.api.kinds import Object
-from dray.server import admission, writing
+from dray.server import admission, storing
 from dray.server.bodies import clone
 from dray.server.calls import Call
 from dray.server.documents import Document
 from dray.server.options import DeleteOptions, delete_options_from, json_object, write_options
-from dray.server.requests import Response
+from dray.server.responses import Response
 from dray.server.subresources.binding import set_condition
 from dray.server.verbs.delete import remove
 
@@ -92,7 +92,7 @@ async def _evict_within(call: Call, pod: Document, budget: Document, options: De
         return
     budgets = call.api.stored("policy", "poddisruptionbudgets")
     on_budgets = Call(call.api, call.request, call.target, budgets, call.codec, call.user, call.media)
-    await writing.amend(
+    await storing.amend(
         on_budgets,
         budget.key,
         lambda obj: _take_one(call, obj, pod.name),
@@ -207,7 +207,7 @@ def _budget_error(message: str, *, retry: int) -> TooManyRequests:
 async def _mark_and_delete(call: Call, options: DeleteOptions) -> None:
     """Say on the pod why it goes, then delete it."""
     if not options.dry_run:
-        written = await writing.amend(call, call.key, lambda obj: _mark(call, obj, options))
+        written = await storing.amend(call, call.key, lambda obj: _mark(call, obj, options))
         if options.revision is not None:
             options = replace(options, revision=str(written.revision))
     attributes = call.attributes(admission.DELETE, options=options.object(), dry_run=options.dry_run)

@@ -10,7 +10,7 @@ from dray.api.kinds import Object
 from dray.server import admission
 from dray.server.calls import Call
 from dray.server.documents import Document
-from dray.server.requests import Raw, Response
+from dray.server.responses import Raw, Response
 from dray.server.verbs import Verb
 
 _INTERACTIVE = ("attach", "exec", "portforward")

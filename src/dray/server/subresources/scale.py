@@ -16,7 +16,7 @@ from dray.server.bodies import load_yaml_object
 from dray.server.calls import Call, check_name, ensure_namespace
 from dray.server.documents import Document, encode
 from dray.server.options import json_object, write_options
-from dray.server.requests import Response
+from dray.server.responses import Response
 from dray.server.verbs.patch import patch_type
 from dray.server.verbs.update import admit
 

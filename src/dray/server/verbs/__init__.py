@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from dray.server.calls import Call
-from dray.server.requests import Response
 from dray.server.resources import Resource
+from dray.server.responses import Response
 from dray.server.routing import Target
 from dray.server.verbs.create import create
 from dray.server.verbs.delete import delete

@@ -7,7 +7,7 @@ from dray.server import metadata, writing
 from dray.server.admission import CREATE, Attributes
 from dray.server.calls import Call, ensure_namespace
 from dray.server.options import write_options
-from dray.server.requests import One, Response
+from dray.server.responses import One, Response
 
 
 async def create(call: Call) -> Response:

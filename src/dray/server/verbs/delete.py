@@ -7,13 +7,13 @@ from time import strptime
 
 from dray.api import errors
 from dray.api.kinds import Object
-from dray.server import admission, writing
+from dray.server import admission, storing
 from dray.server.calls import Call
 from dray.server.documents import Document
 from dray.server.metadata import Clock
 from dray.server.options import DeleteOptions, delete_options
-from dray.server.requests import One, Response
-from dray.server.writing import Moved
+from dray.server.responses import One, Response
+from dray.server.storing import Moved
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
@@ -90,7 +90,7 @@ async def _step(call: Call, current: Document, options: DeleteOptions) -> tuple[
         current = marked[0]
     if options.dry_run:
         return current, True
-    moved = await writing.erase(call, current)
+    moved = await storing.erase(call, current)
     if moved is None or moved.current is None:
         return current, True
     return moved
@@ -102,7 +102,7 @@ async def _mark(
     call.resource.kind.rules.begin_deletion(new, call.context("delete"))
     if options.dry_run:
         return Document(call.resource.stored.codecs, current.key, current.revision, hub=new), False
-    written = await writing.store_marked(call, new, current)
+    written = await storing.replace(call, current, new)
     return written if isinstance(written, Moved) else (written, False)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from dray.api.errors import NotFound
 from dray.server import admission
 from dray.server.calls import Call
 from dray.server.documents import Document
 from dray.server.options import delete_options, list_options
-from dray.server.requests import Response
+from dray.server.responses import Response
 from dray.server.selection import select
 from dray.server.verbs.delete import remove
 from dray.server.verbs.list import listing
@@ -28,10 +29,8 @@ async def deletecollection(call: Call) -> Response:
             admission.DELETE, name=document.name, options=options.object(), dry_run=options.dry_run
         )
         attributes.namespace = document.namespace
-        try:
+        with contextlib.suppress(NotFound):  # somebody else was faster
             await remove(call, document.key, options, attributes)
-        except NotFound:
-            pass  # somebody else was faster
 
     documents = found.documents
     for at in range(0, len(documents), _AT_ONCE):

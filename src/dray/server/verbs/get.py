@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.server.calls import Call
-from dray.server.requests import One, Response
+from dray.server.responses import One, Response
 from dray.server.verbs.list import wait_for_revision
 
 

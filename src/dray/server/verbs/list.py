@@ -10,7 +10,7 @@ from dray.server import paging
 from dray.server.calls import Call
 from dray.server.documents import Document, Listing
 from dray.server.options import ListOptions, RevisionError, list_options, parse_revision
-from dray.server.requests import Response
+from dray.server.responses import Response
 from dray.server.selection import Selection, select
 from dray.store.interface import Compacted, FutureRevision
 

@@ -7,15 +7,15 @@ applied again, so that only an apply's ownership or an explicit resourceVersion 
 from __future__ import annotations
 
 from dray.api import patch as patches
-from dray.api.errors import BadRequest, UnsupportedMediaType
+from dray.api.errors import Invalid, StatusError, UnsupportedMediaType
 from dray.api.kinds import Object, UpdateRules
 from dray.api.schema import Decoded
 from dray.server import admission, negotiation, writing
 from dray.server.bodies import IGNORE, split_api_version
 from dray.server.calls import Call, check_name, ensure_namespace
-from dray.server.documents import Document, encode
+from dray.server.documents import Codec, Document, encode
 from dray.server.options import WriteOptions, write_options
-from dray.server.requests import One, Response
+from dray.server.responses import One, Response
 from dray.server.verbs.update import admit
 
 _BUILT_IN = (patches.JSON, patches.MERGE, patches.STRATEGIC, patches.APPLY)
@@ -74,27 +74,36 @@ def patch_type(call: Call) -> str:
 def patched(call: Call, hub: Object, media: str, data: bytes, options: WriteOptions) -> Object:
     """The hub object after a patch that is not an apply."""
 
-    def decode(document: Object) -> Decoded:
-        _check_type(call, document)
-        return Decoded(*call.api.decoder.shape(document, call.codec, strict=options.directive != IGNORE))
+    codec = call.codec
 
-    present = call.codec.object(hub)
-    result = patches.apply_patch(
-        media, present, data, decode=decode, type_=call.codec.type, validation=options.directive
-    )
+    def decode(document: Object) -> Decoded:
+        nonlocal codec
+        codec = _codec_of(call, document)
+        return Decoded(*call.api.decoder.shape(document, codec, strict=options.directive != IGNORE))
+
+    try:
+        result = patches.apply_patch(
+            media, codec.object(hub), data, decode=decode, type_=codec.type, validation=options.directive
+        )
+    except StatusError as e:
+        if e.http_code == 422 and not e.status_reason:
+            # What a JSON patch says about itself is for the log; clients get upstream's general words.
+            raise Invalid("the server rejected our request due to an error in our request", details={}) from e
+        raise
     for problem in result.problems:
         call.request.warn(problem)
-    return call.api.decoder.hub(result.object, call.codec.version, call.resource.codecs)
+    return call.api.decoder.hub(result.object, codec.version, call.resource.codecs)
 
 
-def _check_type(call: Call, document: Object) -> None:
-    """A patch cannot turn an object into one of another kind."""
+def _codec_of(call: Call, document: Object) -> Codec:
+    """The version that a patched object says it has: a patch may name another version of the same kind."""
     kind, api_version = document.get("kind"), document.get("apiVersion")
-    if kind == call.codec.kind.kind and api_version == call.codec.api_version:
-        return
-    if isinstance(kind, str) and isinstance(api_version, str) and kind and api_version:
-        group, version = split_api_version(api_version)
-        known = call.api.resources.named(group, version, kind)
-        if known is None:
-            words = f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
-            raise BadRequest(words)
+    if (
+        kind != call.codec.kind.kind
+        or api_version == call.codec.api_version
+        or not isinstance(api_version, str)
+    ):
+        return call.codec
+    group, version = split_api_version(api_version)
+    found = call.resource.codecs.by_version.get(version) if group == call.codec.kind.group else None
+    return found or call.codec

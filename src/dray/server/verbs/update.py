@@ -8,7 +8,7 @@ from dray.server.bodies import clone
 from dray.server.calls import Call, check_name, ensure_namespace
 from dray.server.documents import Document
 from dray.server.options import write_options
-from dray.server.requests import One, Response
+from dray.server.responses import One, Response
 
 
 async def update(call: Call) -> Response:
@@ -33,6 +33,8 @@ async def replace(call: Call, door: UpdateRules, *, create_missing: bool) -> Res
 
     async def make(current: Document | None) -> Object:
         new: Object = clone(sent)
+        if current is not None:
+            writing.check_uid(call, sent["metadata"], current)
         call.api.managing.updated(call, new, None if current is None else current.hub, options.manager)
         await admit(call, new, attributes)
         return new

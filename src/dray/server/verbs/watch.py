@@ -9,7 +9,7 @@ from dray.api.errors import Expired, StatusError
 from dray.server.cache import Change, Watcher
 from dray.server.calls import Call
 from dray.server.options import ListOptions, RevisionError, list_options, parse_revision
-from dray.server.requests import Response
+from dray.server.responses import Response
 from dray.server.selection import Selection, select
 from dray.server.verbs.list import wait_for_revision
 from dray.server.watching import Watching

@@ -1,0 +1,50 @@
+"""What goes back: a code, headers, and a body that HTTP renders as bytes and the in-process transport reads as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dray.api.kinds import Object
+from dray.server.documents import Codec, Document, Listing
+from dray.server.requests import Duplex, Stream
+from dray.server.watching import Watching
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """A single object in one served version."""
+
+    document: Document
+    codec: Codec
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Bytes that are ready for the wire."""
+
+    data: bytes
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    stream: Stream
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """The connection changes its protocol (101) and is handed over."""
+
+    duplex: Duplex
+    headers: tuple[tuple[str, str], ...]
+
+
+Body = One | Listing | Watching | Object | Raw | Streaming | Upgraded
+
+
+@dataclass(slots=True, eq=False)
+class Response:
+    code: int
+    body: Body
+    headers: list[tuple[str, str]] = field(default_factory=list)
