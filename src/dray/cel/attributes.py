@@ -18,13 +18,14 @@ ABSENT: Final = object()
 class Frame:
     """The state of one evaluation."""
 
-    __slots__ = ("cost", "limit", "locals", "variables")
+    __slots__ = ("copied", "cost", "limit", "locals", "variables")
 
     def __init__(self, variables: Mapping[str, Value], locals: list[Value], limit: int) -> None:
         self.variables = variables
         self.locals = locals
         self.limit = limit
         self.cost = 0
+        self.copied = 0
 
 
 Step = Callable[[Frame], Value]

@@ -28,9 +28,9 @@ class Compiled:
     environment: Environment
     program: Program
 
-    def max_cost(self, *, hints: cost.SizeHint = cost.no_hints, prices: cost.Prices | None = None) -> int:
+    def max_cost(self, *, hints: cost.SizeHint = cost.no_hints) -> int:
         """The worst-case cost, given how large the inputs may be."""
-        return cost.estimate(self.node, hints=hints, prices=prices).high
+        return cost.estimate(self.node, hints=hints, estimators=self.environment.estimators).high
 
 
 def check_text(text: str, environment: Environment) -> Node:

@@ -6,9 +6,9 @@ saturates at 2^64 - 1, which stands for "unbounded".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 from dray.cel import metering
 from dray.cel import types as t
@@ -117,20 +117,28 @@ class _Local(NamedTuple):
     entries: Entries | None
 
 
-def estimate(node: Node, *, hints: SizeHint = no_hints, prices: Prices | None = None) -> Range:
-    """The cost of a checked expression."""
-    return _Estimator(hints, prices or {}).cost(node)
+class Measured(NamedTuple):
+    """A target or argument with its size worked out."""
+
+    part: Sized
+    size: Range
 
 
-CallPrice = Callable[[Sized | None, list[Sized]], Estimate | None]
-Prices = dict[str, CallPrice]
-"""Prices by overload id that take precedence over everything else."""
+Estimator = Callable[[Measured | None, list[Measured]], Estimate | None]
+"""What a call of one overload costs; None leaves it to the general rules."""
+
+
+def estimate(
+    node: Node, *, hints: SizeHint = no_hints, estimators: Mapping[str, Estimator] | None = None
+) -> Range:
+    """The cost of a checked expression. ``estimators`` take precedence, by overload id."""
+    return _Estimator(hints, estimators or {}).cost(node)
 
 
 class _Estimator:
-    def __init__(self, hints: SizeHint, prices: Prices) -> None:
+    def __init__(self, hints: SizeHint, estimators: Mapping[str, Estimator]) -> None:
         self.hints = hints
-        self.prices = prices
+        self.estimators = estimators
         self.paths: dict[int, Path] = {}
         self.sizes: dict[int, Range] = {}
         self.entries: dict[int, Entries] = {}
@@ -195,6 +203,13 @@ class _Estimator:
         if part.size is not None:
             return part.size
         return self._hint(part.path) or UNKNOWN
+
+    @overload
+    def measured(self, part: Sized) -> Measured: ...
+    @overload
+    def measured(self, part: None) -> None: ...
+    def measured(self, part: Sized | None) -> Measured | None:
+        return None if part is None else Measured(part, self.size_of(part))
 
     # Nodes
 
@@ -351,8 +366,8 @@ class _Estimator:
         summed = ZERO
         for cost in costs:
             summed = summed.plus(cost)
-        own = self.prices.get(overload)
-        priced = own(target, args) if own is not None else None
+        own = self.estimators.get(overload)
+        priced = own(self.measured(target), [*map(self.measured, args)]) if own is not None else None
         if priced is None:
             kubernetes = _KUBERNETES.get(node.function)
             priced = kubernetes(self, overload, target, args) if kubernetes is not None else None
@@ -484,7 +499,7 @@ def _comparison(target: Sized | None, args: list[Sized]) -> Estimate | None:
     return Estimate(Range(1 if smallest > 0 else 0, smallest).scaled(TRAVERSAL))
 
 
-_STANDARD: Final[dict[str, CallPrice]] = {
+_STANDARD: Final[dict[str, Callable[[Sized | None, list[Sized]], Estimate | None]]] = {
     "string_format": _format,
     "string_to_bytes": _string_to_bytes,
     "bytes_to_string": _bytes_to_string,

@@ -10,10 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.cel import types as t
 from dray.cel.macros import Macro, MacroKey
+
+if TYPE_CHECKING:
+    from dray.cel.cost import Estimator
+    from dray.cel.metering import Price
 
 Implementation = Callable[..., Any]
 
@@ -156,6 +160,8 @@ class Library:
     functions: tuple[Function, ...] = ()
     macros: Mapping[MacroKey, Macro] = field(default_factory=dict)
     types: tuple[t.Type, ...] = ()
+    estimators: Mapping[str, Estimator] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +174,8 @@ class Environment:
     messages: Mapping[str, Mapping[str, t.Type]] = field(default_factory=dict)
     constructors: Mapping[str, Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
     macros: Mapping[MacroKey, Macro] = field(default_factory=dict)
+    estimators: Mapping[str, Estimator] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
     container: str = ""
     optional_syntax: bool = False
     escaped_names: bool = False
@@ -180,6 +188,8 @@ class Environment:
         functions = dict(self.functions)
         macros = dict(self.macros)
         types = dict(self.types)
+        estimators = dict(self.estimators)
+        prices = dict(self.prices)
         for library in libraries:
             for function in library.functions:
                 functions[function.name] = function
@@ -188,7 +198,11 @@ class Environment:
                 functions[each.function] = known.with_overloads([each])
             macros.update(library.macros)
             types.update((type.name, type) for type in library.types)
-        return replace(self, functions=functions, macros=macros, types=types)
+            estimators.update(library.estimators)
+            prices.update(library.prices)
+        return replace(
+            self, functions=functions, macros=macros, types=types, estimators=estimators, prices=prices
+        )
 
     def with_variables(self, variables: Mapping[str, t.Type]) -> Environment:
         return replace(self, variables={**self.variables, **variables})

@@ -310,17 +310,15 @@ def _includes(target: Value, wanted: Value) -> bool:
     return False
 
 
-_INCLUDES: Final = Library(
-    name="kubernetes.dra.includes",
-    overloads=(overload("includes", "dra_includes_dyn_dyn", "dyn.(dyn) -> bool", _includes),),
-)
-
-
-def _includes_price(target: cost.Sized | None, args: list[cost.Sized]) -> cost.Estimate | None:
+def _includes_cost(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
     return cost.Estimate(cost.Range(0, MAX_ATTRIBUTE_VALUES)) if target is not None else None
 
 
-_PRICES: Final[cost.Prices] = {"dra_includes_dyn_dyn": _includes_price}
+_INCLUDES: Final = Library(
+    name="kubernetes.dra.includes",
+    overloads=(overload("includes", "dra_includes_dyn_dyn", "dyn.(dyn) -> bool", _includes),),
+    estimators={"dra_includes_dyn_dyn": _includes_cost},
+)
 
 
 @lru_cache
@@ -386,5 +384,5 @@ def compile(
     node = compiler.check_text(expression, declared)
     if node.type.kind not in ("bool", "dyn" if list_attributes else "any", "any"):
         raise CompileError(f"must evaluate to bool or the unknown type, not {node.type}")
-    estimate = cost.estimate(node, hints=_hint, prices=_PRICES).high
+    estimate = cost.estimate(node, hints=_hint, estimators=declared.estimators).high
     return Selector(expression, node, declared, max_cost=estimate, list_attributes=list_attributes)

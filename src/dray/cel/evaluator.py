@@ -26,6 +26,7 @@ from dray.cel.ast import (
 from dray.cel.attributes import ABSENT, Attribute, Frame, Qualifier
 from dray.cel.decls import Environment, Overload
 from dray.cel.errors import CostExceeded, EvaluationError, no_such_overload
+from dray.cel.limits import MAX_COPIED
 from dray.cel.macros import ACCUMULATOR
 from dray.cel.values import (
     NONE,
@@ -216,7 +217,7 @@ class _Planner:
                 regex.compile_pattern(args[1].constant)
             except EvaluationError as failed:
                 raise Unplannable(failed.message) from None
-        price = metering.price(function.name, overload)
+        price = self.environment.prices.get(overload) or metering.price(function.name, overload)
         steps = [arg.step for arg in args]
         if variadic or len(steps) not in (1, 2):
             return Plan(_variadic(steps, implementation, price))
@@ -224,7 +225,8 @@ class _Planner:
             return Plan(
                 _unary(steps[0], implementation, price, strict=function.name != "@not_strictly_false")
             )
-        return Plan(_binary(steps[0], steps[1], implementation, price))
+        step = _binary(steps[0], steps[1], implementation, price)
+        return Plan(_adding(step) if function.name == "_+_" else step)
 
     def _membership(self, element: Plan, values: Sequence[Value]) -> Plan | None:
         """``x in [constants]`` as a look into a set, which upstream counts as free."""
@@ -548,6 +550,30 @@ def _dispatch(name: str, overloads: list[Overload]) -> Callable[..., Value]:
     return dispatch
 
 
+def _charge(frame: Frame, price: metering.Price, args: Sequence[Value], result: Value) -> None:
+    if isinstance(price, int):
+        frame.cost += price
+        return
+    frame.cost += price(args, result)
+    # What is priced by size can grow by itself, so the limit must hold before the next call.
+    if frame.cost > frame.limit:
+        raise CostExceeded
+
+
+def _adding(step: Step) -> Step:
+    """Concatenation costs one unit whatever the lists, since upstream copies nothing; here it does, within reason."""
+
+    def add(frame: Frame) -> Value:
+        value = step(frame)
+        if is_list(value):
+            frame.copied += len(value)
+            if frame.copied > MAX_COPIED:
+                raise CostExceeded
+        return value
+
+    return add
+
+
 def _unary(
     argument: Step, implementation: Callable[..., Value], price: metering.Price, *, strict: bool
 ) -> Step:
@@ -558,9 +584,11 @@ def _unary(
         else:
             try:
                 result = implementation(value)
+            except CostExceeded:
+                raise
             except EvaluationError as failed:
                 result = failed
-        frame.cost += price if price.__class__ is int else price((value,), result)  # type: ignore[operator]
+        _charge(frame, price, (value,), result)
         return result
 
     return call
@@ -577,9 +605,11 @@ def _binary(left: Step, right: Step, implementation: Callable[..., Value], price
         else:
             try:
                 result = implementation(a, b)
+            except CostExceeded:
+                raise
             except EvaluationError as failed:
                 result = failed
-        frame.cost += price if price.__class__ is int else price((a, b), result)  # type: ignore[operator]
+        _charge(frame, price, (a, b), result)
         return result
 
     return call
@@ -595,9 +625,11 @@ def _variadic(arguments: list[Step], implementation: Callable[..., Value], price
             values.append(value)
         try:
             result = implementation(*values)
+        except CostExceeded:
+            raise
         except EvaluationError as failed:
             result = failed
-        frame.cost += price if price.__class__ is int else price(values, result)  # type: ignore[operator]
+        _charge(frame, price, values, result)
         return result
 
     return call

@@ -6,9 +6,16 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from dray.cel.decls import Environment
+from dray.cel.library.addresses import ADDRESSES, RANGES
+from dray.cel.library.authorization import AUTHORIZATION, AUTHORIZATION_SELECTORS
+from dray.cel.library.formats import FORMATS
+from dray.cel.library.lists import KUBERNETES_LISTS, lists
 from dray.cel.library.optionals import OPTIONALS
+from dray.cel.library.patterns import PATTERNS
 from dray.cel.library.quantities import QUANTITIES
+from dray.cel.library.sets import SETS
 from dray.cel.library.strings import strings
+from dray.cel.library.urls import URLS
 from dray.cel.library.versions import VERSIONS
 from dray.cel.stdlib import STANDARD, TWO_VARIABLE_COMPREHENSIONS
 
@@ -21,18 +28,26 @@ class Release(NamedTuple):
 NEWEST: Final = Release(1, 99)
 """Stands for "everything ever introduced", which is what stored expressions may use."""
 
+# In the order of introduction, which is the order in which overloads are tried.
+_LIBRARIES: Final = (
+    (Release(1, 0), (STANDARD, URLS, PATTERNS, KUBERNETES_LISTS)),
+    (Release(1, 27), (AUTHORIZATION,)),
+    (Release(1, 28), (OPTIONALS, QUANTITIES)),
+    (Release(1, 29), (strings(2), SETS)),
+    (Release(1, 30), (ADDRESSES, RANGES)),
+    (Release(1, 31), (FORMATS, AUTHORIZATION_SELECTORS)),
+    (Release(1, 32), (TWO_VARIABLE_COMPREHENSIONS,)),
+    (Release(1, 33), (VERSIONS,)),
+    (Release(1, 34), (lists(3),)),
+)
+
 
 @lru_cache
 def base(release: Release = NEWEST) -> Environment:
     """What expressions of a release may use; features of later releases are not declared."""
-    libraries = [STANDARD]
-    libraries.append(strings(2) if release >= (1, 29) else strings(0))
-    if release >= (1, 28):
-        libraries += [OPTIONALS, QUANTITIES]
-    if release >= (1, 32):
-        libraries.append(TWO_VARIABLE_COMPREHENSIONS)
-    if release >= (1, 33):
-        libraries.append(VERSIONS)
+    libraries = [library for since, group in _LIBRARIES if release >= since for library in group]
+    if release < (1, 29):
+        libraries.append(strings(0))
     environment = Environment(
         optional_syntax=release >= (1, 28),
         homogeneous=True,

@@ -38,3 +38,18 @@ def _reason(wrong: Exception, pattern: str) -> str:
 def matches(text: str, pattern: str) -> bool:
     """Whether the pattern is found anywhere in the text."""
     return compile_pattern(pattern).search(text) is not None
+
+
+def find_all(pattern: Any, text: str, limit: int) -> list[str]:
+    """Every match in order, at most ``limit`` unless negative; an empty match right behind another is none."""
+    found: list[str] = []
+    end_of_last = -1
+    for match in pattern.finditer(text):
+        if limit >= 0 and len(found) >= limit:
+            break
+        start, end = match.span()
+        if start == end == end_of_last:
+            continue
+        found.append(text[start:end])
+        end_of_last = end
+    return found

@@ -1,0 +1,60 @@
+"""Lists as sets: ``sets.contains``, ``sets.equivalent``, ``sets.intersects``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dray.cel import cost
+from dray.cel.decls import Library, overload
+from dray.cel.metering import Price, measured
+from dray.cel.operators import contains
+from dray.cel.values import Value
+
+
+def _contains(values: list[Value], part: list[Value]) -> bool:
+    return all(contains(value, values) for value in part)
+
+
+def _equivalent(a: list[Value], b: list[Value]) -> bool:
+    return _contains(a, b) and _contains(b, a)
+
+
+def _intersects(a: list[Value], b: list[Value]) -> bool:
+    return any(contains(value, b) for value in a)
+
+
+def _estimated(factor: float) -> cost.Estimator:
+    def estimate(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
+        if len(args) != 2:
+            return None
+        return cost.Estimate(args[0].size.times(args[1].size).scaled(factor).plus(cost.ONE))
+
+    return estimate
+
+
+def _metered(factor: float) -> Price:
+    def meter(args: Sequence[Value], result: Value) -> int:
+        return 1 + int(measured(args[0]) * measured(args[1]) * factor)
+
+    return meter
+
+
+SETS: Final = Library(
+    name="cel.lib.ext.sets",
+    overloads=(
+        overload("sets.contains", "list_sets_contains_list", "(list(T), list(T)) -> bool", _contains),
+        overload("sets.equivalent", "list_sets_equivalent_list", "(list(T), list(T)) -> bool", _equivalent),
+        overload("sets.intersects", "list_sets_intersects_list", "(list(T), list(T)) -> bool", _intersects),
+    ),
+    estimators={
+        "list_sets_contains_list": _estimated(1),
+        "list_sets_intersects_list": _estimated(1),
+        "list_sets_equivalent_list": _estimated(2),
+    },
+    prices={
+        "list_sets_contains_list": _metered(1),
+        "list_sets_intersects_list": _metered(1),
+        "list_sets_equivalent_list": _metered(2),
+    },
+)
