@@ -18,7 +18,8 @@ takes over T's fields. ``always`` is ``required`` without being asked for, ``omi
 ``mandatory`` marks a field as required in the documentation only. ``patch=`` holds the strategic-merge strategies and
 ``merge:KEY``; ``list=atomic|set|map:KEYS``, ``map=atomic`` and ``struct=atomic`` say how server-side apply shares
 ownership; ``default=JSON`` is the published default. ``since=1.34`` and ``until=1.30`` bound the releases that know a
-field, and ``before=1.34:always`` says how older releases wrote it. ``XList`` exists for every X.
+field, and ``before=1.34:always`` says how older releases wrote it. ``@4`` is the field's number in protobuf.
+``XList`` exists for every X.
 
 A decoded object is a plain dict in the order of the struct's fields, holding what Go would write after reading the
 same document: zero values gone or filled in, quantities and times in canonical form. Storing an object loses a

@@ -103,7 +103,7 @@ def _resolve_name(name: str, release: Release) -> Type:
         name,
         go,
         atomic="struct=atomic" in declaration.flags,
-        fields=lambda: tuple(_fields(declaration, package, release, ())),
+        fields=lambda: tuple(_fields(declaration, package, release, (), ())),
     )
 
 
@@ -113,8 +113,8 @@ def _list_fields(name: str, release: Release) -> tuple[Field, ...]:
     assert isinstance(meta, Struct)
     return (
         *meta.fields,
-        Field("metadata", _resolve_name("meta/v1.ListMeta", release), "always"),
-        Field("items", ListOf(item, f"[]{_go(item)}"), "required"),
+        Field("metadata", _resolve_name("meta/v1.ListMeta", release), "always", number=1),
+        Field("items", ListOf(item, f"[]{_go(item)}"), "required", number=2),
     )
 
 
@@ -162,7 +162,11 @@ def _go(type_: Type) -> str:
 
 
 def _fields(
-    declaration: _Declaration, package: str, release: Release, via: tuple[str, ...]
+    declaration: _Declaration,
+    package: str,
+    release: Release,
+    via: tuple[str, ...],
+    within: tuple[int, ...],
 ) -> Iterator[Field]:
     for words in declaration.members:
         options = dict(w.split("=", 1) for w in words[2:] if "=" in w)
@@ -177,9 +181,9 @@ def _fields(
             if embedded.alias:  # of a struct elsewhere
                 inner_package, _, inner = _full(embedded.alias[0], inner_package).rpartition(".")
                 embedded = _declarations(inner_package)[inner]
-            yield from _fields(embedded, inner_package, release, (*via, inner))
+            yield from _fields(embedded, inner_package, release, (*via, inner), (*within, _number(words)))
             continue
-        yield _field(name, text, words[2:], options, package, release, via)
+        yield _field(name, text, words[2:], options, package, release, via, within)
 
 
 def _field(
@@ -190,6 +194,7 @@ def _field(
     package: str,
     release: Release,
     via: tuple[str, ...],
+    within: tuple[int, ...],
 ) -> Field:
     emit = _EMISSIONS[words[0]]
     if "before" in options:
@@ -221,7 +226,14 @@ def _field(
         mandatory="mandatory" in words,
         default=_default(options),
         via=via,
+        # What is embedded without a number (an object's type) is left out altogether.
+        number=_number(words) if all(within) else 0,
+        within=within,
     )
+
+
+def _number(words: tuple[str, ...]) -> int:
+    return next((int(word[1:]) for word in words if word[0] == "@"), 0)
 
 
 def _default(options: dict[str, str]) -> Any:

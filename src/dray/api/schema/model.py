@@ -59,6 +59,8 @@ class Field:
     mandatory: bool = False  # documented as required although an empty value is not written
     default: Any = NO_DEFAULT
     via: tuple[str, ...] = ()  # the embedded structs it comes from, outermost first
+    number: int = 0  # in protobuf; 0 if it is not there
+    within: tuple[int, ...] = ()  # the numbers of the embedded structs: JSON flattens them, protobuf does not
 
     @property
     def optional(self) -> bool:
