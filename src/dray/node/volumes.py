@@ -242,11 +242,8 @@ def write_content(place: Path, files: Files) -> None:
 
 def _holds(place: Path, files: Files) -> bool:
     with contextlib.suppress(OSError):
-        there = {
-            str(p.relative_to(place / "..data")): p.read_bytes()
-            for p in (place / "..data").resolve().rglob("*")
-            if p.is_file()
-        }
+        data = (place / "..data").resolve()
+        there = {str(p.relative_to(data)): p.read_bytes() for p in data.rglob("*") if p.is_file()}
         return there == {name: content for name, (content, _) in files.items()}
     return False
 
