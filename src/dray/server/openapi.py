@@ -11,6 +11,8 @@ from dray.server.responses import Raw, Response
 from dray.server.routing import Target
 
 _PREFIX = "/openapi/v3/"
+#: Clients ask for a type with an "@", which is no proper media type; what they get back is.
+_ANSWERED_TYPE = MEDIA_TYPE.replace("@", ".")
 
 
 class OpenAPIPages:
@@ -43,7 +45,7 @@ class OpenAPIPages:
 
     async def v2(self, request: Request, target: Target) -> Response:
         if MEDIA_TYPE in request.headers.get("accept"):
-            return _answer(request, self._current().v2_protobuf(), MEDIA_TYPE)
+            return _answer(request, self._current().v2_protobuf(), _ANSWERED_TYPE)
         return _answer(request, self._current().v2())
 
     async def index(self, request: Request, target: Target) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dray.server.api import API
+from dray.server.auth.reviews import self_subject_review
 from dray.server.subresources import binding, eviction, scale
 from dray.server.subresources.nodes import NodeProxy, NoNodes, node_verbs
 
@@ -14,6 +15,7 @@ def install(api: API, *, nodes: NodeProxy | None = None) -> None:
     verbs.action("", "bindings", "", {"create": binding.bind_by_body})
     verbs.action("", "pods", "eviction", {"create": eviction.evict})
     verbs.action("*", "*", "scale", {"get": scale.get, "update": scale.update, "patch": scale.patch})
+    verbs.action("authentication.k8s.io", "selfsubjectreviews", "", {"create": self_subject_review})
     for plural, subresource, table in node_verbs(nodes or NoNodes()):
         verbs.action("", plural, subresource, table)
 
