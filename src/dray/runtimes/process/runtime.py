@@ -64,14 +64,22 @@ class ProcessRuntime:
 
     async def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        connection = self._connect() or self._launch()
-        reader, self._writer = await asyncio.open_unix_connection(sock=connection)
-        self._reading = asyncio.create_task(self._read(reader))
-        hello = await self._ask("hello")
+        connection = self._connect()
+        try:
+            hello = await self._greet(connection or self._launch())
+        except RuntimeFailure:
+            if connection is None:
+                raise
+            hello = await self._greet(self._launch())  # the one that was there was about to leave
         self.mode, self.supervisor_pid = hello["mode"], hello["pid"]
         for kept in (await self._ask("list"))["sandboxes"]:
             self._hostnames[kept["id"]] = kept.pop("hostname")
             self._sandboxes[kept["id"]] = SandboxStatus(**kept)
+
+    async def _greet(self, connection: socket.socket) -> dict[str, Any]:
+        reader, self._writer = await asyncio.open_unix_connection(sock=connection)
+        self._reading = asyncio.create_task(self._read(reader))
+        return await self._ask("hello")
 
     async def close(self, *, keep: bool) -> None:
         if self._writer is None:
@@ -79,11 +87,11 @@ class ProcessRuntime:
         if not keep:
             with contextlib.suppress(RuntimeFailure):
                 await self._ask("shutdown")
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         if self._reading:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
-        self._writer = None
 
     async def list(self) -> Listing:
         containers = [_status(c) for c in (await self._ask("list"))["containers"]]
@@ -238,12 +246,16 @@ class ProcessRuntime:
                     status = _status(message["changed"])
                     for queue in self._listeners:
                         queue.put_nowait(status)
-                elif reply := self._replies.pop(message["reply"], None):
+                elif (reply := self._replies.pop(message["reply"], None)) and not reply.done():
                     reply.set_result(message)
+        except ConnectionResetError:
+            pass
         finally:
             for reply in self._replies.values():
-                reply.cancel() if reply.done() else reply.set_result({"error": "the supervisor is gone"})
+                if not reply.done():
+                    reply.set_result({"error": "the supervisor of the containers is gone"})
             self._replies.clear()
+            self._writer = None
 
 
 def default_path() -> str:

@@ -143,6 +143,7 @@ class Client:
 
 class Supervisor:
     def __init__(self, listener: socket.socket, *, scratch: str, orphan_grace: float) -> None:
+        self.listener = listener
         self.scratch = scratch
         self.orphan_grace = orphan_grace
         self.mode = isolation.probe(scratch)
@@ -342,6 +343,7 @@ class Supervisor:
         reply()
 
     def do_shutdown(self, client: Client, handles: list[int], reply: Any) -> None:
+        self.listener.close()  # whoever comes now must start another supervisor
         reply()
         self.running = False
 

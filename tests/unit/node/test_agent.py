@@ -1,0 +1,432 @@
+"""A node in full: real sockets, a real driver, real processes (or simulated ones), and a small API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from dray import driver as sdk
+from dray.api.timefmt import from_epoch
+from dray.driver import Claim, Device, Driver, Edits, Health
+from dray.driver.model import Allocated, ClaimRef
+from dray.kubelet_api.services import POD_RESOURCES, stub
+from dray.kubelet_api.unix import SocketPath
+from dray.node.agent import Nodes
+from dray.node.hostpaths import HostPaths
+from dray.node.options import NodeOptions
+from dray.node.run import Options, run
+from dray.runtimes.simulated import PREFIX
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+PODS = "/api/v1/namespaces/ns/pods"
+
+
+class Cats(Driver):
+    name = "cats.example.com"
+    health = True
+
+    def __init__(self) -> None:
+        self.prepared: list[str] = []
+        self.unprepared: list[str] = []
+        self.plugin: sdk.Plugin | None = None
+
+    def devices(self, node: str) -> list[Device]:
+        return [Device(name=f"cat-{i}") for i in range(4)]
+
+    async def started(self, plugin: sdk.Plugin) -> None:
+        self.plugin = plugin
+
+    def edits(self, claim: Claim, device: Allocated) -> Edits:
+        self.prepared.append(claim.ref.name)
+        return Edits(env={"CAT": device.name})
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        self.unprepared.append(claim.name)
+
+
+class World:
+    """One node named las1 in a directory."""
+
+    def __init__(self, api: Any, directory: Path) -> None:
+        self.api = api
+        self.directory = directory
+        self.paths = HostPaths.below(directory / "las1")
+
+    @asynccontextmanager
+    async def node(
+        self, *, runtime: str = "process", keep: bool = False, **changes: Any
+    ) -> AsyncIterator[Nodes]:
+        options = Options(
+            nodes=[NodeOptions(name="las1", paths=self.paths, **changes)],
+            runtime=runtime,
+            runtime_dir=self.directory / "runtime",
+            keep_containers=keep,
+        )
+        ready: asyncio.Future[Nodes] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(run(self.api.client, options=options, ready=ready.set_result))
+        await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        try:
+            yield ready.result()
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    @asynccontextmanager
+    async def driver(self, driver: Driver, **changes: Any) -> AsyncIterator[sdk.Plugin]:
+        options = sdk.Options(
+            **{"node": "las1", "kubelet_dir": self.paths.kubelet, "cdi_dir": self.paths.cdi[0], **changes}
+        )
+        async with sdk.serving(self.api.client, driver, options=options) as plugin:
+            await asyncio.wait_for(plugin.registered(), 10)
+            yield plugin
+
+    def claim(self, name: str, *devices: str, pods: tuple[str, ...]) -> None:
+        results = [
+            {"request": "r", "driver": "cats.example.com", "pool": "las1", "device": d} for d in devices
+        ]
+        self.api.put(
+            f"{CLAIMS}/{name}",
+            {
+                "metadata": {"namespace": "ns", "name": name, "uid": f"uid-{name}"},
+                "status": {
+                    "allocation": {"devices": {"results": results}},
+                    "reservedFor": [{"uid": f"uid-{p}"} for p in pods],
+                },
+            },
+        )
+
+    def pod(
+        self, name: str, script: str = "sleep 1000", *, claims: tuple[str, ...] = (), **spec: Any
+    ) -> None:
+        container = {
+            "name": "main",
+            "image": "busybox",
+            "command": ["sh", "-c", script],
+            "resources": {"claims": [{"name": c} for c in claims]},
+        }
+        annotations = spec.pop("annotations", {})
+        self.api.put(
+            f"{PODS}/{name}",
+            {
+                "metadata": {
+                    "namespace": "ns",
+                    "name": name,
+                    "uid": f"uid-{name}",
+                    "annotations": annotations,
+                },
+                "spec": {
+                    "nodeName": "las1",
+                    "containers": [container],
+                    "resourceClaims": [{"name": c, "resourceClaimName": c} for c in claims],
+                    **spec,
+                },
+                "status": {"phase": "Pending"},
+            },
+        )
+
+    def delete(self, name: str, grace: int = 30) -> None:
+        found = self.api.objects[f"{PODS}/{name}"]
+        stamp = from_epoch(time.time() + grace)
+        metadata = {**found["metadata"], "deletionTimestamp": stamp, "deletionGracePeriodSeconds": grace}
+        self.api.put(f"{PODS}/{name}", {**found, "metadata": metadata})
+
+    def status(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.api.objects.get(f"{PODS}/{name}", {}).get("status", {})
+        return found
+
+    def phase(self, name: str) -> str:
+        return str(self.status(name).get("phase", ""))
+
+    def container(self, name: str) -> dict[str, Any]:
+        [status] = self.status(name).get("containerStatuses") or [{}]
+        found: dict[str, Any] = status
+        return found
+
+    def gone(self, name: str) -> bool:
+        return f"{PODS}/{name}" not in self.api.objects
+
+    def log(self, name: str, attempt: int = 0) -> str:
+        path = self.paths.pod_logs("ns", name, f"uid-{name}") / "main" / f"{attempt}.log"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        return [(e["reason"], e["message"]) for e in self.api.all("events")]
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110  (the condition is about a server, which has no events for tests)
+            await asyncio.sleep(0.005)
+
+
+async def test_a_pod_with_a_claim_runs_with_its_device_and_leaves_nothing_behind(
+    api: Any, tmp_path: Path
+) -> None:
+    world, cats = World(api, tmp_path), Cats()
+    async with world.node(), world.driver(cats):
+        world.claim("c", "cat-2", pods=("p",))
+        world.pod("p", "echo I have $CAT; sleep 1000", claims=("c",))
+        await until(lambda: world.phase("p") == "Running" and "cat-2" in world.log("p"))
+        assert "I have cat-2" in world.log("p")
+        specs = tmp_path / "las1" / "cdi"
+        assert [p.name for p in specs.glob("*uid-c*")] == ["k8s.cats.example.com-cats_uid-c.json"]
+        world.delete("p")
+        await until(lambda: world.gone("p"))
+        assert (cats.prepared, cats.unprepared) == (["c"], ["c"])
+        assert list(specs.glob("*uid-c*")) == []
+        assert not (world.paths.pod("uid-p")).exists()
+
+
+async def test_the_node_registers_and_holds_a_lease(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node(labels={"rack": "r1"}):
+        node = api.objects["/api/v1/nodes/las1"]
+        assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "las1"
+        assert node["metadata"]["labels"]["rack"] == "r1"
+        assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
+        lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/las1"
+        await until(lambda: lease in api.objects)
+        assert api.objects[lease]["spec"]["holderIdentity"] == "las1"
+
+
+async def test_a_pod_waits_for_its_claim_and_says_so(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node(), world.driver(Cats()):
+        world.claim("c", "cat-0", pods=())
+        world.pod("p", claims=("c",))
+        await until(lambda: world.events)
+        [(reason, message)] = world.events
+        assert reason == "FailedPrepareDynamicResources"
+        assert message == (
+            "Failed to prepare dynamic resources: prepare dynamic resources: "
+            "pod p (uid-p) is not allowed to use ResourceClaim c (uid-c)"
+        )
+        assert world.container("p")["state"] == {"waiting": {"reason": "ContainerCreating"}}
+        world.claim("c", "cat-0", pods=("p",))
+        await until(lambda: world.phase("p") == "Running")
+
+
+async def test_a_pod_waits_for_a_driver_and_starts_as_soon_as_it_comes(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        world.claim("c", "cat-0", pods=("p",))
+        world.pod("p", claims=("c",))
+        await until(
+            lambda: any("DRA driver cats.example.com is not registered" in m for _, m in world.events)
+        )
+        async with world.driver(Cats()):
+            await until(lambda: world.phase("p") == "Running")
+
+
+async def test_a_failing_container_is_restarted_and_its_last_log_kept(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        world.pod("p", "echo hello; exit 3")
+        await until(lambda: world.container("p").get("restartCount") == 1)
+        await until(lambda: "waiting" in world.container("p")["state"])
+        container = world.container("p")
+        assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert container["lastState"]["terminated"]["exitCode"] == 3
+        assert "hello" in world.log("p", attempt=0)
+
+
+async def test_a_pod_that_runs_once_succeeds_after_its_claims_are_free(api: Any, tmp_path: Path) -> None:
+    world, cats = World(api, tmp_path), Cats()
+    phases: list[tuple[str, list[str]]] = []
+    async with world.node(), world.driver(cats):
+        world.claim("c", "cat-0", pods=("p",))
+        store = api._store
+
+        def watching(path: str, obj: dict[str, Any]) -> Any:
+            if path == f"{PODS}/p":
+                phases.append((obj["status"]["phase"], list(cats.unprepared)))
+            return store(path, obj)
+
+        api._store = watching
+        world.pod("p", "true", claims=("c",), restartPolicy="Never")
+        await until(lambda: world.phase("p") == "Succeeded")
+    assert [unprepared for phase, unprepared in phases if phase == "Succeeded"] == [["c"]]
+
+
+async def test_an_unknown_command_is_reported(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        world.pod("p", restartPolicy="Never")
+        found = api.objects[f"{PODS}/p"]
+        container = {**found["spec"]["containers"][0], "command": ["no-such-thing"]}
+        world.api.delete(f"{PODS}/p")
+        api.put(f"{PODS}/q", {**found, "metadata": {"namespace": "ns", "name": "q", "uid": "uid-q"},
+                              "spec": {**found["spec"], "containers": [container]}})  # fmt: skip
+        await until(lambda: world.phase("q") == "Failed")
+        terminated = world.container("q")["state"]["terminated"]
+        assert (terminated["exitCode"], terminated["reason"]) == (128, "StartError")
+        assert "executable file not found" in terminated["message"]
+
+
+async def test_a_restarted_agent_finds_its_pods_running_and_prepares_nothing_anew(
+    api: Any, tmp_path: Path
+) -> None:
+    world, cats = World(api, tmp_path), Cats()
+    async with contextlib.AsyncExitStack() as stack:
+        async with world.node(keep=True):
+            await stack.enter_async_context(world.driver(cats))
+            world.claim("c", "cat-0", pods=("p",))
+            world.pod("p", claims=("c",))
+            await until(lambda: world.phase("p") == "Running")
+            first = world.container("p")["containerID"]
+        async with world.node():
+            world.delete("p", grace=5)
+            await until(lambda: world.gone("p"))
+    assert first.startswith("process://")
+    assert (cats.prepared, cats.unprepared) == (["c"], ["c"])
+
+
+async def test_what_is_left_of_pods_deleted_meanwhile_is_cleared_away(api: Any, tmp_path: Path) -> None:
+    world, cats = World(api, tmp_path), Cats()
+    async with contextlib.AsyncExitStack() as stack:
+        async with world.node(keep=True):
+            await stack.enter_async_context(world.driver(cats))
+            world.claim("c", "cat-0", pods=("p",))
+            world.pod("p", claims=("c",))
+            await until(lambda: world.phase("p") == "Running")
+        api.delete(f"{PODS}/p")
+        async with world.node() as nodes:
+            await until(lambda: cats.unprepared == ["c"])
+            assert (await nodes.shared.runtime.list()).containers == []
+
+
+async def test_two_instances_of_a_driver_hand_over_without_a_gap(api: Any, tmp_path: Path) -> None:
+    world, old, new = World(api, tmp_path), Cats(), Cats()
+    async with world.node(), contextlib.AsyncExitStack() as stack:
+        async with world.driver(old, instance="one"):
+            world.claim("c", "cat-0", pods=("p",))
+            world.pod("p", claims=("c",))
+            await until(lambda: world.phase("p") == "Running")
+            await stack.enter_async_context(world.driver(new, instance="two"))
+        world.delete("p", grace=1)
+        await until(lambda: world.gone("p"))
+    assert (old.prepared, old.unprepared, new.unprepared) == (["c"], [], ["c"])
+
+
+async def test_slices_of_a_driver_that_is_gone_are_withdrawn_after_a_while(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node(wipe_after=0.3):
+        async with world.driver(Cats()):
+            await until(lambda: api.all("resourceslices"))
+            await asyncio.sleep(0.4)
+            assert api.all("resourceslices")
+        assert api.all("resourceslices")
+        await until(lambda: not api.all("resourceslices"))
+
+
+async def test_slices_stay_where_the_release_leaves_them(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node(wipe_after=None):
+        async with world.driver(Cats()):
+            await until(lambda: api.all("resourceslices"))
+        await asyncio.sleep(0.1)
+        assert api.all("resourceslices")
+
+
+async def test_health_of_devices_shows_in_the_pods_status(api: Any, tmp_path: Path) -> None:
+    world, cats = World(api, tmp_path), Cats()
+
+    def health() -> list[tuple[str, str]]:
+        entries = world.container("p").get("allocatedResourcesStatus") or []
+        return [(r["health"], r.get("message", "")) for e in entries for r in e["resources"]]
+
+    async with world.node(), world.driver(cats) as plugin:
+        world.claim("c", "cat-0", pods=("p",))
+        world.pod("p", claims=("c",))
+        plugin.set_health("las1", "cat-0", Health.HEALTHY)
+        await until(lambda: health() == [("Healthy", "")])
+        plugin.set_health("las1", "cat-0", Health.UNHEALTHY, message="has a cold")
+        await until(lambda: health() == [("Unhealthy", "has a cold")])
+        assert world.container("p")["allocatedResourcesStatus"][0]["name"] == "claim:c"
+
+
+async def test_monitoring_agents_see_the_devices_of_running_pods(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node(), world.driver(Cats()):
+        world.claim("c", "cat-1", pods=("p",))
+        world.pod("p", claims=("c",))
+        await until(lambda: world.phase("p") == "Running")
+        messages = POD_RESOURCES.module
+        with SocketPath(world.paths.pod_resources) as address:
+            async with grpc.aio.insecure_channel(address.grpc) as channel:
+                lister = stub(POD_RESOURCES, channel)
+                [listed] = (await lister.List(messages.ListPodResourcesRequest())).pod_resources
+                request = messages.GetPodResourcesRequest(pod_name="p", pod_namespace="ns")
+                got = (await lister.Get(request)).pod_resources
+        assert listed == got
+        [resource] = listed.containers[0].dynamic_resources
+        [device] = resource.claim_resources
+        assert (resource.claim_name, device.driver_name, device.pool_name, device.device_name) == (
+            "c",
+            "cats.example.com",
+            "las1",
+            "cat-1",
+        )
+        assert device.cdi_devices[0].name == "k8s.cats.example.com/cats=uid-c-cat-1"
+
+
+async def test_drivers_that_speak_only_the_older_version_are_understood(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    for versions in (["v1beta1.DRAPlugin"], ["v1.DRAPlugin"]):
+        async with world.node(), world.driver(Cats(), versions=versions):
+            world.claim("c", "cat-1", pods=("p",))
+            world.pod("p", claims=("c",))
+            await until(lambda: world.phase("p") == "Running")
+            world.delete("p", grace=0)
+            await until(lambda: world.gone("p"))
+
+
+async def test_a_simulated_pod_follows_its_script(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node(runtime="simulated", drivers=False):
+        world.claim("c", "cat-1", pods=("p",))
+        world.pod("p", claims=("c",), restartPolicy="Never", annotations={PREFIX + "run-for": "0.01"})
+        await until(lambda: world.phase("p") == "Succeeded")
+
+
+async def test_probes_make_a_pod_ready_and_restart_it_when_it_hangs(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        container = {
+            "name": "main",
+            "image": "i",
+            "command": ["sh", "-c", "touch /alive; sleep 1000"],
+            "readinessProbe": {"exec": {"command": ["cat", "/alive"]}, "periodSeconds": 1},
+            "livenessProbe": {
+                "exec": {"command": ["test", "!", "-e", "/dead"]}, "periodSeconds": 1, "failureThreshold": 1,
+            },
+        }  # fmt: skip
+        world.pod("p", containers=[container], terminationGracePeriodSeconds=0)
+        await until(lambda: world.container("p").get("ready"))
+        worker_id = world.container("p")["containerID"].removeprefix("process://")
+        async with _runtime(world) as runtime:
+            await runtime.exec_sync(worker_id, ["touch", "/dead"], timeout=5)
+        await until(lambda: world.container("p").get("restartCount") == 1)
+        assert any(r == "Unhealthy" and m.startswith("Liveness probe failed") for r, m in world.events)
+
+
+@asynccontextmanager
+async def _runtime(world: World) -> AsyncIterator[Any]:
+    from dray.runtimes.process.runtime import ProcessRuntime
+
+    runtime = ProcessRuntime(world.directory / "runtime")
+    await runtime.start()
+    yield runtime
+    await runtime.close(keep=True)
