@@ -344,5 +344,10 @@ class Writer:
         await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
 
 
+def stand_in(pod: Pod) -> str:
+    """The uid under which a claim yet to be made is known."""
+    return f"extended-resources-of-{pod.uid}"
+
+
 def timestamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

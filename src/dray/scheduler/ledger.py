@@ -117,6 +117,14 @@ class Ledger:
         self._in_flight.add(uid)
         self._record(uid, claim, allocation)
 
+    def adopt(self, stand_in: str, claim: Document) -> None:
+        """A claim that was only planned has been made: what was promised to its stand-in is promised to it."""
+        recorded = self._recorded.pop(stand_in, None)
+        self._in_flight.discard(stand_in)
+        if recorded is not None:
+            self.usage.remove(*recorded)
+            self.promise(claim, recorded[1])
+
     def take_back(self, uid: str) -> None:
         """The write did not happen: what was promised is free again, unless the claim turned out allocated."""
         if uid in self._in_flight:

@@ -38,7 +38,7 @@ from dray.client.resources import (
     STORAGE_CLASSES,
 )  # fmt: skip
 from dray.scheduler import devices, hints, spreading
-from dray.scheduler.binding import BindingError, Recorder, Writer
+from dray.scheduler.binding import BindingError, Recorder, Writer, stand_in
 from dray.scheduler.config import SchedulerProfile
 from dray.scheduler.deciding import Bind, Failure, Unschedulable, decide
 from dray.scheduler.ledger import Ledger
@@ -414,10 +414,7 @@ class Scheduler:
         plan = decision.plan
         if plan is not None:
             for claim, allocation in zip(plan.claims, plan.results, strict=True):
-                if claim["metadata"].get("uid"):
-                    self.ledger.promise(claim, allocation)
-                else:
-                    self.ledger.promise(_provisional(claim, pod), allocation)
+                self.ledger.promise(claim if "uid" in claim["metadata"] else _planned(claim, pod), allocation)
 
     async def _bind(self, entry: Queued, decision: Bind, placement: Placement) -> None:
         pod, profile = entry.pod, self._profile(entry.pod)
@@ -428,27 +425,21 @@ class Scheduler:
             await self._writer.report(pod, reason="SchedulerError", message=str(problem), nominated="")
             self._requeue(entry)
         else:
-            self._settle(decision, pod)
             self.metrics.scheduled(profile.name, entry, self._monotonic())
         finally:
             self._room.release()
-
-    def _settle(self, decision: Bind, pod: Pod) -> None:
-        """The claims are written: what stood in for a generated one is no longer needed."""
-        if decision.plan is not None and decision.plan.generated is not None:
-            self.ledger.take_back(_provisional(decision.plan.generated, pod)["metadata"]["uid"])
 
     async def _undo(self, entry: Queued, decision: Bind) -> None:
         pod = entry.pod
         self.cluster.unplace(pod.uid)
         if decision.plan is not None:
             for claim in decision.plan.claims:
-                uid = claim["metadata"].get("uid") or _provisional(claim, pod)["metadata"]["uid"]
-                self.ledger.take_back(uid)
+                self.ledger.take_back(claim["metadata"].get("uid") or stand_in(pod))
         await self._writer.unreserve(pod, decision)
         if decision.plan is not None and decision.plan.generated is not None:
             made = self.ledger.made_for(pod.uid)
             if made is not None:
+                self.ledger.take_back(made["metadata"]["uid"])
                 await self._writer.remove(made)
         self._wake(Change("AssignedPod", "delete", pod, None))
 
@@ -538,12 +529,12 @@ def _claims_of(pod: Pod) -> Any:
     return (pod.document.get("status") or {}).get("resourceClaimStatuses")
 
 
-def _provisional(claim: Document, pod: Pod) -> dict[str, Any]:
-    """A claim that will be made stands in the ledger under a name of its own until it is."""
+def _planned(claim: Document, pod: Pod) -> dict[str, Any]:
+    """A claim that is still to be made, under a name of its own until it is."""
     metadata = {
         "namespace": pod.namespace,
         "name": f"<extended resources of {pod.name}>",
-        "uid": f"extended-{pod.uid}",
+        "uid": stand_in(pod),
     }
     return {**claim, "metadata": metadata}
 
