@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dray.allocation.allocator import CANNOT_ALLOCATE, Plan, allocate
+from dray.allocation.allocator import CANNOT_ALLOCATE, Plan, Unallocatable, allocate
 from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
 from dray.allocation.identity import DeviceID, Document
@@ -14,12 +14,14 @@ from dray.allocation.inventory import Inventory
 from dray.allocation.usage import Usage
 
 
-def solve(problem: Document, *, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
+def solve(
+    problem: Document, *, release: int = 36, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, Any]:
     """Answer one problem: its name, one result a claim or null, the error text, and how long it took."""
     started = clock()
     results, error = None, ""
     try:
-        outcome = _allocate(problem)
+        outcome = _allocate(problem, release)
     except AllocationError as failure:
         error = failure.message
     else:
@@ -35,7 +37,7 @@ def solve(problem: Document, *, clock: Callable[[], float] = time.perf_counter) 
     }
 
 
-def _allocate(problem: Document) -> Any:
+def _allocate(problem: Document, release: int) -> Plan | Unallocatable:
     inventory = Inventory(classes=problem.get("deviceClasses") or ())
     for position, document in enumerate(problem.get("resourceSlices") or ()):
         inventory.add_slice(document, key=str(position))  # names need not be unique here
@@ -53,6 +55,6 @@ def _allocate(problem: Document) -> Any:
         usage,
         problem["node"],
         problem.get("claims") or (),
-        features=Features.named(problem.get("features") or ()),
+        features=Features.named(problem.get("features") or (), release=release),
         new_share_id=lambda: f"share-{next(shares)}",
     )
