@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import shutil
 from collections.abc import Callable
@@ -35,6 +37,16 @@ def conformance() -> Path:
     if not CONFORMANCE.is_dir():
         pytest.skip("the recorded answers are not beside the repository (../shared/conformance)")
     return CONFORMANCE
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Coroutine tests run in an event loop of their own, for a minute at the most."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), timeout=60))
+    return True
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import inspect
 import itertools
 import socket
 import subprocess
@@ -21,16 +19,6 @@ from dray.store.interface import Store
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 
 _numbers = itertools.count()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Coroutine tests run in an event loop of their own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(pyfuncitem.obj(**arguments))
-    return True
 
 
 class Etcd:

@@ -1,9 +1,8 @@
-"""A small API server in memory for the client's tests, and coroutine tests in an event loop of their own."""
+"""A small API server in memory for the client's tests."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,15 +13,6 @@ from dray.api import errors
 from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.transport import Reply, WatchEvent, WatchStream
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), timeout=30))
-    return True
 
 
 class FakeServer:
