@@ -48,6 +48,10 @@ def lookup(container: Value, key: Value) -> Value:
     return fields.get(key, ABSENT) if fields is not None else ABSENT
 
 
+def _indexable(value: Value) -> bool:
+    return isinstance(value, dict | Map) or is_list(value) or hasattr(value, "cel_fields")
+
+
 def missing(container: Value, key: Value) -> EvaluationError:
     if is_list(container):
         return EvaluationError(f"index out of bounds: {show(key)}")
@@ -55,25 +59,27 @@ def missing(container: Value, key: Value) -> EvaluationError:
 
 
 class Qualifier:
-    """One access: by a constant, by a computed key, or a test whether a field is there."""
+    """One access: by a constant, by a computed key, or a test whether a field is there.
 
-    __slots__ = ("key", "optional", "source", "test")
+    Asking for what a value that has no fields or entries at all may have is an error only if ``strict``.
+    """
+
+    __slots__ = ("key", "optional", "source", "strict", "test")
 
     def __init__(
-        self, key: Value, source: Step | None, *, optional: bool = False, test: bool = False
+        self,
+        key: Value,
+        source: Step | None,
+        *,
+        optional: bool = False,
+        test: bool = False,
+        strict: bool = False,
     ) -> None:
         self.key = key
         self.source = source
         self.optional = optional
         self.test = test
-
-    @staticmethod
-    def constant(key: Value, *, optional: bool = False) -> Qualifier:
-        return Qualifier(key, None, optional=optional)
-
-    @staticmethod
-    def computed(source: Step, *, optional: bool = False) -> Qualifier:
-        return Qualifier(None, source, optional=optional)
+        self.strict = strict
 
     def get(self, frame: Frame, container: Value) -> Value:
         """The entry or an error; it costs 1 in either case."""
@@ -83,6 +89,7 @@ class Qualifier:
             return key
         found = lookup(container, key)
         if self.test:
+            found = self._presence(container, key, found)
             return found if found.__class__ is EvaluationError else found is not ABSENT
         return missing(container, key) if found is ABSENT else found
 
@@ -91,12 +98,17 @@ class Qualifier:
         key = self.key if self.source is None else self._computed(frame)
         if key.__class__ is EvaluationError:
             return key
-        found = lookup(container, key)
+        found = self._presence(container, key, lookup(container, key))
         if self.test:
             frame.cost += 1
             return found
         if found is not ABSENT and found.__class__ is not EvaluationError:
             frame.cost += 1
+        return found
+
+    def _presence(self, container: Value, key: Value, found: Value) -> Value:
+        if found is ABSENT and self.strict and not _indexable(container):
+            return missing(container, key)
         return found
 
     def _computed(self, frame: Frame) -> Value:
@@ -133,9 +145,9 @@ class Attribute:
             for branch in self.branches:
                 branch.add(qualifier)
 
-    def tested(self, field: str) -> Attribute:
+    def tested(self, field: str, *, strict: bool) -> Attribute:
         """This attribute with a presence test at its end."""
-        self.add(Qualifier(field, None, test=True))
+        self.add(Qualifier(field, None, test=True, strict=strict))
         self.test = True
         return self
 

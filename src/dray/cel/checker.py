@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from dray.cel import types as t
 from dray.cel.ast import (
@@ -73,10 +74,11 @@ class _Checker:
 
     def lookup(self, name: str) -> Ident | None:
         """The variable or type a name stands for, with its type set."""
+        # A local variable hides whatever the container may have under its name.
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return self._ident(name, scope[name])
         for candidate in self.environment.candidates(name):
-            for scope in reversed(self.scopes):
-                if candidate in scope:
-                    return self._ident(candidate, scope[candidate])
             variable = self.environment.variables.get(candidate)
             if variable is not None:
                 return self._ident(candidate, variable)
@@ -88,6 +90,11 @@ class _Checker:
                 found.constant = named
                 return found
         return None
+
+    def _is_local(self, name: str) -> bool:
+        """Whether a dotted name starts with a local variable, so that the rest are fields of it."""
+        head = name.partition(".")[0]
+        return any(head in scope for scope in self.scopes)
 
     def _ident(self, name: str, type: t.Type) -> Ident:
         found = Ident(0, name)
@@ -123,7 +130,7 @@ class _Checker:
     def select(self, node: Select) -> t.Type:
         if not node.test:
             name = qualified_name(node)
-            found = self.lookup(name) if name is not None else None
+            found = self.lookup(name) if name is not None and not self._is_local(name) else None
             if found is not None:
                 found.offset = node.offset
                 node.resolved = found
@@ -357,7 +364,7 @@ class _Checker:
             self._mismatch(node.offset, wanted, node.type)
 
 
-_CHECKS: Final = {
+_CHECKS: Final[dict[type, Callable[[_Checker, Any], t.Type]]] = {
     Literal: _Checker.literal,
     Ident: _Checker.ident,
     Select: _Checker.select,

@@ -13,7 +13,7 @@ from dray.cel.decls import Environment
 from dray.cel.errors import CompileError, Kind
 from dray.cel.evaluator import Program, Unplannable, plan
 from dray.cel.parser import parse
-from dray.cel.source import Source
+from dray.cel.source import Problem, Source
 
 # The parser lets expressions nest 250 deep, and each level is several Python frames.
 _STACK: Final = 10_000
@@ -33,11 +33,10 @@ class Compiled:
         return cost.estimate(self.node, hints=hints, estimators=self.environment.estimators).high
 
 
-def check_text(text: str, environment: Environment) -> Node:
-    """The checked tree of an expression, or CompileError with all that is wrong."""
+def parse_text(text: str, environment: Environment) -> Node:
+    """The tree of an expression, or CompileError with all that is wrong with its syntax."""
     if sys.getrecursionlimit() < _STACK:
         sys.setrecursionlimit(_STACK)
-    source = Source(text)
     parsed = parse(
         text,
         environment.macros,
@@ -45,13 +44,23 @@ def check_text(text: str, environment: Environment) -> Node:
         escaped_names=environment.escaped_names,
     )
     if isinstance(parsed, list):
-        raise CompileError(f"compilation failed: {source.render(parsed)}")
+        raise _refused(text, parsed)
+    return parsed
+
+
+def check_text(text: str, environment: Environment) -> Node:
+    """The checked tree of an expression, or CompileError with all that is wrong."""
+    parsed = parse_text(text, environment)
     problems = check(parsed, environment)
     if not problems and environment.validate_literals:
         problems = validators.validate(parsed, environment)
     if problems:
-        raise CompileError(f"compilation failed: {source.render(problems)}")
+        raise _refused(text, problems)
     return parsed
+
+
+def _refused(text: str, problems: list[Problem]) -> CompileError:
+    return CompileError(f"compilation failed: {Source(text).render(problems)}")
 
 
 def program(node: Node, environment: Environment) -> Program:

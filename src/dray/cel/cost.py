@@ -251,15 +251,15 @@ class _Estimator:
             target = self.sized(node.target)
         worst = Range(UNBOUNDED, 0)
         result: Range | None = None
-        for overload in node.overloads:
-            cost, size = self._call(node, overload, target, args, costs)
+        for id_ in node.overloads:
+            cost, size = self._call(node, id_, target, args, costs)
             worst = worst.union(cost)
             if size is not None:
                 result = size if result is None else result.union(size)
-            if overload in ("index_list", "index_map"):
+            if id_ in ("index_list", "index_map"):
                 entries = self.entry_sizes(node.args[0])
                 result = entries.value if entries is not None else None
-                step = "@items" if overload == "index_list" else "@values"
+                step = "@items" if id_ == "index_list" else "@values"
                 self.paths[id(node)] = (*self.path(node.args[0]), step)
             if result is None:
                 result = self.size(node)

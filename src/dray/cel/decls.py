@@ -181,6 +181,7 @@ class Environment:
     escaped_names: bool = False
     homogeneous: bool = False
     cross_type_comparisons: bool = False
+    strict_presence: bool = False
     validate_literals: bool = False
     mixed_literals_in: frozenset[str] = frozenset()
 

@@ -23,13 +23,12 @@ from dray.cel.ast import (
     Node,
     Select,
 )
-from dray.cel.attributes import ABSENT, Attribute, Frame, Qualifier
+from dray.cel.attributes import Attribute, Frame, Qualifier
 from dray.cel.decls import Environment, Overload
 from dray.cel.errors import CostExceeded, EvaluationError, no_such_overload
 from dray.cel.limits import MAX_COPIED
 from dray.cel.macros import ACCUMULATOR
 from dray.cel.values import (
-    NONE,
     SET_TYPES,
     Map,
     Optional,
@@ -111,14 +110,16 @@ def plan(node: Node, environment: Environment) -> Program:
 
 def implementation_of(environment: Environment, node: Call) -> tuple[Callable[..., Value], bool]:
     """What a call runs, and whether it is bound as a function of any number of arguments."""
-    function = environment.functions[node.function]
+    function = environment.functions.get(node.function)
+    if function is None:
+        return _dispatch(node.function, []), False
     if function.singleton is not None:
         return function.singleton, False
     if len(node.overloads) == 1:
         chosen = next(o for o in function.overloads if o.id == node.overloads[0])
     else:
         bound = [o for o in function.overloads if o.implementation is not None]
-        if len(bound) > 1:
+        if len(bound) != 1:
             return _dispatch(function.name, bound), True
         chosen = bound[0]
     return _guarded(chosen), chosen.variadic
@@ -164,9 +165,10 @@ class _Planner:
         if node.resolved is not None:
             return self.ident(node.resolved)
         attribute = self._attribute(self.plan(node.operand))
+        strict = self.environment.strict_presence
         if node.test:
-            return Plan(attribute=attribute.tested(node.field))
-        attribute.add(Qualifier.constant(node.field))
+            return Plan(attribute=attribute.tested(node.field, strict=strict))
+        attribute.add(Qualifier(node.field, None, strict=strict))
         return Plan(attribute=attribute)
 
     def _attribute(self, operand: Plan) -> Attribute:
@@ -175,13 +177,12 @@ class _Planner:
     def _index(self, node: Call, *, optional: bool) -> Plan:
         attribute = self._attribute(self.plan(node.args[0]))
         key = self.plan(node.args[1])
-        if key.is_constant:
-            qualifier = Qualifier.constant(key.constant, optional=optional)
-        elif key.attribute is not None:
-            qualifier = Qualifier.computed(key.attribute.resolver(), optional=optional)
-        else:
-            qualifier = Qualifier.computed(key.step, optional=optional)
-        attribute.add(qualifier)
+        source: Step | None = None
+        if not key.is_constant:
+            source = key.attribute.resolver() if key.attribute is not None else key.step
+        strict = self.environment.strict_presence
+        constant = key.constant if key.is_constant else None
+        attribute.add(Qualifier(constant, source, optional=optional, strict=strict))
         return Plan(attribute=attribute)
 
     def _conditional(self, node: Call) -> Plan:
@@ -198,35 +199,34 @@ class _Planner:
             return special(self, node)
         parts = node.args if node.target is None else [node.target, *node.args]
         args = [self.plan(part) for part in parts]
-        function = self.environment.functions[node.function]
         overload = node.overloads[0] if len(node.overloads) == 1 else ""
-        if function.name == "@in" and overload == "in_list" and args[1].is_constant:
+        if node.function == "@in" and overload == "in_list" and args[1].is_constant:
             member = self._membership(args[0], args[1].constant)
             if member is not None:
                 return member
         implementation, variadic = implementation_of(self.environment, node)
-        if function.name in CONVERSIONS and len(args) == 1 and args[0].is_constant:
+        if node.function in CONVERSIONS and len(args) == 1 and args[0].is_constant:
             try:
                 return Plan(constant=implementation(args[0].constant))
             except EvaluationError as failed:
                 raise Unplannable(failed.message) from None
-        if function.name in _REGEX_FUNCTIONS and len(args) > 1 and type(args[1].constant) is str:
+        if node.function in _REGEX_FUNCTIONS and len(args) > 1 and type(args[1].constant) is str:
             # A constant pattern is compiled beforehand, which also makes the call a variadic one.
             variadic = True
             try:
                 regex.compile_pattern(args[1].constant)
             except EvaluationError as failed:
                 raise Unplannable(failed.message) from None
-        price = self.environment.prices.get(overload) or metering.price(function.name, overload)
+        price = self.environment.prices.get(overload) or metering.price(node.function, overload)
         steps = [arg.step for arg in args]
         if variadic or len(steps) not in (1, 2):
             return Plan(_variadic(steps, implementation, price))
         if len(steps) == 1:
             return Plan(
-                _unary(steps[0], implementation, price, strict=function.name != "@not_strictly_false")
+                _unary(steps[0], implementation, price, strict=node.function != "@not_strictly_false")
             )
         step = _binary(steps[0], steps[1], implementation, price)
-        return Plan(_adding(step) if function.name == "_+_" else step)
+        return Plan(_adding(step) if node.function == "_+_" else step)
 
     def _membership(self, element: Plan, values: Sequence[Value]) -> Plan | None:
         """``x in [constants]`` as a look into a set, which upstream counts as free."""
@@ -676,5 +676,3 @@ _SPECIAL: Final[dict[str, Callable[[_Planner, Call], Plan]]] = {
     "or": _Planner._or_method,
     "orValue": _Planner._or_method,
 }
-
-__all__ = ["ABSENT", "NONE", "Program", "Unplannable", "plan"]

@@ -27,6 +27,9 @@ UNUSED: Final = "#unused"
 MAX_COPIED: Final = 10_000
 
 
+ANY_NUMBER: Final = -1
+
+
 class MacroKey(NamedTuple):
     """Which calls a macro takes."""
 

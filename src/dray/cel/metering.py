@@ -90,7 +90,7 @@ def _contains_cidr_string(args: Sequence[Value], result: Value) -> int:
 
 
 def _validate(args: Sequence[Value], result: Value) -> int:
-    pattern_size = getattr(args[0], "max_regex_size", None)
+    pattern_size: int | None = getattr(args[0], "max_regex_size", None)
     if pattern_size is None:
         return 1
     return ceil((1.0 + _measured(args[1])) * TRAVERSAL) * ceil(pattern_size * REGEX)

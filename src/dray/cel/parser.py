@@ -19,7 +19,7 @@ from dray.cel.ast import (
     Select,
 )
 from dray.cel.lexer import EOF, Token, UnknownToken, bytes_value, string_value, tokenize
-from dray.cel.macros import Macro, MacroError, MacroKey
+from dray.cel.macros import ANY_NUMBER, Macro, MacroError, MacroKey
 from dray.cel.source import Problem
 from dray.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
@@ -438,7 +438,10 @@ class _Parser:
 
     def call(self, offset: int, function: str, target: Node | None, args: list[Node]) -> Node:
         """A call, or what the macro of that name and shape makes of it."""
-        macro = self.macros.get(MacroKey(function, len(args), target is not None))
+        member = target is not None
+        macro = self.macros.get(MacroKey(function, len(args), member)) or self.macros.get(
+            MacroKey(function, ANY_NUMBER, member)
+        )
         if macro is not None:
             try:
                 expanded = macro(offset, target, args)

@@ -13,6 +13,8 @@ class Type:
 
     __slots__ = ("concrete", "kind", "name", "nullable", "params", "shown", "text")
 
+    concrete: bool
+
     def __init__(
         self, kind: str, name: str, params: tuple[Type, ...] = (), *, nullable: bool = False
     ) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from dray.cel import conversions, regex
 from dray.cel import types as t
 from dray.cel.ast import Call, ListNode, Literal, MapNode, Node, walk
 from dray.cel.decls import Environment
 from dray.cel.errors import EvaluationError
+from dray.cel.library import formatting
 from dray.cel.source import Problem
 
 
@@ -21,6 +23,8 @@ def validate(node: Node, environment: Environment) -> list[Problem]:
     problems += _convertible(calls, "timestamp")
     problems += _patterns(calls)
     problems += _homogeneous(node, environment.mixed_literals_in)
+    if "format" in environment.mixed_literals_in:
+        problems += _formats(calls)
     return problems
 
 
@@ -95,3 +99,88 @@ def _mixed_entries(node: MapNode) -> Iterator[Problem]:
 
 def _mismatch(node: Node, expected: t.Type, actual: t.Type) -> Problem:
     return Problem(node.offset, f"expected type '{expected.text}' but found '{actual.text}'")
+
+
+# Formats
+
+_FORMATTED: Final[dict[str, frozenset[str]]] = {
+    "s": frozenset(
+        {
+            "list",
+            "map",
+            "int",
+            "uint",
+            "double",
+            "bool",
+            "string",
+            "timestamp",
+            "bytes",
+            "duration",
+            "type",
+            "null",
+        }
+    ),
+    "d": frozenset({"int", "uint"}),
+    "f": frozenset({"double", "string"}),
+    "e": frozenset({"double", "string"}),
+    "b": frozenset({"int", "uint", "bool"}),
+    "x": frozenset({"int", "uint", "string", "bytes"}),
+    "X": frozenset({"int", "uint", "string", "bytes"}),
+    "o": frozenset({"int", "uint"}),
+}
+
+
+class _Unformattable(EvaluationError):
+    """An argument its clause cannot take."""
+
+    def __init__(self, node: Node, clause: str) -> None:
+        words = formatting.AMERICAN_WORDS[clause]
+        super().__init__(f"error during formatting: {words}, was given {node.type.name}")
+        self.node = node
+
+
+def _formats(calls: list[Call]) -> Iterator[Problem]:
+    """Format strings that are written down, held against the types of arguments that are."""
+    for call in calls:
+        match call:
+            case Call(
+                function="format", target=Literal(value=str() as template), args=[ListNode(elements=elements)]
+            ):
+                yield from _format(call, template, elements)
+
+
+def _format(call: Call, template: str, elements: list[Node]) -> Iterator[Problem]:
+    used = 0
+
+    def check(index: int, clause: str, precision: int) -> str:
+        nonlocal used
+        used += 1
+        _formattable(elements[index], clause)
+        return ""
+
+    try:
+        formatting.interpolate(template, len(elements), check)
+    except _Unformattable as wrong:
+        yield Problem(wrong.node.offset, wrong.message)
+    except EvaluationError as wrong:
+        yield Problem(call.offset, wrong.message)
+    else:
+        if len(elements) > used:
+            yield Problem(
+                call.offset,
+                f"too many arguments supplied to string.format (expected {used}, got {len(elements)})",
+            )
+
+
+def _formattable(node: Node, clause: str) -> None:
+    if node.type is not t.DYN and node.type.kind not in _FORMATTED[clause]:
+        raise _Unformattable(node, clause)
+    if clause != "s":
+        return
+    if isinstance(node, ListNode):
+        for element in node.elements:
+            _formattable(element, clause)
+    elif isinstance(node, MapNode):
+        for entry in node.entries:
+            _formattable(entry.key, clause)
+            _formattable(entry.value, clause)

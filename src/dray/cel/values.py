@@ -286,7 +286,7 @@ _PLAIN: Final = frozenset(
 _NUMBERS: Final = frozenset({int, UInt, float})
 
 
-def _compare_numbers(a: Value, b: Value) -> int:
+def _compare_numbers(a: float, b: float) -> int:
     """-1, 0, 1, or 2 if one of them is not a number.
 
     Between an integer and a double upstream rounds the integer to a double first, so beyond 2^53 neighbours
@@ -296,14 +296,10 @@ def _compare_numbers(a: Value, b: Value) -> int:
         if a != a or b != b:
             return 2
         if type(a) is not float and not -_EXACT <= a <= _EXACT and math.isfinite(b):
-            a = _as_double(a)
+            a = float(a)
         elif type(b) is not float and not -_EXACT <= b <= _EXACT and math.isfinite(a):
-            b = _as_double(b)
+            b = float(b)
     return (a > b) - (a < b)
-
-
-def _as_double(i: int) -> float:
-    return float(i)
 
 
 def compare(a: Value, b: Value, function: str) -> int:
@@ -322,7 +318,7 @@ def compare(a: Value, b: Value, function: str) -> int:
         raise no_such_overload()
     if type_a is Timestamp or type_a is Duration:
         a, b = a.nanos, b.nanos
-    return (a > b) - (a < b)
+    return int(a > b) - int(a < b)
 
 
 _ORDERED: Final = frozenset({bool, int, UInt, float, str, bytes, Timestamp, Duration})
@@ -333,7 +329,10 @@ def size(value: Value) -> int | None:
     kind = type(value)
     if kind in _SIZED or isinstance(value, dict):
         return len(value)
-    return value.cel_size() if hasattr(value, "cel_size") else None
+    if not hasattr(value, "cel_size"):
+        return None
+    measured: int = value.cel_size()
+    return measured
 
 
 _SIZED: Final = frozenset({str, bytes, list, tuple, dict, Map})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from dray.api import names
 from dray.cel import types as t
@@ -121,7 +121,11 @@ def _resource(check: GroupCheck, resource: str) -> ResourceCheck:
 
 
 def _with(attribute: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
-    return lambda check, value: replace(check, **{attribute: value})
+    def changed(check: ResourceCheck, value: str) -> ResourceCheck:
+        changes: dict[str, Any] = {attribute: value}
+        return replace(check, **changes)
+
+    return changed
 
 
 def _check_path(check: PathCheck, verb: str) -> Decision:

@@ -8,6 +8,7 @@ from typing import Final
 from dray.cel.decls import Library, Overload, overload
 from dray.cel.errors import EvaluationError
 from dray.cel.library import formatting
+from dray.cel.limits import ensure
 from dray.cel.values import Value, show
 
 # What Go's unicode.IsSpace calls space; Python's strip would take a few more.
@@ -67,6 +68,8 @@ def _last_index_of_from(text: str, part: str, offset: int) -> int:
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    found = text.count(old) if count < 0 else min(text.count(old), count)
+    ensure(len(text) + found * (len(new) - len(old)))
     return text.replace(old, new, max(count, -1))
 
 
@@ -99,6 +102,7 @@ def _join(parts: list[Value], separator: str = "") -> str:
     for part in parts:
         if type(part) is not str:
             raise EvaluationError(f"join: invalid input: {show(part)}")
+    ensure(sum(map(len, parts)) + len(separator) * len(parts))
     return separator.join(parts)
 
 
@@ -129,7 +133,7 @@ _REVERSE: Final = overload("reverse", "string_reverse", "string.() -> string", l
 
 
 def _format(version: int) -> Overload:
-    implementation = formatting.format_literal if version >= 4 else formatting.format_locale
+    implementation = formatting.format_literal if version >= 4 else formatting.format_american
     return overload("format", "string_format", "string.(list(dyn)) -> string", implementation, variadic=True)
 
 

@@ -185,12 +185,13 @@ class _Builder:
         entry = self.grammar.state(self.rule, "star_entry")
         back = self.grammar.state(self.rule, "star_back")
         back.targets = [entry]
+        inner: Part
         if isinstance(spec.body, Alt):
-            body: Part = self.choice(spec.body.bodies, back, kind="star_block", simple=False)
+            inner = self.choice(spec.body.bodies, back, kind="star_block", simple=False)
         else:
-            body = self.build(spec.body, back)
-        entry.targets = [body.state, after]
-        return Loop(entry, body, back, at_least_once=False, simple=spec.simple)
+            inner = self.build(spec.body, back)
+        entry.targets = [inner.state, after]
+        return Loop(entry, inner, back, at_least_once=False, simple=spec.simple)
 
 
 @dataclass(frozen=True, slots=True)
