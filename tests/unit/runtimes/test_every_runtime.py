@@ -307,9 +307,8 @@ def test_a_session_carries_input_and_output(kind: str, tmp_path: Path) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))
         created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
         await runtime.start_container(created.id)
-        session = await runtime.exec(created.id, ["sh", "-c", "cat; exit 6"], tty=False, stdin=True)
+        session = await runtime.exec(created.id, ["sh", "-c", "head -c 10; exit 6"], tty=False, stdin=True)
         await session.write(b"over there")
-        await session.close_input()
         pieces = [piece async for piece in session.output()]
         assert pieces == [Output("stdout", b"over there")]
         assert await session.wait() == 6
@@ -318,17 +317,34 @@ def test_a_session_carries_input_and_output(kind: str, tmp_path: Path) -> None:
     scene(kind, tmp_path, play)
 
 
+def test_the_end_of_the_input_reaches_the_command(tmp_path: Path) -> None:
+    async def play(runtime: Runtime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
+        await runtime.start_container(created.id)
+        session = await runtime.exec(created.id, ["sh", "-c", "cat; exit 6"], tty=False, stdin=True)
+        await session.write(b"over ")
+        await session.write(b"there")
+        await session.close_input()
+        assert b"".join([piece.data async for piece in session.output()]) == b"over there"
+        assert await session.wait() == 6
+        await session.close()
+
+    scene("process", tmp_path, play)
+
+
 @real_runtimes
 def test_a_session_with_a_terminal_knows_its_size(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))
         created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
         await runtime.start_container(created.id)
-        session = await runtime.exec(created.id, ["sh", "-c", "read go; stty size"], tty=True, stdin=True)
+        script = 'read go; while [ "$(stty size 2>&1)" != "11 22" ]; do sleep 0.05; done; echo as told'
+        session = await runtime.exec(created.id, ["sh", "-c", script], tty=True, stdin=True)
         await session.resize(rows=11, columns=22)
         await session.write(b"now\n")
         text = b"".join([piece.data async for piece in session.output()])
-        assert b"11 22" in text
+        assert b"as told" in text
         assert await session.wait() == 0
         await session.close()
 
