@@ -82,7 +82,7 @@ class API:
 
     async def handle(self, request: Request) -> Response:
         """Answer a request. Every failure is a ``StatusError``."""
-        target = target_of(request.method, request.path, request.query)
+        target = request.target = target_of(request.method, request.path, request.query)
         user = request.user
         if user is None:
             user = request.user = self.authenticator.authenticate(request)

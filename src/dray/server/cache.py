@@ -144,6 +144,7 @@ class Collection:
         self._store = store
         self._window: deque[Change] = deque()
         self._window_size = window
+        self._trimmed = 0
         self._watchers: dict[str, list[Watcher]] = {}  # by namespace
         self._indexed: dict[str, dict[str, list[Watcher]]] = {}  # by field, then value
         self._fresh: dict[bytes, Object] = {}
@@ -156,6 +157,8 @@ class Collection:
     # -- filling
 
     async def load(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
         page = await self._store.range(self.prefix)
         cut = len(self.prefix)
         documents = {}
@@ -216,10 +219,26 @@ class Collection:
         cut = len(self.prefix)
         for event in events:
             self._apply(event, event.key[cut:])
+        self._trim()
+
+    def _trim(self) -> None:
+        """Keep the window to its size, and drop watchers that still wait for changes long out of it.
+
+        Looking at every watcher is left until a good part of the window has turned over. So what slow watchers keep
+        alive is bounded by the window, however many of them there are.
+        """
         excess = len(self._window) - self._window_size
-        if excess > 0:
-            for _ in range(excess):
-                self.floor = self._window.popleft().revision
+        if excess <= 0:
+            return
+        for _ in range(excess):
+            self.floor = self._window.popleft().revision
+        self._trimmed += excess
+        if self._trimmed >= self._window_size // 4:
+            self._trimmed = 0
+            for watcher in [
+                w for w in self._all_watchers() if w.pending and w.pending[0][1].revision <= self.floor
+            ]:
+                watcher.drop("the watcher is too slow")
 
     def _apply(self, event: Event, key: str) -> None:
         value = event.value

@@ -29,7 +29,6 @@ from dray.server.http import Reply
 from dray.server.negotiation import JSON, PLAIN, YAML, Media
 from dray.server.requests import Request
 from dray.server.responses import One, Raw, Response, Streaming, Upgraded
-from dray.server.routing import target_of
 from dray.server.watching import BOOKMARK, ERROR, Line, WatchEvent, Watching, WatchStream, json_line
 
 log = logging.getLogger(__name__)
@@ -61,7 +60,8 @@ class Renderer:
         return reply
 
     def _count(self, request: Request, reply: Reply, seconds: float) -> None:
-        target = target_of(request.method, request.path, request.query)
+        target = request.target
+        assert target is not None
         verb = target.verb.upper() if target.resource else request.method
         scope = ""
         if target.resource:

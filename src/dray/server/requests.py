@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote_plus
 
 from dray.api.errors import BadRequest
 from dray.api.kinds import Object, UserInfo
+
+if TYPE_CHECKING:
+    from dray.server.routing import Target
 
 
 class Peer(NamedTuple):
@@ -103,9 +106,10 @@ class Headers:
             self.add(name, value)
 
     def add(self, name: str, value: str) -> None:
-        first = self._first.setdefault(name, value)
-        if first is not value:
-            self._repeated.setdefault(name, [first]).append(value)
+        if name not in self._first:
+            self._first[name] = value
+        else:
+            self._repeated.setdefault(name, [self._first[name]]).append(value)
 
     def get(self, name: str, default: str = "") -> str:
         return self._first.get(name, default)
@@ -135,6 +139,7 @@ class Request:
     user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
     warnings: list[str] = field(default_factory=list)
     upgradable: bool = False
+    target: Target | None = None  # what the pipeline found the request to be about
     http: tuple[str, bool] = ("1.1", True)  # the version spoken, and whether the connection may stay
 
     def warn(self, text: str) -> None:

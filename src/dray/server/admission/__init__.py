@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
+from dray.api import errors
+from dray.api.errors import StatusError
 from dray.api.kinds import Object, UserInfo
+from dray.server.admission.names import DEFAULT_ON, ORDER, UnknownPlugin, enabled, rank
 from dray.server.documents import Codec
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
 DELETE: Final = "DELETE"
 CONNECT: Final = "CONNECT"
+
+
+@dataclass(slots=True, eq=False)
+class Reinvocation:
+    """Whether the mutating plugins have to run once more over an object that later ones have changed."""
+
+    wanted: bool = False
+    running: bool = False  # this is the second round
+    memory: dict[str, Any] = field(
+        default_factory=dict
+    )  # what a plugin keeps from the first round, by its name
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +49,7 @@ class Attributes:
     dry_run: bool = False
     warn: Callable[[str], None] = lambda text: None
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+    reinvocation: Reinvocation | None = None
 
     @property
     def versioned(self) -> Object | None:
@@ -45,11 +60,32 @@ class Attributes:
     def versioned_old(self) -> Object | None:
         return None if self.old is None else self.codec.object(self.old)
 
+    def is_for(self, group: str, resource: str, subresource: str = "") -> bool:
+        return self.resource == resource and self.group == group and self.subresource == subresource
+
     def replace(self, obj: Object) -> None:
         """Put another hub object in the place of ``object``, keeping its identity for those who hold it."""
         assert self.object is not None
         self.object.clear()
         self.object.update(obj)
+
+    def rounds(self) -> Reinvocation:
+        """What plugins that can ask for a second round share."""
+        if self.reinvocation is None:
+            self.reinvocation = Reinvocation()
+        return self.reinvocation
+
+    def annotate(self, key: str, value: str) -> None:
+        """Leave a note for the audit log. The first one under a key stays."""
+        self.annotations.setdefault(key, value)
+
+    def forbidden(self, problem: str) -> StatusError:
+        """The refusal of this write, named by what its object is called or going to be called."""
+        name = self.name
+        if not name and self.object is not None:
+            meta = self.object.get("metadata") or {}
+            name = meta.get("name") or meta.get("generateName")
+        return errors.forbidden(self.resource, self.group, name or "Unknown", problem)
 
 
 class AdmissionPlugin(Protocol):
@@ -74,12 +110,21 @@ class AdmissionChain:
     """Plugins in upstream's order. A plugin refuses by raising a ``StatusError``."""
 
     def __init__(self, plugins: Iterable[AdmissionPlugin] = ()) -> None:
-        ordered = sorted(plugins, key=lambda p: ORDER.index(p.name) if p.name in ORDER else len(ORDER))
-        self.plugins: Sequence[AdmissionPlugin] = tuple(ordered)
-        self._mutating = tuple(p for p in ordered if isinstance(p, MutatingPlugin))
-        self._validating = tuple(p for p in ordered if isinstance(p, ValidatingPlugin))
+        self.plugins: Sequence[AdmissionPlugin] = tuple(sorted(plugins, key=lambda p: rank(p.name)))
+        self._mutating = tuple(p for p in self.plugins if isinstance(p, MutatingPlugin))
+        self._validating = tuple(p for p in self.plugins if isinstance(p, ValidatingPlugin))
 
     async def admit(self, attributes: Attributes) -> None:
+        """The mutating round, and a second one if a plugin asks for it."""
+        # A write that is computed anew, because its object moved on meanwhile, is admitted anew.
+        attributes.reinvocation = None
+        await self._round(attributes)
+        rounds: Reinvocation | None = attributes.reinvocation
+        if rounds is not None and rounds.wanted:
+            rounds.running = True
+            await self._round(attributes)
+
+    async def _round(self, attributes: Attributes) -> None:
         for plugin in self._mutating:
             if plugin.handles(attributes):
                 await plugin.admit(attributes)
@@ -90,76 +135,7 @@ class AdmissionChain:
                 await plugin.validate(attributes)
 
 
-#: Every plugin name upstream knows, in the order in which it runs them. All are accepted by the plugin flags.
-ORDER: Final[tuple[str, ...]] = (
-    "AlwaysAdmit",
-    "NamespaceAutoProvision",
-    "NamespaceLifecycle",
-    "NamespaceExists",
-    "LimitPodHardAntiAffinityTopology",
-    "LimitRanger",
-    "ServiceAccount",
-    "NodeRestriction",
-    "TaintNodesByCondition",
-    "AlwaysPullImages",
-    "ImagePolicyWebhook",
-    "PodSecurity",
-    "PodNodeSelector",
-    "Priority",
-    "DefaultTolerationSeconds",
-    "PodTolerationRestriction",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "DefaultStorageClass",
-    "StorageObjectInUseProtection",
-    "PodGroupProtection",
-    "OwnerReferencesPermissionEnforcement",
-    "PersistentVolumeClaimResize",
-    "RuntimeClass",
-    "CertificateApproval",
-    "CertificateSigning",
-    "ClusterTrustBundleAttest",
-    "CertificateSubjectRestriction",
-    "DefaultIngressClass",
-    "DenyServiceExternalIPs",
-    "PodTopologyLabels",
-    "PodGroupWorkloadExists",
-    "NodeDeclaredFeatureValidator",
-    "JobValidation",
-    "PodResizeValidator",
-    # gone upstream, but named in old command lines
-    "PersistentVolumeLabel",
-    "PodPreset",
-    "PodSecurityPolicy",
-    "SecurityContextDeny",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-    "ResourceQuota",
-    "AlwaysDeny",
-)
-#: Plugins that run unless they are disabled.
-DEFAULT_ON: Final[frozenset[str]] = frozenset(
-    {
-        "NamespaceLifecycle", "LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority",
-        "DefaultTolerationSeconds", "DefaultStorageClass", "StorageObjectInUseProtection",
-        "PodGroupProtection", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation",
-        "PodResizeValidator", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval", "CertificateSigning",
-        "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass", "PodTopologyLabels",
-        "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionWebhook", "ResourceQuota",
-    }
-)  # fmt: skip
-
-
-class UnknownPlugin(ValueError):
-    """A plugin flag names something upstream has never had."""
-
-
-def enabled(enable: Sequence[str] = (), disable: Sequence[str] = ()) -> frozenset[str]:
-    """The names of the plugins that run under ``--enable-admission-plugins`` and ``--disable-admission-plugins``."""
-    for name in (*enable, *disable):
-        if name not in ORDER:
-            raise UnknownPlugin(f"admission-control plugin {name!r} is unknown")
-    return (DEFAULT_ON | set(enable)) - (set(disable) - set(enable))
+__all__ = [
+    "CONNECT", "CREATE", "DEFAULT_ON", "DELETE", "ORDER", "UPDATE", "AdmissionChain", "AdmissionPlugin", "Attributes",
+    "MutatingPlugin", "Reinvocation", "UnknownPlugin", "ValidatingPlugin", "enabled",
+]  # fmt: skip

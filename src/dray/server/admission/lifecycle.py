@@ -1,49 +1,103 @@
-"""NamespaceLifecycle: nothing is created in a namespace that is missing or ending, and some namespaces must stay."""
+"""NamespaceLifecycle: nothing is written into a namespace that is missing or ending, and some namespaces must stay.
+
+Beside it NamespaceExists, which only asks that the namespace is there, and NamespaceAutoProvision, which makes it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from dray.api import errors
-from dray.server.admission import CREATE, DELETE, Attributes
+from dray.server.admission import CREATE, DELETE, UPDATE, Attributes
+from dray.server.admission.lookups import Lookups
 from dray.server.api import API
+from dray.server.requests import Request
 
 _IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
-#: Reviews about a namespace make sense whether or not it is there.
-_REVIEWS: Final = frozenset({"localsubjectaccessreviews"})
+#: Reviews about a namespace make sense whether or not it is there, and must not say which.
+_REVIEWS: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
+
+
+def _is_namespace(attributes: Attributes) -> bool:
+    return attributes.kind == "Namespace" and not attributes.group
 
 
 class NamespaceLifecycle:
     name = "NamespaceLifecycle"
 
-    def __init__(self, api: API) -> None:
-        self._api = api
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.operation == DELETE:
-            return attributes.resource == "namespaces" and not attributes.group
-        return attributes.operation == CREATE and bool(attributes.namespace)
+            return _is_namespace(attributes)
+        return bool(attributes.namespace) and attributes.operation in (CREATE, UPDATE)
 
     async def admit(self, attributes: Attributes) -> None:
-        if attributes.operation == DELETE:
-            if attributes.name in _IMMORTAL:
+        if _is_namespace(attributes):
+            if attributes.operation == DELETE and attributes.name in _IMMORTAL:
                 raise errors.forbidden("namespaces", "", attributes.name, "this namespace may not be deleted")
             return
-        if (attributes.resource == "namespaces" and not attributes.group) or attributes.resource in _REVIEWS:
+        if (attributes.group, attributes.resource) == _REVIEWS:
             return
-        namespaces = self._api.stored("", "namespaces").stored
-        namespace = namespaces.get(attributes.namespace)
+        namespace = self._lookups.namespace(attributes.namespace)
         if namespace is None:
             raise errors.not_found("namespaces", "", attributes.namespace)
-        if namespace.hub.get("status", {}).get("phase") == "Terminating":
-            words = f"unable to create new content in namespace {attributes.namespace} because it is being terminated"
-            error = errors.forbidden(attributes.resource, attributes.group, attributes.name, words)
-            assert error.details is not None
-            error.details["causes"] = [
-                {
-                    "reason": "NamespaceTerminating",
-                    "message": f"namespace {attributes.namespace} is being terminated",
-                    "field": "metadata.namespace",
-                }
-            ]
-            raise error
+        if attributes.operation == CREATE and namespace.get("status", {}).get("phase") == "Terminating":
+            raise _terminating(attributes)
+
+
+def _terminating(attributes: Attributes) -> errors.StatusError:
+    name = attributes.namespace
+    error = attributes.forbidden(
+        f"unable to create new content in namespace {name} because it is being terminated"
+    )
+    assert error.details is not None
+    error.details["causes"] = [
+        {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {name} is being terminated",
+            "field": "metadata.namespace",
+        }
+    ]
+    return error
+
+
+class NamespaceExists:
+    name = "NamespaceExists"
+
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
+
+    def handles(self, attributes: Attributes) -> bool:
+        return bool(attributes.namespace) and not _is_namespace(attributes)
+
+    async def validate(self, attributes: Attributes) -> None:
+        if self._lookups.namespace(attributes.namespace) is None:
+            raise errors.not_found("namespaces", "", attributes.namespace)
+
+
+class NamespaceAutoProvision:
+    name = "NamespaceAutoProvision"
+
+    def __init__(self, api: API, lookups: Lookups) -> None:
+        self._api = api
+        self._lookups = lookups
+
+    def handles(self, attributes: Attributes) -> bool:
+        return (
+            attributes.operation == CREATE
+            and bool(attributes.namespace)
+            and not _is_namespace(attributes)
+            and not attributes.dry_run
+        )
+
+    async def admit(self, attributes: Attributes) -> None:
+        if self._lookups.namespace(attributes.namespace) is not None:
+            return
+        from dray.server.bootstrap import SYSTEM
+
+        namespace = {"metadata": {"name": attributes.namespace}}
+        with contextlib.suppress(errors.AlreadyExists):  # somebody else was faster
+            await self._api.handle(Request("POST", "/api/v1/namespaces", body=namespace, user=SYSTEM))

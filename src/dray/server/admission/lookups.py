@@ -1,0 +1,46 @@
+"""Collections of the kinds that plugins look things up in, found once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dray.api.kinds import Object
+from dray.server.api import API
+from dray.server.cache import Collection
+from dray.server.documents import Document
+
+
+class Lookups:
+    """Objects by kind, namespace and name. A kind that is not served has no objects."""
+
+    def __init__(self, api: API) -> None:
+        self._api = api
+        self._found: dict[tuple[str, str], Collection] = {}
+
+    def collection(self, group: str, plural: str) -> Collection | None:
+        found = self._found.get((group, plural))
+        if found is None:
+            resource = self._api.resources.resource(group, plural)
+            if resource is None or resource.collection is None:
+                return None
+            found = self._found[group, plural] = resource.collection
+        return found
+
+    def document(self, group: str, plural: str, key: str) -> Document | None:
+        collection = self.collection(group, plural)
+        return None if collection is None else collection.get(key)
+
+    def get(self, group: str, plural: str, key: str) -> Object | None:
+        """A hub object, which must not be changed; ``key`` is ``name`` or ``namespace/name``."""
+        found = self.document(group, plural, key)
+        return None if found is None else found.hub
+
+    def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
+        """Hub objects in the order of their keys."""
+        collection = self.collection(group, plural)
+        if collection is not None:
+            for key in collection.range(namespace):
+                yield collection.documents[key].hub
+
+    def namespace(self, name: str) -> Object | None:
+        return self.get("", "namespaces", name)

@@ -1,0 +1,94 @@
+"""Priority: a pod's priority follows from its class, and only one class can be the default."""
+
+from __future__ import annotations
+
+from dray.api.kinds import Object
+from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission.lookups import Lookups
+
+_GROUP = "scheduling.k8s.io"
+_CLASSES = "priorityclasses"
+_NONE: Object = {"metadata": {"name": ""}, "preemptionPolicy": "PreemptLowerPriority"}
+
+
+class Priority:
+    name = "Priority"
+
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
+
+    def handles(self, attributes: Attributes) -> bool:
+        if attributes.subresource or attributes.operation not in (CREATE, UPDATE):
+            return False
+        if attributes.resource == "pods":
+            return not attributes.group
+        return attributes.resource == _CLASSES and attributes.group == _GROUP
+
+    async def admit(self, attributes: Attributes) -> None:
+        assert attributes.object is not None
+        if attributes.resource != "pods":
+            return
+        spec = attributes.object.setdefault("spec", {})
+        if attributes.operation == CREATE:
+            self._assign(spec, attributes)
+        else:
+            _keep(spec, (attributes.old or {}).get("spec", {}))
+
+    def _assign(self, spec: Object, attributes: Attributes) -> None:
+        chosen = self._class_of(spec, attributes)
+        name, value, policy = (
+            chosen["metadata"]["name"],
+            chosen.get("value", 0),
+            chosen.get("preemptionPolicy"),
+        )
+        by_class = "priority admission controller computed {} from the given PriorityClass name"
+        stated = spec.get("priority")
+        if stated is not None and stated != value:
+            raise attributes.forbidden(
+                f"the integer value of priority ({stated}) must not be provided in pod spec; {by_class.format(value)}"
+            )
+        said = spec.get("preemptionPolicy")
+        if policy is not None and said is not None and said != policy:
+            raise attributes.forbidden(
+                f"the string value of PreemptionPolicy ({said}) must not be provided in pod spec; "
+                f"{by_class.format(policy)}"
+            )
+        if name:
+            spec["priorityClassName"] = name
+        spec["priority"] = value
+        if policy is not None:
+            spec["preemptionPolicy"] = policy
+
+    def _class_of(self, spec: Object, attributes: Attributes) -> Object:
+        name = spec.get("priorityClassName")
+        if not name:
+            return self._default() or _NONE
+        found = self._lookups.get(_GROUP, _CLASSES, name)
+        if found is None:
+            raise attributes.forbidden(f"no PriorityClass with name {name} was found")
+        return found
+
+    def _default(self) -> Object | None:
+        """Should two defaults have slipped in at once, the lower one counts."""
+        defaults = (c for c in self._lookups.all(_GROUP, _CLASSES) if c.get("globalDefault"))
+        return min(defaults, key=lambda c: c.get("value", 0), default=None)
+
+    async def validate(self, attributes: Attributes) -> None:
+        obj = attributes.object
+        if attributes.resource != _CLASSES or obj is None or not obj.get("globalDefault"):
+            return
+        default = self._default()
+        if default is None:
+            return
+        name = default["metadata"]["name"]
+        if attributes.operation == CREATE or name != obj["metadata"]["name"]:
+            raise attributes.forbidden(
+                f"PriorityClass {name} is already marked as default. Only one default can exist"
+            )
+
+
+def _keep(spec: Object, old: Object) -> None:
+    """Clients that write pods need not repeat what was computed for them."""
+    for key in ("priority", "preemptionPolicy"):
+        if spec.get(key) is None and old.get(key) is not None:
+            spec[key] = old[key]

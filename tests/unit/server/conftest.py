@@ -1,0 +1,98 @@
+"""An API server in memory, reached without HTTP; coroutine tests run in an event loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+
+import pytest
+
+from dray.api.kinds import UserInfo
+from dray.api.registry import kinds
+from dray.api.release import everything
+from dray.server import subresources
+from dray.server.admission import AdmissionChain, AdmissionPlugin
+from dray.server.admission.lifecycle import NamespaceLifecycle
+from dray.server.api import API
+from dray.server.auth import MASTERS, AlwaysAllow, AuthenticatorChain, Authorizer
+from dray.server.auth.static import ADMIN, StaticTokens
+from dray.server.bootstrap import bootstrap
+from dray.server.discovery import Discovery
+from dray.server.health import Health
+from dray.server.inprocess import InProcess
+from dray.server.metadata import Clock
+from dray.server.pages import Pages
+from dray.store.memory import MemoryStore
+
+ROOT = UserInfo("root", groups=(MASTERS,))
+SERVED = {
+    "namespaces", "configmaps", "secrets", "pods", "bindings", "nodes", "events", "services", "deployments",
+    "poddisruptionbudgets", "resourceclaims", "deviceclasses", "resourceslices",
+}  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), timeout=30))
+    return True
+
+
+class Time:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Server:
+    """An ``API`` with everything installed, and callers with names."""
+
+    def __init__(self, api: API, time: Time, health: Health) -> None:
+        self.api = api
+        self.time = time
+        self.health = health
+
+    def as_user(self, name: str = "root", *groups: str) -> InProcess:
+        return InProcess(self.api, UserInfo(name, groups=groups or (MASTERS,)))
+
+
+Make = Callable[..., object]
+
+
+async def make_server(
+    *,
+    plugins: tuple[AdmissionPlugin, ...] = (),
+    authorizer: Authorizer | None = None,
+    served: set[str] = SERVED,
+) -> Server:
+    time = Time()
+    release = everything()
+    api = API(
+        MemoryStore(),
+        release=release,
+        gates=release.gates(),
+        authenticator=AuthenticatorChain([StaticTokens({"secret": ADMIN})]),
+        authorizer=authorizer or AlwaysAllow(),
+        clock=Clock(time),
+    )
+    api.admission = AdmissionChain([NamespaceLifecycle(api), *plugins])
+    serving = release.serving()
+    api.resources.order(serving.groups())
+    for kind in kinds(release):
+        if kind.plural in served or kind.virtual:
+            versions = [v.name for v in kind.versions if serving(kind.group, v.name, kind.plural)]
+            if versions:
+                await api.resources.add(kind, versions)
+    health = Health(api)
+    for part in (Discovery(api), health, Pages(api)):
+        part.install()
+    subresources.install(api)
+    await bootstrap(api, port=6443)
+    return Server(api, time, health)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from dray.api.errors import NotAcceptable, UnsupportedMediaType
+from dray.server import negotiation
+from dray.server.negotiation import JSON, PLAIN, YAML
+from dray.server.requests import Headers, Query, Request
+
+
+def request(query: str = "", **headers: str) -> Request:
+    pairs = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return Request("GET", "/", Query(query), Headers(pairs))
+
+
+@pytest.mark.parametrize(
+    ("accept", "type", "transform"),
+    [
+        ("", JSON, ""),
+        ("*/*", JSON, ""),
+        ("application/yaml", YAML, ""),
+        ("application/yaml;q=0.5,application/json", JSON, ""),
+        ("application/vnd.kubernetes.protobuf,application/json", JSON, ""),
+        ("text/html, */*;q=0.1", JSON, ""),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", JSON, "Table"),
+        ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", JSON, ""),
+        ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", JSON, "PartialObjectMetadata"),
+    ],
+)
+def test_the_best_clause_that_can_be_served_wins(accept, type, transform):
+    media = negotiation.output(request(accept=accept))
+    assert (media.type, media.transform) == (type, transform)
+
+
+def test_an_unknown_type_is_refused_in_the_routers_words():
+    with pytest.raises(NotAcceptable, match="406: Not Acceptable"):
+        negotiation.output(request(accept="text/plain"))
+
+
+def test_an_unknown_form_of_a_known_type_is_refused_in_the_handlers_words():
+    with pytest.raises(NotAcceptable, match="only the following media types are accepted"):
+        negotiation.output(request(accept="application/json;as=Table;v=v9;g=meta.k8s.io"))
+
+
+def test_people_get_indented_answers_unless_they_say_otherwise():
+    assert negotiation.output(request(user_agent="curl/8")).pretty
+    assert negotiation.output(request("pretty=true")).pretty
+    assert negotiation.output(request("pretty=false", user_agent="curl/8")) is PLAIN
+    assert negotiation.output(request(user_agent="kubectl")) is PLAIN
+
+
+def test_bodies_are_json_yaml_or_protobuf():
+    assert negotiation.input_type(request(content_type="application/json; charset=utf-8")) == JSON
+    assert negotiation.input_type(request()) == JSON
+    assert negotiation.input_type(request(content_type="application/yaml")) == YAML
+    assert negotiation.input_type(request(content_type=negotiation.PROTOBUF)) == negotiation.PROTOBUF
+    with pytest.raises(UnsupportedMediaType):
+        negotiation.input_type(request(content_type=negotiation.PROTOBUF), custom=True)
+    with pytest.raises(UnsupportedMediaType, match="unknown format"):
+        negotiation.input_type(request(content_type="text/plain"))

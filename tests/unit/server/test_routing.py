@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from dray.server.requests import Query
+from dray.server.routing import Target, target_of
+
+
+def target(method: str, path: str, query: str = "") -> Target:
+    return target_of(method, path, Query(query))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "verb", "where"),
+    [
+        ("GET", "/api/v1/pods", "", "list", ("", "v1", "", "pods", "", "")),
+        ("GET", "/api/v1/pods", "watch=1", "watch", ("", "v1", "", "pods", "", "")),
+        ("GET", "/api/v1/pods", "watch=false", "list", ("", "v1", "", "pods", "", "")),
+        ("POST", "/api/v1/namespaces/a/pods", "", "create", ("", "v1", "a", "pods", "", "")),
+        ("GET", "/api/v1/namespaces/a/pods/p/log", "", "get", ("", "v1", "a", "pods", "p", "log")),
+        ("DELETE", "/api/v1/namespaces/a/pods", "", "deletecollection", ("", "v1", "a", "pods", "", "")),
+        (
+            "PUT",
+            "/apis/apps/v1/namespaces/a/deployments/d",
+            "",
+            "update",
+            ("apps", "v1", "a", "deployments", "d", ""),
+        ),
+        ("GET", "/api/v1/namespaces/a", "", "get", ("", "v1", "a", "namespaces", "a", "")),
+        (
+            "PUT",
+            "/api/v1/namespaces/a/finalize",
+            "",
+            "update",
+            ("", "v1", "a", "namespaces", "a", "finalize"),
+        ),
+        ("GET", "/api/v1/watch/namespaces/a/pods", "", "watch", ("", "v1", "a", "pods", "", "")),
+    ],
+)
+def test_a_url_names_a_verb_and_a_resource(method, path, query, verb, where):
+    found = target(method, path, query)
+    assert found.verb == verb
+    assert (
+        found.group,
+        found.version,
+        found.namespace,
+        found.resource,
+        found.name,
+        found.subresource,
+    ) == where
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/metrics/x/y/z"]
+)
+def test_paths_short_of_a_resource_are_about_none(path):
+    assert not target("GET", path).is_resource
+    assert target("GET", path).verb == "get"
+
+
+def test_watches_and_interactive_requests_may_take_long():
+    assert target("GET", "/api/v1/pods", "watch=1").long_running
+    assert target("POST", "/api/v1/namespaces/a/pods/p/exec").long_running
+    assert not target("GET", "/api/v1/pods").long_running
