@@ -1,0 +1,209 @@
+"""Pods, claims and devices through the real API server: what the scheduler and the claim controller do together."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from dray.api.errors import NotFound
+from dray.client.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
+
+from .scene import Scene, scene
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+def from_template(name: str = "t") -> dict[str, str]:
+    return {"resourceClaimTemplateName": name}
+
+
+def named(name: str) -> dict[str, str]:
+    return {"resourceClaimName": name}
+
+
+async def test_a_pod_without_claims_gets_a_node(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a", devices=0)
+        await s.pod("p")
+        assert await s.bound("p") == "a"
+
+
+async def test_two_claims_of_one_template_are_two_devices(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a")
+        await s.device_class()
+        await s.template("t")
+        await s.pod("p", claims={"one": from_template(), "two": from_template()})
+        assert await s.bound("p") == "a"
+        names = {
+            c["name"]: c["resourceClaimName"]
+            for c in (await s.get_pod("p"))["status"]["resourceClaimStatuses"]
+        }
+        assert set(names) == {"one", "two"}
+        assert sorted(await s.devices_in_use()) == [("a", "gpu-0"), ("a", "gpu-1")]
+        claim = await s.get_claim(names["one"])
+        assert claim["metadata"]["finalizers"] == [FINALIZER]
+        assert [r["name"] for r in claim["status"]["reservedFor"]] == ["p"]
+
+
+async def test_a_shared_claim_is_one_device_for_all_its_pods(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a")
+        await s.node("b")
+        await s.device_class()
+        await s.claim("shared")
+        for i in range(5):
+            await s.pod(f"p{i}", claims={"c": named("shared")})
+        assert len({await s.bound(f"p{i}") for i in range(5)}) == 1
+        assert len(await s.devices_in_use()) == 1
+        assert len((await s.get_claim("shared"))["status"]["reservedFor"]) == 5
+
+
+async def test_devices_come_back_when_the_pod_is_done(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a", devices=1)
+        await s.device_class()
+        await s.claim("c")
+        await s.pod("first", claims={"c": named("c")})
+        await s.bound("first")
+        await s.claim("d")
+        await s.pod("second", claims={"d": named("d")})
+        assert "cannot allocate all claims" in await s.unschedulable("second")
+        await s.finish("first")
+        assert await s.bound("second") == "a"
+        released = await s.get_claim("c")
+        assert "allocation" not in released["status"]
+        assert "finalizers" not in released["metadata"]
+
+
+async def test_a_generated_claim_goes_with_its_pod(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a", devices=1)
+        await s.device_class()
+        await s.template("t")
+        await s.pod("p", claims={"c": from_template()})
+        await s.bound("p")
+        name = (await s.get_pod("p"))["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
+        await s.finish("p")
+
+        async def gone() -> bool:
+            try:
+                await s.get_claim(name)
+            except NotFound:
+                return True
+            return False
+
+        await s.until(gone)
+
+
+async def test_a_pending_pod_says_why_and_starts_when_it_can(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a", devices=0)
+        await s.claim("c")
+        await s.pod("p", claims={"c": named("c")})
+        assert await s.unschedulable("p") == (
+            "0/1 nodes are available: request req: device class gpu does not exist. no new claims to deallocate, "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
+        await s.device_class()
+        await s.slice("a", [{"name": "gpu-0"}])
+        assert await s.bound("p") == "a"
+
+
+async def test_a_pod_whose_claim_is_missing_waits_in_silence(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a")
+        await s.device_class()
+        await s.pod("p", claims={"c": named("later")})
+        await s.pod("marker")
+        await s.bound("marker")
+        assert "conditions" not in (await s.get_pod("p"))["status"]
+        await s.claim("later")
+        assert await s.bound("p") == "a"
+
+
+async def test_a_claim_allocated_elsewhere_and_unused_is_moved(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a", devices=1)
+        await s.device_class()
+        await s.claim("c")
+        result = {"driver": "gpu.example.com", "pool": "a", "device": "gpu-0", "request": "req"}
+        only_a = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+        allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [only_a]}}
+        await s.client.patch_status(RESOURCE_CLAIMS, "default", "c", {"status": {"allocation": allocation}})
+        await s.node("b", devices=1)
+        await s.pod("second", claims={"c": named("c")}, nodeSelector={"kubernetes.io/hostname": "b"})
+        assert await s.bound("second") == "b"
+        assert await s.devices_in_use() == [("b", "gpu-0")]
+
+
+async def test_an_extended_resource_is_served_by_devices(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a", devices=1)
+        await s.device_class(extendedResourceName="example.com/gpu")
+        limits = {"limits": {"example.com/gpu": "1"}, "requests": {"example.com/gpu": "1"}}
+        await s.pod("p", resources=limits)
+        assert await s.bound("p") == "a"
+        status = (await s.get_pod("p"))["status"]["extendedResourceClaimStatus"]
+        assert status["requestMappings"] == [
+            {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+        ]
+        await s.pod("q", resources=limits)
+        assert "cannot allocate all claims" in await s.unschedulable("q")
+
+
+async def test_a_pod_with_a_preset_node_gets_its_reservation(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a")
+        await s.device_class()
+        await s.claim("c")
+        await s.pod("p", claims={"c": named("c")})
+        await s.bound("p")
+        await s.pod("q", claims={"c": named("c")}, nodeName="a")
+
+        async def reserved() -> bool:
+            return {r["name"] for r in (await s.get_claim("c"))["status"]["reservedFor"]} == {"p", "q"}
+
+        await s.until(reserved)
+
+
+async def test_a_deleted_class_does_not_stop_others(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a")
+        await s.device_class()
+        await s.device_class("other")
+        await s.client.delete(DEVICE_CLASSES, "", "other")
+        await s.claim("c")
+        await s.pod("p", claims={"c": named("c")})
+        assert await s.bound("p") == "a"
+
+
+async def fill(s: Scene, pods: int) -> None:
+    await asyncio.gather(*(s.pod(f"p{i}", claims={"c": from_template()}) for i in range(pods)))
+
+
+async def test_no_device_is_given_twice_and_none_is_left_over(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        for name in "abcd":
+            await s.node(name, devices=8)
+        await s.device_class()
+        await s.template("t")
+        await fill(s, 40)
+
+        async def all_taken() -> bool:
+            return len(await s.devices_in_use()) == 32
+
+        await s.until(all_taken)
+        in_use = await s.devices_in_use()
+        assert len(set(in_use)) == 32
+        placed = [p for p in (await s.client.list(PODS)).items if p["spec"].get("nodeName")]
+        for p in placed[:10]:
+            await s.client.delete(PODS, "default", p["metadata"]["name"], grace_seconds=0)
+        # No garbage collector runs here, but the claim controller frees what deleted pods held.
+        waiting = {
+            p["metadata"]["name"] for p in (await s.client.list(PODS)).items if not p["spec"].get("nodeName")
+        }
+        for name in waiting:
+            await s.bound(name)
+        in_use = await s.devices_in_use()
+        assert len(in_use) == len(set(in_use))
