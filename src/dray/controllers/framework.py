@@ -10,10 +10,24 @@ from typing import ClassVar, Generic, TypeVar
 from dray.api.release import Gates
 from dray.client.client import Client
 from dray.client.events import EventRecorder
-from dray.client.informers import Informers
+from dray.client.informers import Informer, Informers
 from dray.client.queues import WorkQueue
+from dray.client.resources import Resource
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+class SharedInformers(Informers):
+    """The informers of all controllers."""
+
+    def existing(self, resource: Resource) -> Informer | None:
+        """An informer that somebody has of the whole collection, in whichever version; none is made."""
+        wanted = (resource.group, resource.plural)
+        for selection, informer in self._informers.items():
+            unselective = not (selection.namespace or selection.label_selector or selection.field_selector)
+            if unselective and (selection.resource.group, selection.resource.plural) == wanted:
+                return informer
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +35,7 @@ class Kit:
     """What a controller works with. ``client`` has the controller's own identity; informers are shared by all."""
 
     client: Client
-    informers: Informers
+    informers: SharedInformers
     recorder: EventRecorder
     gates: Gates
     clock: Callable[[], float] = time.time

@@ -14,9 +14,8 @@ from typing import Any
 from dray.api.release import Gates, everything
 from dray.client.client import Client
 from dray.client.events import EventRecorder
-from dray.client.informers import Informers
 from dray.client.leases import LeaderElector
-from dray.controllers.framework import Kit
+from dray.controllers.framework import Kit, SharedInformers
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,10 @@ CONTROLLERS: Mapping[str, Entry] = {
     "resourceclaim-controller": Entry(
         "dray.controllers.claims:ClaimController", "resource-claim-controller", ("DynamicResourceAllocation",)
     ),
+    "garbage-collector-controller": Entry(
+        "dray.controllers.garbage.collector:GarbageCollector", "garbagecollector"
+    ),
+    "namespace-controller": Entry("dray.controllers.namespaces:NamespaceController", "namespace"),
 }
 
 
@@ -97,7 +100,7 @@ async def _run(
     client_for: Callable[[str], Client] | None,
     ready: Callable[[], None] | None,
 ) -> None:
-    informers = Informers(client)
+    informers = SharedInformers(client)
     recorders: list[EventRecorder] = []
     controllers = []
     for name in chosen(options.controllers, options.gates):

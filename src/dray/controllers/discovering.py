@@ -1,0 +1,128 @@
+"""Everything a server serves, each kind once in its preferred version: what collectors of all kinds go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from dray.api.errors import NotFound, StatusError
+from dray.client.client import Client
+from dray.client.resources import Resource
+
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+class Served(NamedTuple):
+    """A kind the server offers, and what can be done with it."""
+
+    resource: Resource
+    verbs: frozenset[str]
+
+    def allows(self, *verbs: str) -> bool:
+        return self.verbs.issuperset(verbs)
+
+
+class Offer(NamedTuple):
+    """One group and version as discovery shows it; ``resources`` is None where the server could not tell."""
+
+    group: str
+    version: str
+    resources: Sequence[Served] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """The preferred resources, and the groups of which nothing is known at present."""
+
+    resources: Sequence[Served]
+    failed: Sequence[str] = field(default=())  # as group/version
+
+    @property
+    def problem(self) -> str:
+        """What upstream says when it could not see everything."""
+        stale = (f"{name}: stale GroupVersion discovery: {name}" for name in self.failed)
+        return (
+            f"unable to retrieve the complete list of server APIs: {', '.join(stale)}" if self.failed else ""
+        )
+
+
+def preferred(offers: Iterable[Offer]) -> Discovered:
+    """Of each kind the first version that has it; offers come in the server's order of preference."""
+    found: dict[tuple[str, str], Served] = {}
+    failed = []
+    for offer in offers:
+        if offer.resources is None:
+            failed.append(f"{offer.group}/{offer.version}" if offer.group else offer.version)
+            continue
+        for served in offer.resources:
+            found.setdefault((offer.group, served.resource.plural), served)
+    return Discovered(tuple(found.values()), tuple(failed))
+
+
+async def discover(client: Client) -> Discovered:
+    """Ask for everything at once, or piece by piece where the server is too old for that."""
+    offers: list[Offer] = []
+    for path in ("/api", "/apis"):
+        found = (await client.request("GET", path, accept=_AGGREGATED)).object
+        if found.get("kind") == "APIGroupDiscoveryList":
+            offers += _aggregated(found)
+        elif path == "/api":
+            offers += [await _version(client, "", version) for version in found.get("versions") or ()]
+        else:
+            offers += [await _version(client, *names) for names in _group_versions(found)]
+    return preferred(offers)
+
+
+def _aggregated(found: Any) -> Iterator[Offer]:
+    for group in found.get("items") or ():
+        name = group["metadata"].get("name", "")
+        for version in group.get("versions") or ():
+            if version.get("freshness") == "Stale":
+                yield Offer(name, version["version"], None)
+                continue
+            yield Offer(
+                name,
+                version["version"],
+                [
+                    Served(
+                        Resource(
+                            name, version["version"], entry["resource"], entry["responseKind"]["kind"],
+                            entry["scope"] == "Namespaced",
+                        ),
+                        frozenset(entry.get("verbs") or ()),
+                    )
+                    for entry in version.get("resources") or ()
+                    if entry.get("responseKind")
+                ],
+            )  # fmt: skip
+
+
+def _group_versions(found: Any) -> Iterator[tuple[str, str]]:
+    for group in found.get("groups") or ():
+        first = (group.get("preferredVersion") or {}).get("version")
+        versions = [entry["version"] for entry in group.get("versions") or ()]
+        for version in sorted(versions, key=lambda v: v != first):
+            yield group["name"], version
+
+
+async def _version(client: Client, group: str, version: str) -> Offer:
+    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    try:
+        listed = (await client.request("GET", path)).object.get("resources") or ()
+    except NotFound:
+        return Offer(group, version, ())  # gone since the groups were listed
+    except StatusError:
+        return Offer(group, version, None)
+    return Offer(
+        group,
+        version,
+        [
+            Served(
+                Resource(group, version, entry["name"], entry["kind"], bool(entry["namespaced"])),
+                frozenset(entry.get("verbs") or ()),
+            )
+            for entry in listed
+            if "/" not in entry["name"]
+        ],
+    )

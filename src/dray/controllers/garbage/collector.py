@@ -1,0 +1,288 @@
+"""The garbage collector: looks at what the graph points out, and deletes, orphans or lets go.
+
+Nothing is deleted on the graph's word alone. The object and its owners are read first, and the deletion holds only for
+the object as it was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from dray.api.errors import Conflict, NotFound, StatusError, UnsupportedMediaType
+from dray.api.kinds import Object
+from dray.client.client import PatchType
+from dray.client.discovery import Discovery
+from dray.client.queues import FIRST_RETRY, LONGEST_RETRY
+from dray.client.resources import Resource
+from dray.controllers import metadata
+from dray.controllers.discovering import discover
+from dray.controllers.framework import Controller, Kit
+from dray.controllers.garbage import deciding
+from dray.controllers.garbage.deciding import Decision, Delete, Forget, Keep, OwnerState
+from dray.controllers.garbage.graph import (
+    FOREGROUND,
+    ORPHAN,
+    Effect,
+    Graph,
+    Identity,
+    Look,
+    Misplaced,
+    Node,
+    Orphan,
+    owners_of,
+)
+from dray.controllers.garbage.monitors import Monitors, monitored
+
+_log = logging.getLogger(__name__)
+
+#: How often the server is asked for kinds it did not have before.
+DISCOVERY_SECONDS: Final = 30.0
+_AT_ONCE: Final = 20
+
+
+class UnknownKind(Exception):
+    """A reference names a kind that the server does not have; perhaps not yet."""
+
+
+class Hopeless(Exception):
+    """A cluster-scoped object names an owner that lives in namespaces: no look at it will ever help."""
+
+
+class GarbageCollector(Controller[Look | Orphan]):
+    name = "garbage-collector-controller"
+    workers = 20
+
+    def __init__(self, kit: Kit, *, discovery_seconds: float = DISCOVERY_SECONDS) -> None:
+        super().__init__(kit)
+        self.graph = Graph()
+        self._discovery_seconds = discovery_seconds
+        self._kinds = Discovery(kit.client)
+        self._monitors = Monitors(kit.client, kit.informers, self.graph, self._report)
+        self._waits: dict[
+            str, int
+        ] = {}  # uid → looks in a row after which there was nothing to do but to wait
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            try:
+                tasks.create_task(self._follow_kinds(tasks))
+                await super().run()
+            finally:
+                self._monitors.stop()
+
+    async def _follow_kinds(self, tasks: asyncio.TaskGroup) -> None:
+        """Watch whatever the server has, also what it has only since today."""
+        while True:
+            try:
+                discovered = await discover(self.kit.client)
+            except StatusError as problem:
+                _log.info("kinds cannot be discovered, trying again: %s", problem)
+            else:
+                # Of a group that cannot be seen now, what was watched goes on being watched.
+                wanted = monitored(discovered)
+                if discovered.failed:
+                    lost = {name.rpartition("/")[0] for name in discovered.failed}
+                    wanted |= {
+                        k: r
+                        for k, r in self._monitors.resources.items()
+                        if r.group in lost and k not in wanted
+                    }
+                if wanted and self._monitors.follow(wanted, tasks):
+                    self._kinds.forget()
+            await asyncio.sleep(self._discovery_seconds)
+
+    def _report(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Misplaced(dependent, owner):
+                    self._complain(dependent, owner.within(dependent.namespace))
+                case Look(uid, patiently=True):
+                    self.queue.add_after(Look(uid), self._patience(uid))
+                case _:
+                    self.enqueue(effect)
+
+    def _complain(self, dependent: Identity, owner: Identity) -> None:
+        group, _, version = dependent.api_version.rpartition("/")
+        about = {"metadata": {"namespace": dependent.namespace, "name": dependent.name, "uid": dependent.uid}}
+        text = f'ownerRef {owner} does not exist in namespace "{dependent.namespace}"'
+        resource = Resource(group, version, "", dependent.kind)
+        self.kit.recorder.event(resource, about, "Warning", "OwnerRefInvalidNamespace", text)
+
+    # -- looking
+
+    async def sync(self, key: Look | Orphan) -> float | None:
+        node = self.graph.get(key.uid)
+        if node is None:
+            self._waits.pop(key.uid, None)
+        elif isinstance(key, Orphan):
+            await self._orphan(node)
+        elif await self._settled(node):
+            self._waits.pop(key.uid, None)
+        else:
+            return self._patience(key.uid)
+        return None
+
+    def _patience(self, uid: str) -> float:
+        waits = self._waits[uid] = self._waits.get(uid, 0) + 1
+        return min(FIRST_RETRY * math.pow(2, min(waits - 1, 32)), LONGEST_RETRY)
+
+    async def _settled(self, node: Node) -> bool:
+        """Do what is to be done; False if it has to be looked at again, whatever the watches bring."""
+        try:
+            await self._look(node)
+        except Hopeless:
+            return True
+        except UnknownKind as problem:
+            _log.debug("%s waits: %s", node.identity, problem)
+            return False
+        # A virtual one that exists, yet was not shown by any watch, may vanish without one, too.
+        return not (node.virtual and self.graph.get(node.identity.uid) is node)
+
+    async def _look(self, node: Node) -> None:
+        if node.deleting and not node.deleting_dependents:
+            return  # on its way; its dependents get their turn when it is gone
+        identity = node.identity
+        try:
+            latest = await self._read(identity)
+        except NotFound:
+            latest = None
+        if latest is None or latest["uid"] != identity.uid:
+            self._report(self.graph.missing(identity))
+            return
+        if node.deleting_dependents:
+            await self._let_go(node)
+            return
+        decision = await self._decide(node, latest)
+        match decision:
+            case Forget(owners):
+                await self._patch(
+                    identity,
+                    deciding.without_owners(identity.uid, owners),
+                    lambda current: deciding.without_owners_merge(current, owners),
+                )
+            case Delete(policy, unblock):
+                if unblock:
+                    await self._patch(identity, deciding.unblocked(latest), deciding.unblocked_merge)
+                    latest = await self._read(identity)
+                await self._delete(identity, latest, policy)
+            case Keep():
+                pass
+
+    async def _decide(self, node: Node, latest: Object) -> Decision:
+        namespace = node.identity.namespace
+        states = [(o.uid, await self._owner_state(o.within(namespace))) for o in owners_of(latest)]
+        dependents = self.graph.dependents(node)
+        return deciding.decide(
+            latest,
+            states,
+            has_dependents=bool(dependents),
+            dependent_waits=any(d.deleting_dependents for d in dependents),
+        )
+
+    async def _owner_state(self, owner: Identity) -> OwnerState:
+        if self.graph.is_absent(owner):
+            return OwnerState.ABSENT
+        resource = await self._resource(owner)
+        if resource.namespaced and not owner.namespace:
+            raise Hopeless
+        if not resource.namespaced:
+            owner = owner._replace(namespace="")
+        try:
+            found = await metadata.get(self.kit.client, resource, owner.namespace, owner.name)
+        except NotFound:
+            found = {}
+        if found.get("uid") != owner.uid:
+            self.graph.note_absent(owner)
+            return OwnerState.ABSENT
+        return deciding.owner_state(found)
+
+    async def _let_go(self, node: Node) -> None:
+        """An object waits for its dependents: it goes when none of them holds it, else they get a look."""
+        blocking = self.graph.blocking(node)
+        if not blocking:
+            await self._drop_finalizer(node.identity, FOREGROUND)
+            return
+        for dependent in blocking:
+            if not dependent.deleting_dependents:
+                self.enqueue(Look(dependent.identity.uid))
+
+    async def _orphan(self, node: Node) -> None:
+        """Dependents forget the object, all of them; then it may go."""
+        uid = node.identity.uid
+        dependents = self.graph.dependents(node)
+        for at in range(0, len(dependents), _AT_ONCE):
+            await asyncio.gather(*(self._disown(d.identity, uid) for d in dependents[at : at + _AT_ONCE]))
+        await self._drop_finalizer(node.identity, ORPHAN)
+
+    async def _disown(self, dependent: Identity, owner: str) -> None:
+        with contextlib.suppress(NotFound):
+            await self._patch(
+                dependent,
+                deciding.without_owners(dependent.uid, [owner]),
+                lambda current: deciding.without_owners_merge(current, [owner]),
+            )
+
+    # -- reading and writing
+
+    async def _resource(self, identity: Identity) -> Resource:
+        resource = await self._kinds.find(identity.api_version, identity.kind)
+        if resource is None:
+            self._kinds.forget()
+            raise UnknownKind(f'no matches for kind "{identity.kind}" in version "{identity.api_version}"')
+        return resource
+
+    async def _address(self, identity: Identity) -> tuple[Resource, str]:
+        resource = await self._resource(identity)
+        if resource.namespaced and not identity.namespace:
+            raise Hopeless
+        return resource, identity.namespace if resource.namespaced else ""
+
+    async def _read(self, identity: Identity) -> Object:
+        resource, namespace = await self._address(identity)
+        return await metadata.get(self.kit.client, resource, namespace, identity.name)
+
+    async def _patch(self, identity: Identity, strategic: Object, merge: Callable[[Object], Object]) -> None:
+        resource, namespace = await self._address(identity)
+        client = self.kit.client
+        try:
+            await client.patch(resource, namespace, identity.name, strategic, type=PatchType.STRATEGIC)
+        except UnsupportedMediaType:
+            current = await metadata.get(client, resource, namespace, identity.name)
+            if current["uid"] == identity.uid:
+                await client.patch(resource, namespace, identity.name, merge(current))
+
+    async def _delete(self, identity: Identity, latest: Object, policy: deciding.Policy) -> None:
+        resource, namespace = await self._address(identity)
+        options: dict[str, Any] = {"uid": identity.uid, "propagation": policy}
+        try:
+            try:
+                await self.kit.client.delete(
+                    resource, namespace, identity.name, resource_version=latest["resourceVersion"], **options
+                )
+            except Conflict:
+                # Changes that leave the owners alone must not keep an object alive.
+                current = await metadata.get(self.kit.client, resource, namespace, identity.name)
+                if current["uid"] != identity.uid or current.get("ownerReferences") != latest.get(
+                    "ownerReferences"
+                ):
+                    raise
+                await self.kit.client.delete(resource, namespace, identity.name, **options)
+        except NotFound:
+            self._report(self.graph.missing(identity))
+
+    async def _drop_finalizer(self, identity: Identity, finalizer: str) -> None:
+        resource, namespace = await self._address(identity)
+        try:
+            current = await metadata.get(self.kit.client, resource, namespace, identity.name)
+            if current["uid"] != identity.uid:
+                return
+            patch = deciding.without_finalizer(current, finalizer)
+            if patch is not None:
+                await self.kit.client.patch(resource, namespace, identity.name, patch)
+        except NotFound:
+            return

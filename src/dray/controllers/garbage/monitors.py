@@ -1,0 +1,153 @@
+"""Keeping the graph up to date: a watch on every kind that can be deleted, keeping nothing of what it brings.
+
+Kinds of which another controller has an informer are heard of through it. The graph itself knows which objects there
+are, so a watch that has to begin anew only has to find out which of them are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from dray.api.errors import Expired, Gone, StatusError
+from dray.api.kinds import Object
+from dray.client.client import Client
+from dray.client.informers import Handler, Informer
+from dray.client.resources import Resource
+from dray.client.retry import Backoff
+from dray.controllers import metadata
+from dray.controllers.discovering import Discovered
+from dray.controllers.framework import SharedInformers
+from dray.controllers.garbage.graph import Effect, Graph
+
+_log = logging.getLogger(__name__)
+
+#: Never owned and never owners, and there are many.
+IGNORED: Final = frozenset({("", "events"), ("events.k8s.io", "events")})
+_BACKOFF: Final = Backoff(initial=0.8, factor=2.0, maximum=30.0, jitter=1.0)
+_WATCH_SECONDS: Final = (300, 600)
+
+Report = Callable[[Sequence[Effect]], None]
+
+
+def monitored(discovered: Discovered) -> dict[tuple[str, str], Resource]:
+    """The kinds to watch, by group and plural name."""
+    return {
+        key: served.resource
+        for served in discovered.resources
+        if served.allows("delete", "list", "watch")
+        and (key := (served.resource.group, served.resource.plural)) not in IGNORED
+    }
+
+
+class Monitors:
+    """The watches of the garbage collector; ``run`` them in a task group of the caller."""
+
+    def __init__(self, client: Client, informers: SharedInformers, graph: Graph, report: Report) -> None:
+        self._client = client
+        self._informers = informers
+        self._graph = graph
+        self._report = report
+        self.resources: dict[tuple[str, str], Resource] = {}
+        self._borrowed: dict[tuple[str, str], tuple[Informer, Handler]] = {}
+        self._watches: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def follow(self, wanted: Mapping[tuple[str, str], Resource], tasks: asyncio.TaskGroup) -> bool:
+        """Watch these kinds and no others; says whether anything is different now."""
+        gone = [key for key, resource in self.resources.items() if wanted.get(key) != resource]
+        new = [key for key, resource in wanted.items() if self.resources.get(key) != resource]
+        for key in gone:
+            self._stop(key)
+        for key in new:
+            self._start(key, wanted[key], tasks)
+        self.resources = dict(wanted)
+        return bool(gone or new)
+
+    def stop(self) -> None:
+        for key in self.resources:
+            self._stop(key)
+        self.resources = {}
+
+    def _start(self, key: tuple[str, str], resource: Resource, tasks: asyncio.TaskGroup) -> None:
+        informer = self._informers.existing(resource)
+        if informer is None:
+            self._watches[key] = tasks.create_task(self._watch(resource), name=f"garbage-{resource}")
+            return
+        handler = informer.add_handler(
+            on_add=lambda obj: self._seen(resource, obj),
+            on_update=lambda old, new: self._changed(resource, old, new),
+            on_delete=self._gone,
+        )
+        self._borrowed[key] = (informer, handler)
+
+    def _stop(self, key: tuple[str, str]) -> None:
+        if (watch := self._watches.pop(key, None)) is not None:
+            watch.cancel()
+        if (borrowed := self._borrowed.pop(key, None)) is not None:
+            informer, handler = borrowed
+            informer.remove_handler(handler)
+
+    # -- news
+
+    def _seen(self, resource: Resource, obj: Object) -> None:
+        if effects := self._graph.seen(resource.kind, resource.api_version, obj["metadata"]):
+            self._report(effects)
+
+    def _changed(self, resource: Resource, old: Object, new: Object) -> None:
+        before, after = old["metadata"], new["metadata"]
+        if before["uid"] != after["uid"]:
+            self._gone(old)  # deleted and made anew while nobody looked
+        self._seen(resource, new)
+
+    def _gone(self, obj: Object) -> None:
+        if effects := self._graph.gone(obj["metadata"]["uid"]):
+            self._report(effects)
+
+    # -- a watch of our own
+
+    async def _watch(self, resource: Resource) -> None:
+        pauses = _BACKOFF.pauses()
+        version = ""
+        while True:
+            try:
+                if not version:
+                    version = await self._fill(resource)
+                async with self._client.watch(
+                    resource, resource_version=version, timeout_seconds=random.randint(*_WATCH_SECONDS)
+                ) as stream:
+                    async for batch in stream:
+                        for event in batch:
+                            version = event.object["metadata"]["resourceVersion"]
+                            if event.type == "DELETED":
+                                self._gone(event.object)
+                            elif event.type != "BOOKMARK":
+                                self._seen(resource, event.object)
+                        pauses = _BACKOFF.pauses()
+            except (Expired, Gone):
+                version = ""
+            except StatusError as problem:
+                # A kind may be on its way out; the next discovery ends this watch then.
+                _log.debug("%s cannot be watched, trying again: %s", resource, problem)
+            await asyncio.sleep(next(pauses))
+
+    async def _fill(self, resource: Resource) -> str:
+        found = await metadata.listed(self._client, resource)
+        there = set()
+        for item in found.items:
+            there.add(item["metadata"]["uid"])
+            self._seen(resource, item)
+        kind = (resource.kind, resource.api_version)
+        vanished = [
+            node.identity.uid
+            for node in self._graph.nodes()
+            if not node.virtual
+            and (node.identity.kind, node.identity.api_version) == kind
+            and node.identity.uid not in there
+        ]
+        for uid in vanished:
+            if effects := self._graph.gone(uid):
+                self._report(effects)
+        return found.resource_version

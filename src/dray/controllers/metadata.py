@@ -1,0 +1,30 @@
+"""Reading objects of any kind for their metadata alone.
+
+Over the network that is all that is sent; a server in the same process hands out the whole object, which costs nothing
+as long as nobody keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api.kinds import Object
+from dray.client.client import Client, ObjectList
+from dray.client.resources import Resource
+
+_ONE: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_MANY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+async def get(client: Client, resource: Resource, namespace: str, name: str) -> Object:
+    """The metadata of one object."""
+    found: Object = (await client.request("GET", resource.path(namespace, name), accept=_ONE)).object[
+        "metadata"
+    ]
+    return found
+
+
+async def listed(client: Client, resource: Resource, namespace: str = "") -> ObjectList:
+    """A collection, of whose items only the metadata may be relied on."""
+    page = (await client.request("GET", resource.path(namespace), accept=_MANY)).object
+    return ObjectList(page.get("items") or (), (page.get("metadata") or {}).get("resourceVersion", ""))
