@@ -5,8 +5,9 @@ The API package knows no CEL. The server injects a compiler through ``Context.ex
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Environment(Enum):
@@ -67,3 +68,50 @@ class PolicyCompiler(Protocol):
 
 def accept_any_policy(expression: str, scope: Scope) -> Verdict:
     return Verdict()
+
+
+class Outcome(NamedTuple):
+    """What evaluating a rule of a custom resource's schema gave."""
+
+    holds: bool = True
+    error: str = ""  # why it could not be evaluated, in cel-go's words
+    message: str = ""  # what its messageExpression evaluated to; empty: there is none, or it gave nothing usable
+
+
+class Rule(Protocol):
+    """A compiled rule (``x-kubernetes-validations``) that knows the type of ``self``."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+
+    @property
+    def message_verdict(self) -> Verdict:
+        """The verdict on its messageExpression."""
+        ...
+
+    @property
+    def uses_old(self) -> bool:
+        """Whether the rule looks at ``oldSelf``."""
+        ...
+
+    def evaluate(self, value: Any, old: Any) -> Outcome:
+        """``old`` is None where there is no old value; the rule is then only asked if ``oldSelf`` is optional."""
+        ...
+
+
+class RuleCompiler(Protocol):
+    def __call__(self, rule: Mapping[str, Any], schema: Mapping[str, Any], *, root: bool) -> Rule:
+        """Compile a rule over values of a schema; ``root``: of a whole object, which has metadata too."""
+        ...
+
+
+class _Anything:
+    verdict = message_verdict = Verdict()
+    uses_old = False
+
+    def evaluate(self, value: Any, old: Any) -> Outcome:
+        return Outcome()
+
+
+def accept_any_rule(rule: Mapping[str, Any], schema: Mapping[str, Any], *, root: bool) -> Rule:
+    return _Anything()

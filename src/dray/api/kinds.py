@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dray.api.expressions import Compiler, PolicyCompiler, accept_any_policy, accept_anything
+from dray.api.expressions import (
+    Compiler,
+    PolicyCompiler,
+    RuleCompiler,
+    accept_any_policy,
+    accept_any_rule,
+    accept_anything,
+)
 from dray.api.field import FieldError
 from dray.api.release import Gates
 
@@ -57,6 +64,7 @@ class Context:
     verb: str = "update"  # what the caller is doing: create, update, patch, ...
     expressions: Compiler = accept_anything
     policies: PolicyCompiler = accept_any_policy
+    rules: RuleCompiler = accept_any_rule  # those of custom resources' schemas
 
 
 class UpdateRules:
@@ -135,6 +143,7 @@ class Version:
     #: custom resources bring their own shape: called after parsing with the object (changed in place: unknown fields
     #: are pruned) and returns the problems found, in document order. ``type`` is then empty.
     prune: Callable[[Object], Sequence[str]] | None = None
+    schema: Mapping[str, Any] | None = None  # a custom resource's own, for OpenAPI and for who owns what
 
 
 class Column(NamedTuple):

@@ -14,7 +14,7 @@ from dray.api.release import Release, everything
 #: Packages whose ``kinds(release)`` or ``KINDS`` give the kinds of a group, in the order of discovery.
 _GROUPS: Final = (
     "core", "apps", "events", "authentication", "authorization", "batch", "certificates", "policy", "rbac", "storage",
-    "admissionregistration", "scheduling", "coordination", "node", "discovery", "resource",
+    "admissionregistration", "apiextensions", "scheduling", "coordination", "node", "discovery", "resource",
 )  # fmt: skip
 
 

@@ -14,11 +14,12 @@ from urllib.parse import parse_qs, urlsplit
 import jmespath
 import pytest
 
-from dray.api import errors, meta
+from dray.api import apiextensions, errors, meta
+from dray.api import field as field_errors
 from dray.api.core.pod import bind, check_binding
 from dray.api.kinds import Context, Kind, Object, UserInfo
 from dray.api.patch import mergepatch, strategic
-from dray.api.registry import registry
+from dray.api.registry import Found, registry
 from dray.api.release import release_named
 from dray.api.schema import decode, settle, type_of
 
@@ -27,6 +28,7 @@ _DROPPED = {"uid", "resourceVersion", "managedFields", "selfLink"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _IMMORTAL = ("default", "kube-system")
+_STRATEGIC = "application/strategic-merge-patch+json"
 _TOLERATIONS = [
     {
         "key": f"node.kubernetes.io/{key}",
@@ -62,6 +64,7 @@ class Bench:
 
     release: str = "1.36"
     objects: dict[tuple[str, str, str, str], Object] = field(default_factory=dict)
+    custom: dict[tuple[str, str, str], Found] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         release = release_named(self.release)
@@ -84,18 +87,21 @@ class Bench:
         url = urlsplit(path)
         query = parse_qs(url.query)
         parts = url.path.strip("/").split("/")
+        if len(parts) < 4 - (parts[0] == "api"):
+            raise Unplayable
         group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (*parts[1:3], parts[3:])
         namespace = ""
         if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in ("status", "finalize"):
             namespace, rest = rest[1], rest[2:]
         plural, name, door = (*rest, "", "", "")[:3]
-        found = self.registry.by_plural(group, version, plural)
+        found = self.registry.by_plural(group, version, plural) or self.custom.get((group, version, plural))
         if (
             found is None
-            or query.keys() - {"dryRun", "fieldManager", "gracePeriodSeconds"}
+            or query.keys() - {"dryRun", "fieldManager", "gracePeriodSeconds", "fieldValidation"}
             or group == "resource.k8s.io"
         ):
             raise Unplayable
+        self.strict = query.get("fieldValidation") == ["Strict"]
         kind, key = found.kind, (group, plural, namespace, name)
         if method == "POST" and (door == "binding" or plural == "bindings"):
             return self._bind(name or body["metadata"]["name"], namespace, body)
@@ -118,6 +124,18 @@ class Bench:
 
     def decode(self, kind: Kind, version: str, body: Any) -> Object:
         served = kind.version(version)
+        if served.prune is not None:
+            obj: Object = copy.deepcopy(body)
+            problems = served.prune(obj)
+            if problems and self.strict:
+                words = "strict decoding error: " + ", ".join(problems)
+                raise errors.BadRequest(
+                    f'{kind.kind} in version "{version}" cannot be handled as a {kind.kind}: {words}'
+                )
+            self.warnings += problems
+            assert served.default is not None
+            served.default(obj)
+            return obj
         decoded = decode(type_of(served.type, self.release), json.dumps(body).encode())
         self.warnings += decoded.problems
         if served.default:
@@ -127,7 +145,8 @@ class Bench:
     def _encode(self, kind: Kind, version: str, hub: Object) -> Object:
         served = kind.version(version)
         obj = copy.deepcopy(served.from_hub(hub) if served.from_hub else hub)
-        settle(type_of(served.type, self.release), obj)
+        if served.type:
+            settle(type_of(served.type, self.release), obj)
         return {**obj, "apiVersion": f"{kind.group}/{version}".removeprefix("/"), "kind": kind.kind}
 
     def _create(self, kind: Kind, version: str, namespace: str, body: Any, *, dry: bool) -> Object:
@@ -156,7 +175,19 @@ class Bench:
             raise errors.already_exists(kind.plural, kind.group, name)
         if not dry:
             self.objects[kind.group, kind.plural, namespace, name] = obj
-        return self._encode(kind, version, obj)
+        shown = self._encode(kind, version, obj)
+        if kind is apiextensions.DEFINITION and not dry:
+            self._establish(obj)
+        return shown
+
+    def _establish(self, definition: Object) -> None:
+        others = [o for key, o in self.objects.items() if key[1] == "customresourcedefinitions"]
+        accepted = apiextensions.accept(definition, [o for o in others if o is not definition], NOW)
+        name = definition["metadata"]["name"]
+        self.objects["apiextensions.k8s.io", "customresourcedefinitions", "", name] = accepted
+        for kind in apiextensions.custom_kinds(accepted):
+            served = kind.versions[0]
+            self.custom[kind.group, served.name, kind.plural] = Found(kind, served)
 
     def _enter(self, namespace: str, kind: Kind, name: str) -> None:
         """Nothing is made in a namespace that is not there or that is going away."""
@@ -176,9 +207,13 @@ class Bench:
 
     def _patched(self, kind: Kind, version: str, old: Object, body: Any, content_type: str) -> Any:
         before = self._encode(kind, version, old)
+        if content_type not in ("application/merge-patch+json", _STRATEGIC) or (
+            kind.custom and content_type == _STRATEGIC
+        ):
+            raise Unplayable
         if content_type == "application/merge-patch+json":
             return mergepatch.apply(before, body)
-        if content_type == "application/strategic-merge-patch+json":
+        if content_type == _STRATEGIC:
             return strategic.apply(type_of(kind.version(version).type, self.release), before, body)
         raise Unplayable
 
@@ -187,6 +222,14 @@ class Bench:
     ) -> Object:
         new = self.decode(kind, version, body)
         rules = kind.views[door] if door else kind.rules
+        if not kind.rules.unconditional_update and not new["metadata"].get("resourceVersion"):
+            problem = field_errors.FieldError(
+                field_errors.ErrorType.INVALID,
+                "metadata.resourceVersion",
+                0,
+                "must be specified for an update",
+            )
+            raise errors.invalid(kind.plural, kind.group, key[3], [problem])
         frozen = copy.deepcopy(old)
         for part in ("creationTimestamp", "uid", "resourceVersion", "namespace", "generation", "deletionTimestamp",
                      "deletionGracePeriodSeconds"):  # fmt: skip
@@ -221,6 +264,10 @@ class Bench:
             old["metadata"]["deletionGracePeriodSeconds"] = grace or 0
         old["metadata"].setdefault("deletionTimestamp", NOW)
         kind.rules.begin_deletion(old, self.context)
+        if kind is apiextensions.DEFINITION:
+            # Nobody is here to clean up first.
+            del self.objects[key]
+            return 200, self._encode(kind, version, old)
         if grace or self._stays(kind, old):
             self.objects[key] = old
             return 200, self._encode(kind, version, old)
