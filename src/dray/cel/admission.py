@@ -157,8 +157,8 @@ class Expression:
         if budget < 0:
             raise OutOfBudget
         if isinstance(value, EvaluationError):
-            failed = EvaluationError(f"expression '{self.text}' resulted in error: {value.message}")
-            return Evaluation(None, failed, budget)
+            error = EvaluationError(f"expression '{self.text}' resulted in error: {value.message}")
+            return Evaluation(None, error, budget)
         return Evaluation(value, None, budget)
 
 

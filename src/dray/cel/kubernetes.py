@@ -16,7 +16,7 @@ from dray.cel.library.quantities import QUANTITIES
 from dray.cel.library.sets import SETS
 from dray.cel.library.strings import strings
 from dray.cel.library.urls import URLS
-from dray.cel.library.versions import VERSIONS
+from dray.cel.library.versions import versions
 from dray.cel.stdlib import STANDARD, TWO_VARIABLE_COMPREHENSIONS
 
 
@@ -37,7 +37,7 @@ _LIBRARIES: Final = (
     (Release(1, 30), (ADDRESSES, RANGES)),
     (Release(1, 31), (FORMATS, AUTHORIZATION_SELECTORS)),
     (Release(1, 32), (TWO_VARIABLE_COMPREHENSIONS,)),
-    (Release(1, 33), (VERSIONS,)),
+    (Release(1, 33), (versions(1),)),
     (Release(1, 34), (lists(3),)),
 )
 
