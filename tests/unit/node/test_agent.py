@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
+import pytest
 
 from dray import driver as sdk
+from dray.api.errors import BadRequest, InternalError
 from dray.api.timefmt import from_epoch
 from dray.driver import Claim, Device, Driver, Edits, Health
 from dray.driver.model import Allocated, ClaimRef
@@ -21,7 +23,9 @@ from dray.kubelet_api.unix import SocketPath
 from dray.node.agent import Nodes
 from dray.node.hostpaths import HostPaths
 from dray.node.options import NodeOptions
+from dray.node.proxy import LogQuery, NodeProxy
 from dray.node.run import Options, run
+from dray.runtimes.logs import LogOptions
 from dray.runtimes.simulated import PREFIX
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
@@ -430,3 +434,39 @@ async def _runtime(world: World) -> AsyncIterator[Any]:
     await runtime.start()
     yield runtime
     await runtime.close(keep=True)
+
+
+async def test_logs_and_commands_of_containers_can_be_had(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node() as nodes:
+        proxy = NodeProxy(nodes)
+        world.pod("p", "echo hello from $0; sleep 1000")
+        pod = api.objects[f"{PODS}/p"]
+        with pytest.raises(
+            BadRequest, match='container "main" in pod "p" is waiting to start: ContainerCreating'
+        ):
+            proxy.logs(pod, "main", LogQuery())
+        await until(lambda: "hello" in world.log("p"))
+        assert b"".join([x async for x in proxy.logs(pod, "main", LogQuery())]) == b"hello from sh\n"
+        with pytest.raises(BadRequest, match='previous terminated container "main" in pod "p" not found'):
+            proxy.logs(pod, "main", LogQuery(previous=True))
+        session = await proxy.exec(pod, "main", ["sh", "-c", "hostname; exit 2"], tty=False, stdin=False)
+        assert [piece.data async for piece in session.output()] == [b"p\n"]
+        assert await session.wait() == 2
+        await session.close()
+        with pytest.raises(InternalError, match="executable file not found"):
+            await proxy.exec(pod, "main", ["no-such"], tty=False, stdin=False)
+
+
+async def test_a_followed_log_ends_with_its_container_and_the_previous_one_stays(
+    api: Any, tmp_path: Path
+) -> None:
+    world = World(api, tmp_path)
+    async with world.node() as nodes:
+        proxy = NodeProxy(nodes)
+        world.pod("p", "echo once; exit 1")
+        await until(lambda: world.container("p").get("restartCount") == 1)
+        pod = api.objects[f"{PODS}/p"]
+        follow = LogQuery(options=LogOptions(follow=True))
+        assert b"".join([x async for x in proxy.logs(pod, "main", follow)]) == b"once\n"
+        assert b"".join([x async for x in proxy.logs(pod, "main", LogQuery(previous=True))]) == b"once\n"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from dray.api import claims
 from dray.api.kinds import Object
 
 
@@ -29,58 +30,37 @@ class ContainerClaim(NamedTuple):
 
 def pod_claims(pod: Object) -> list[PodClaim]:
     """The claims of the pod that exist. Raises ClaimProblem for one that is still to be created."""
-    metadata, status = pod["metadata"], pod.get("status") or {}
-    generated = {s["name"]: s.get("resourceClaimName") for s in status.get("resourceClaimStatuses") or []}
-    out = []
-    for entry in pod["spec"].get("resourceClaims") or []:
-        name = entry["name"]
-        if direct := _named(entry, "resourceClaimName"):
-            out.append(PodClaim(name, direct, owned=False))
-        elif _named(entry, "resourceClaimTemplateName"):
-            if name not in generated:
-                who = f'pod "{metadata["namespace"]}/{metadata["name"]}"'
-                raise ClaimProblem(f"{who}: ResourceClaim not created yet")
-            if generated[name]:  # without a name, the controller found that no claim is needed
-                out.append(PodClaim(name, generated[name], owned=True))
-    if extended := status.get("extendedResourceClaimStatus"):
-        out.append(PodClaim("", extended["resourceClaimName"], owned=False))
-    return out
-
-
-def _named(entry: Mapping[str, Any], field: str) -> str:
-    # Manifests of the v1alpha2 age nest the name below ``source``.
-    return entry.get(field) or (entry.get("source") or {}).get(field) or ""
+    try:
+        found = [claims.reference(pod, entry) for entry in pod["spec"].get("resourceClaims") or ()]
+    except claims.ClaimNotCreated as e:
+        raise ClaimProblem(str(e)) from e
+    return _named(found, pod)
 
 
 def known_claims(pod: Object) -> list[PodClaim]:
     """As ``pod_claims``, without those that do not exist: for cleaning up."""
-    spec = pod["spec"]
-    generated = {s["name"] for s in (pod.get("status") or {}).get("resourceClaimStatuses") or []}
-    entries = [
-        e
-        for e in spec.get("resourceClaims") or []
-        if _named(e, "resourceClaimName") or e["name"] in generated
-    ]
-    return pod_claims({**pod, "spec": {**spec, "resourceClaims": entries}})
+    return _named(claims.references(pod), pod)
+
+
+def _named(found: Iterable[claims.ClaimReference], pod: Object) -> list[PodClaim]:
+    # Without a name, the controller found that no claim is needed.
+    out = [PodClaim(r.entry, r.claim, owned=r.generated) for r in found if r.claim]
+    if extended := (pod.get("status") or {}).get("extendedResourceClaimStatus"):
+        out.append(PodClaim("", extended["resourceClaimName"], owned=False))
+    return out
 
 
 def check_claim(pod: Object, claim: Object, pod_claim: PodClaim) -> None:
     """Raises ClaimProblem unless the claim was made for the pod (where it must be) and is reserved for it."""
     mine, theirs = pod["metadata"], claim["metadata"]
-    if pod_claim.owned and not any(
-        o["uid"] == mine["uid"] and o.get("controller") for o in theirs.get("ownerReferences") or []
-    ):
-        raise ClaimProblem(
-            f"ResourceClaim {theirs['namespace']}/{theirs['name']} was not created for "
-            f"Pod {mine['namespace']}/{mine['name']} (Pod is not owner)"
-        )
-    status = claim.get("status") or {}
-    if not any(r.get("uid") == mine["uid"] for r in status.get("reservedFor") or []):
+    if pod_claim.owned and (problem := claims.not_for_pod(pod, claim)):
+        raise ClaimProblem(problem)
+    if not claims.is_reserved_for(claim, mine["uid"]):
         raise ClaimProblem(
             f"pod {mine['name']} ({mine['uid']}) is not allowed to use "
             f"ResourceClaim {theirs['name']} ({theirs['uid']})"
         )
-    if not status.get("allocation"):
+    if not claims.allocation(claim):
         raise ClaimProblem(f"ResourceClaim {theirs['name']}: not allocated")
 
 
