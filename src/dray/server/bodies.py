@@ -76,11 +76,21 @@ class Decoder:
         return obj
 
     def _from_protobuf(self, body: bytes, codec: Codec) -> Object:
-        from dray.server import protobuf
+        from dray.api import protobuf
 
-        if not protobuf.supports(codec.version.type):
+        if codec.type is None or not protobuf.speaks(codec.type):
             raise negotiation.unsupported(negotiation.OFFERED)
-        return protobuf.decode(body, codec.version.type)
+        try:
+            found = protobuf.unwrap(body)
+        except protobuf.Malformed as e:
+            raise _unrecognized(codec, str(e), body) from None
+        named = {"kind": found.kind or codec.kind.kind, "apiVersion": found.api_version or codec.api_version}
+        if named != {"kind": codec.kind.kind, "apiVersion": codec.api_version}:
+            return named  # and no more: it is about to be refused for its type
+        try:
+            return named | protobuf.decode(codec.type, found.message)
+        except protobuf.Malformed as e:
+            raise _not_handled(codec, codec.kind.kind, codec.version.name, str(e)) from None
 
     def shape(self, body: bytes | Object, codec: Codec, *, strict: bool) -> tuple[Object, list[str]]:
         kind, version = codec.kind, codec.version

@@ -129,9 +129,7 @@ def json_object(request: Request, type_name: str) -> Object:
             case negotiation.YAML:
                 body, _ = load_yaml(body)
             case negotiation.PROTOBUF:
-                from dray.server import protobuf
-
-                body = protobuf.decode(body, type_name)
+                body = _from_protobuf(body, type_name)
             case _:
                 body = schema.parse(body).object
     if body is None:
@@ -140,6 +138,18 @@ def json_object(request: Request, type_name: str) -> Object:
         problem = f"json: cannot unmarshal {json_name(body)} into Go value of type map[string]interface {{}}"
         raise BadRequest(f"couldn't get version/kind; json parse error: {problem}")
     return body
+
+
+def _from_protobuf(body: bytes, type_name: str) -> Object:
+    from dray.api import protobuf
+
+    try:
+        found = protobuf.unwrap(body)
+        obj = protobuf.decode(schema.type_of(type_name), found.message)
+    except protobuf.Malformed as e:
+        raise BadRequest(str(e)) from None
+    named = {"kind": found.kind, "apiVersion": found.api_version}
+    return {key: value for key, value in named.items() if value} | obj
 
 
 def _options_body(request: Request) -> Object:
