@@ -22,6 +22,7 @@ from dray.api.patch import mergepatch, strategic
 from dray.api.registry import Found, registry
 from dray.api.release import release_named
 from dray.api.schema import decode, settle, type_of
+from tests.unit.api.core.bridges import compile_policy, compile_rule
 
 NOW = "2026-01-02T03:04:05Z"
 _DROPPED = {"uid", "resourceVersion", "managedFields", "selfLink"}
@@ -70,7 +71,11 @@ class Bench:
         release = release_named(self.release)
         self.registry = registry(release)
         self.context = Context(
-            gates=release.gates(), now=NOW, user=UserInfo("admin", groups=("system:masters",))
+            gates=release.gates(),
+            now=NOW,
+            user=UserInfo("admin", groups=("system:masters",)),
+            policies=compile_policy,
+            rules=compile_rule,
         )
         for name in _IMMORTAL:
             self.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}}, "application/json")

@@ -12,7 +12,12 @@ RECORDINGS = (
     ("api-136/gen-strategic-pods", "1.36"),
     ("api-130/a2-pods", "1.30"),
     ("authz-136/rbac-subjects", "1.36"),
+    ("api-136/crd-custom-resources", "1.36"),
+    ("api-136/vap-admin-access", "1.36"),
+    ("authz-136/aggregation-controller", "1.36"),
+    ("authz-136/dra-status-driver", "1.36"),
     ("authz-136/rbac-escalation", "1.36"),
+    ("authz-136/vap-invalid", "1.36"),
 )
 
 
