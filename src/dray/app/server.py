@@ -156,8 +156,9 @@ def _authorizer(options: ServerOptions) -> Authorizer:
 
 def _plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
     from dray.server.admission.lifecycle import NamespaceLifecycle
+    from dray.server.admission.lookups import Lookups
 
-    available = [NamespaceLifecycle(api)]
+    available = [NamespaceLifecycle(Lookups(api))]
     return [plugin for plugin in available if plugin.name in names]
 
 

@@ -155,7 +155,7 @@ class Decoder:
             head: Any = schema.parse(data).object if data.lstrip()[:1] == b"{" else msgspec.json.decode(data)
         except BadRequest as e:
             return _unrecognized(codec, f"couldn't get version/kind; json parse error: {e.message}", data)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return _unrecognized(codec, f"couldn't get version/kind; json parse error: {error.message}", data)
         if not isinstance(head, dict):
             problem = f"json: cannot unmarshal {json_name(head)} into Go value of type {_TYPE_STRUCT}"

@@ -39,6 +39,7 @@ class Limits:
     idle_seconds: float = 90.0  # between requests
     handshake_seconds: float = 10.0
     stalled_seconds: float = 60.0  # a response that the peer does not read
+    unsent_bytes: int = 128 << 10  # what waits for a slow reader, in the kernel and again in this process
     pipelined: int = 16
     connections: int = 20_000
 
@@ -120,6 +121,8 @@ class HTTPServer:
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # Left alone, the kernel would buffer megabytes for every watcher that does not read.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.unsent_bytes)
             self._sniffers.add(_Sniffer(self, sock))
 
     async def _sweep(self) -> None:
@@ -264,7 +267,7 @@ class Connection(asyncio.Protocol):
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self._peer = Peer(address[0] if address else "", certificate)
-        self._transport.set_write_buffer_limits(high=256 << 10)
+        self._transport.set_write_buffer_limits(high=self.server.limits.unsent_bytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.left(self)

@@ -1,12 +1,6 @@
-"""An API server in memory, reached without HTTP; coroutine tests run in an event loop of their own."""
+"""An API server in memory, reached without HTTP."""
 
 from __future__ import annotations
-
-import asyncio
-import inspect
-from collections.abc import Callable
-
-import pytest
 
 from dray.api.kinds import UserInfo
 from dray.api.registry import kinds
@@ -14,6 +8,7 @@ from dray.api.release import everything
 from dray.server import subresources
 from dray.server.admission import AdmissionChain, AdmissionPlugin
 from dray.server.admission.lifecycle import NamespaceLifecycle
+from dray.server.admission.lookups import Lookups
 from dray.server.api import API
 from dray.server.auth import MASTERS, AlwaysAllow, AuthenticatorChain, Authorizer
 from dray.server.auth.static import ADMIN, StaticTokens
@@ -30,15 +25,6 @@ SERVED = {
     "namespaces", "configmaps", "secrets", "pods", "bindings", "nodes", "events", "services", "deployments",
     "poddisruptionbudgets", "resourceclaims", "deviceclasses", "resourceslices",
 }  # fmt: skip
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), timeout=30))
-    return True
 
 
 class Time:
@@ -63,9 +49,6 @@ class Server:
         return InProcess(self.api, UserInfo(name, groups=groups or (MASTERS,)))
 
 
-Make = Callable[..., object]
-
-
 async def make_server(
     *,
     plugins: tuple[AdmissionPlugin, ...] = (),
@@ -82,7 +65,7 @@ async def make_server(
         authorizer=authorizer or AlwaysAllow(),
         clock=Clock(time),
     )
-    api.admission = AdmissionChain([NamespaceLifecycle(api), *plugins])
+    api.admission = AdmissionChain([NamespaceLifecycle(Lookups(api)), *plugins])
     serving = release.serving()
     api.resources.order(serving.groups())
     for kind in kinds(release):

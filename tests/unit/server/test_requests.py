@@ -25,7 +25,7 @@ def test_numbers_are_checked_as_go_checks_them(text):
     if not text:
         assert Query("n=").integer("n") is None
         return
-    with pytest.raises(BadRequest, match="strconv.ParseInt"):
+    with pytest.raises(BadRequest, match=r"strconv\.ParseInt"):
         Query(f"n={text}").integer("n")
 
 

@@ -188,7 +188,7 @@ async def test_apply_creates_owns_and_takes_back_what_it_no_longer_says():
     await client.request("PATCH", f"{MAPS}/a", body={"data": {"z": "3"}}, content_type=MERGE)
     again = await client.request("PATCH", f"{MAPS}/a", body=config("a", x="1"), **apply)
     assert again.object["data"] == {"x": "1", "z": "3"}
-    with pytest.raises(Conflict, match='conflict with "me": .data.x'):
+    with pytest.raises(Conflict, match=r'conflict with "me": \.data\.x'):
         await client.request(
             "PATCH", f"{MAPS}/a", body=config("a", x="9"), **{**apply, "query": {"fieldManager": "you"}}
         )

@@ -1,0 +1,129 @@
+"""Hostile and clumsy clients: a clear error each, and the server keeps serving."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import ssl
+from pathlib import Path
+
+import pytest
+
+from dray.server.documents import encode
+
+from .conftest import Reached, reached
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+JSON = {"Content-Type": "application/json"}
+
+
+async def alive(it: Reached) -> bool:
+    return (await it.call("GET", "/readyz"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "type", "code", "words"),
+    [
+        (b"{", "application/json", 400, "unexpected end of JSON input"),
+        (b"[" * 100_000, "application/json", 400, ""),
+        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "application/json", 400, ""),
+        (b'{"metadata":{"name":"a"},"data":' + b'{"x":' * 20_000 + b"1" + b"}" * 20_001, "application/json", 400, ""),
+        (b"\xff\xfe", "application/json", 400, ""),
+        (b'{"metadata":{"name":"\\ud800"}}', "application/json", 422, ""),
+        (b"a: &a [*a]", "application/yaml", 400, ""),
+        (b"a: &a [x,x,x,x,x,x,x,x,x,x]\n" + b"".join(b"%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n" % (c + 1, c + 1, *([c] * 9)) for c in range(97, 107)), "application/yaml", 400, "excessive aliasing"),
+        (b"k8s\x00\x12\xff\xff\xff\xff\x0f", "application/vnd.kubernetes.protobuf", 400, ""),
+        (b"{}", "text/plain", 415, "unknown format"),
+    ],
+)  # fmt: skip
+async def test_a_broken_body_is_refused(tmp_path: Path, body: bytes, type: str, code: int, words: str):
+    async with reached(tmp_path) as it:
+        found, status = await it.call("POST", MAPS, data=body, headers={"Content-Type": type})
+        assert (found, status["kind"]) == (code, "Status"), status
+        assert words in status["message"]
+        assert await alive(it)
+
+
+async def test_a_huge_body_is_refused(tmp_path: Path):
+    async with reached(tmp_path) as it:
+        body = encode({"metadata": {"name": "big"}, "data": {"k": "x" * (4 << 20)}})
+        code, status = await it.call("POST", MAPS, data=body, headers=JSON)
+        assert (code, status["reason"]) == (413, "RequestEntityTooLarge")
+        assert status["message"] == "Request entity too large: limit is 3145728"
+        assert await alive(it)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "labelSelector=%21%21%21", "labelSelector=a%20in%20%28", "fieldSelector=nope%3D1", "fieldSelector=%3D%3D",
+        "limit=-9223372036854775809", "continue=%00", "resourceVersion=-1", "resourceVersionMatch=Never",
+        "watch=1&resourceVersion=x", "timeoutSeconds=x", "timeout=never", "dryRun=Some", "limit=%F0%9F%98%80",
+    ],
+)  # fmt: skip
+async def test_a_bad_query_is_the_clients_fault(tmp_path: Path, query: str):
+    async with reached(tmp_path) as it:
+        method = "DELETE" if "dryRun" in query else "GET"
+        code, status = await it.call(method, f"{MAPS}?{query}")
+        assert status["kind"] == "Status"
+        # Upstream answers a watch from a version that is no number with a 500 of its own making.
+        assert 400 <= code < 500 or "watch" in query
+        assert await alive(it)
+
+
+async def test_a_large_list_is_compressed_for_those_who_can_read_it(tmp_path: Path):
+    async with reached(tmp_path) as it:
+        for i in range(4):
+            await it.call("POST", MAPS, json={"metadata": {"name": f"m{i}"}, "data": {"k": "x" * 50_000}})
+        async with it.session.get(
+            it.server.url + MAPS, headers={"Accept-Encoding": "gzip"}, auto_decompress=False
+        ) as answer:
+            assert answer.headers["Content-Encoding"] == "gzip"
+            assert len(json.loads(gzip.decompress(await answer.read()))["items"]) == 4
+        async with it.session.get(it.server.url + MAPS, headers={"Accept-Encoding": "identity"}) as answer:
+            assert "Content-Encoding" not in answer.headers
+
+
+async def test_many_watchers_that_never_read_cost_little_and_hold_nobody_up(tmp_path: Path):
+    """Writers are not slowed, a watcher that reads sees everything, and what the others hold is bounded."""
+    async with reached(tmp_path) as it:
+        collection = it.server.api.stored("", "configmaps").stored
+        collection.lag = 64
+        writers = []
+        host, port = "127.0.0.1", int(it.server.url.rpartition(":")[2])
+        context = ssl.create_default_context(cafile=str(it.server.pki.ca))
+        request = (
+            f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer integration\r\n\r\n".encode()
+        )
+
+        async def stall() -> None:
+            reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=1 << 10)
+            writer.transport.pause_reading()
+            writer.write(request)
+            writers.append(writer)
+
+        for _ in range(5):
+            await asyncio.gather(*(stall() for _ in range(20)))
+        for _ in range(200):
+            if collection.watchers == 100:
+                break
+            await asyncio.sleep(0.05)
+        assert collection.watchers == 100
+
+        async def read_all() -> None:
+            async with it.session.get(f"{it.server.url}{MAPS}?watch=1") as answer:
+                for _ in range(200):
+                    assert await answer.content.readuntil(b"\n")
+
+        reader = asyncio.create_task(read_all())
+        for i in range(200):
+            body = {"metadata": {"name": f"m{i}"}, "data": {"k": "x" * 20_000}}
+            assert (await it.call("POST", MAPS, json=body))[0] == 201
+        await asyncio.wait_for(reader, 20)
+        # What each of them still waits for is bounded, and those beyond the bound are gone.
+        assert all(len(w.pending) <= 64 for w in collection._all_watchers())
+        assert collection.watchers < 100
+        for writer in writers:
+            writer.transport.abort()
+        assert await alive(it)
