@@ -85,7 +85,8 @@ def differing(recorded: list[Document]) -> list[str]:
         if expected is None or same(solve(problem), expected):
             continue
         if OLDEST.issuperset(problem["features"]) and any(
-            same(answer_with_names(other, names), expected) for other, names in with_pools_in_other_orders(problem)
+            same(answer_with_names(other, names), expected)
+            for other, names in with_pools_in_other_orders(problem)
         ):
             continue
         wrong.append(problem["name"])
@@ -122,7 +123,9 @@ def wants_all_of_what_is_taken(problem: Document) -> bool:
     known = Problem(problem)
     return any(
         request.get("exactly", {}).get("allocationMode") == "All"
-        and any(known.selected(request["exactly"], known.devices[id]) for id in known.taken & set(known.devices))
+        and any(
+            known.selected(request["exactly"], known.devices[id]) for id in known.taken & set(known.devices)
+        )
         for claim in known.claims
         for request in claim["spec"]["devices"]["requests"]
     )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from dray.allocation.attributes import Values
 from dray.allocation.candidates import Candidates, ConstraintKey, Kind, Prospect, Steps
-from dray.allocation.constraints import Match
+from dray.allocation.constraints import Distinct, Match
 from dray.allocation.counters import Counter
 from dray.allocation.pools import Pool
 from dray.allocation.state import Choice, State
@@ -55,6 +55,7 @@ class Bounds:
         self._candidates = candidates
         self._tests: dict[tuple[Choice, Fixed], list[Test]] = {}
         self._wants: dict[tuple[int, Fixed], Want | None] = {}
+        self._later: dict[tuple[int, int, int], int] = {}
         self._spectrum: dict[ConstraintKey, Values | None] = {}
         self._windows = [self._window(index) for index in range(len(steps))]
         self._counter: dict[int, Counter] = {
@@ -79,11 +80,46 @@ class Bounds:
         """Whether there is no way to serve this choice's missing devices and all steps in the window."""
         if not self._candidates.of(choice).safe:
             return False
+        if self._crowded(index, choice, missing):
+            return True
         keys = self._constraints(index, choice)
         if not keys:
             return not self._holds(index, choice, missing, ())
         options = [[(key, value) for value in values or _NO_VALUE] for key, values in keys]
         return not any(self._holds(index, choice, missing, fixed) for fixed in product(*options))
+
+    def _crowded(self, index: int, choice: Choice, missing: int) -> bool:
+        """Whether devices that must differ are more than the values left to tell them apart by."""
+        constraints, number = choice.claim.demand.constraints, choice.claim.number
+        for position in choice.request.constraints:
+            constraint = constraints[position]
+            spectrum = self._all_values((number, position)) if isinstance(constraint, Distinct) else None
+            if isinstance(constraint, Distinct) and spectrum is not None:
+                wanted = constraint.wanted(missing) + self._wanted_later(index, number, position)
+                state, unfinished = (
+                    self._state.constraints[number][position],
+                    choice.request.base if missing else None,
+                )
+                if wanted > len(spectrum - constraint.taken(state, unfinished)):
+                    return True
+        return False
+
+    def _wanted_later(self, index: int, claim: int, position: int) -> int:
+        """How many devices of later steps must differ from all others under a constraint."""
+        key = (index, claim, position)
+        if key not in self._later:
+            total = 0
+            for step in self._windows[index]:
+                choices = self._steps[step]
+                if choices[0].claim.number == claim and self._calm(step):
+                    constraint = choices[0].claim.demand.constraints[position]
+                    assert isinstance(constraint, Distinct)
+                    total += min(
+                        constraint.wanted(c.count) if position in c.request.constraints else 0
+                        for c in choices
+                    )
+            self._later[key] = total
+        return self._later[key]
 
     def _constraints(self, index: int, choice: Choice) -> list[tuple[ConstraintKey, Values]]:
         """The constraints to be met, each with the values that are possible for it."""
@@ -106,6 +142,10 @@ class Bounds:
         settled: Values | None = self._state.constraints[key[0]][key[1]]
         if settled is not None:
             return settled or None
+        return self._all_values(key)
+
+    def _all_values(self, key: ConstraintKey) -> Values | None:
+        """All values that devices have for a constraint; None if that cannot be told."""
         if key not in self._spectrum:
             of_kinds = [v for kind in self._candidates.kinds if (v := kind.values.get(key)) is not None]
             # A device whose value is of unknown type goes with no other, but it may go alone.
@@ -168,7 +208,7 @@ class Bounds:
             return Want(max(choice.count - shared, 0), kinds)
         # It may end in an error, but only if these devices are free.
         required = [self._candidates.kind_of(c.spot.device) for c in prospect.candidates[: prospect.required]]
-        exclusive = [kind.number for kind in required if not kind.unlimited]
+        exclusive = [kind.number for kind in required if not kind.shared]
         return Want(len(exclusive), frozenset(exclusive))
 
     def _kinds_for(self, prospect: Prospect, fixed: Fixed) -> tuple[int, frozenset[int]]:
@@ -199,7 +239,7 @@ class Bounds:
         drawing: dict[tuple[Pool, Counter], list[tuple[int, int]]] = {}
         for number in numbers:
             kind = self._candidates.kinds[number]
-            if not kind.draws:
+            if not kind.draws or kind.shared:  # only the first share of a device draws
                 free.append(number)
                 continue
             counter = self._counter[number]

@@ -12,7 +12,7 @@ from dray.allocation.counters import Counter
 from dray.allocation.devices import Device
 from dray.allocation.errors import AllocationError
 from dray.allocation.pools import Pool
-from dray.allocation.state import Choice, Spot, State
+from dray.allocation.state import Choice, Claim, Spot, State
 
 ConstraintKey = tuple[int, int]  # claim, position in its list
 Compared = tuple[Values | None, ...]  # what the constraints of a request look at
@@ -52,7 +52,7 @@ class Kind:
         self.number = number
         self.shared = shared
         self.pool = spot.pool
-        self.draws = () if shared else tuple(counters.drawn(spot.device))
+        self.draws = tuple(counters.drawn(spot.device))
         self.values: dict[ConstraintKey, Values | None] = {}
         #: what limits the number of shares: capacity, what is left of it, the least that a share takes
         self.room: tuple[tuple[str, int, int], ...] = ()
@@ -129,10 +129,13 @@ class Candidates:
 
     def _usable(self, choice: Choice, spot: Spot, portion: capacity.Portion) -> bool:
         """Whether an otherwise idle device could be used."""
+        return self._reachable(choice, spot) and self._state.fits(portion, spot)
+
+    def _reachable(self, choice: Choice, spot: Spot) -> bool:
+        """Whether constraints get to see the device: capacity is checked after them."""
         state = self._state
         return (
             not state.busy(choice, spot)
-            and state.fits(portion, spot)
             and state.allowed(choice, spot.device)
             and not (state.draws(spot) and not state.affords(spot))
         )
@@ -142,7 +145,7 @@ class Candidates:
 
     def _of_all(self, choice: Choice, number: int, symmetric: bool) -> Prospect:
         assert choice.everything is not None
-        found, lost = [], []
+        found = []
         breaking = False
         for spot in choice.everything:
             portion = self._state.portion(choice, spot) or capacity.NOTHING
@@ -151,7 +154,6 @@ class Candidates:
             except AllocationError:
                 compared, breaking = (), True
             found.append(Candidate(spot, portion, compared))
-            lost.append(not self._usable(choice, spot, portion))
         required = len(found)
         safe = not choice.request.constraints
         if not safe and (breaking or self._bound_before(choice, number)):
@@ -161,7 +163,11 @@ class Candidates:
             breach = _first_breach(choice, found)
             safe = breach is None
             required = required if breach is None else breach + 1
-        return Prospect(choice, found, safe, not found or any(lost[:required]), symmetric, required)
+        certain = found if safe else found[: required - 1]
+        lost = not all(self._usable(choice, c.spot, c.portion) for c in certain) or not all(
+            self._reachable(choice, c.spot) for c in found[:required]
+        )
+        return Prospect(choice, found, safe, not found or lost, symmetric, required)
 
     def _bound_before(self, choice: Choice, number: int) -> bool:
         """Whether an earlier request of the claim is under one of the same constraints."""
@@ -262,7 +268,7 @@ class Candidates:
         """All that the outcome of the search from a step on depends on, but for the names of devices."""
         state, used = self._state, self.used
         kinds, drawn, begun, varied = self._relevant[number]
-        claim = self._steps[number][0].claim.number
+        claim = self._steps[number][0].claim
         shares: Any = ()
         if state.shares:
             shares = tuple(
@@ -276,11 +282,16 @@ class Candidates:
             tuple(min(kind.size - used[kind.number], wanted) for kind, wanted in kinds),
             tuple((state.left(pool) or {}).get(counter) for pool, counter in drawn),
             shares,
-            state.constraints[claim] if begun else None,
-            state.results[claim] if varied else None,
-            self._own(claim) if begun and self._admin else None,
+            self._bindings(claim) if begun else None,
+            state.results[claim.number] if varied else None,
+            self._own(claim.number) if begun and self._admin else None,
             state.groups() if drawn else None,
         )
+
+    def _bindings(self, claim: Claim) -> Hashable:
+        """How constraints limit the rest of a claim."""
+        states = self._state.constraints[claim.number]
+        return tuple(c.essence(s) for c, s in zip(claim.demand.constraints, states, strict=True))
 
     def _own(self, claim: int) -> Hashable:
         """How many of each kind the claim itself has: those alone are closed to its administrators."""

@@ -6,7 +6,7 @@ A constraint is immutable; its state is a value that the search keeps, passes on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from dray.allocation.attributes import Values
@@ -40,9 +40,10 @@ class Constraint(ABC):
         """The state after a device that was added to ``before`` is taken back."""
         return before
 
-    def settled(self, state: State) -> Values | None:
-        """Values of which every further device must have one; None: any will do."""
-        return None
+    def essence(self, state: State) -> Hashable:
+        """Equal for states that make no difference to requests to come."""
+        found: Hashable = state
+        return found
 
 
 class Match(Constraint):
@@ -57,15 +58,22 @@ class Match(Constraint):
         common: Values = state & values
         return common or None
 
-    def settled(self, state: State) -> Values | None:
-        common: Values | None = state
-        return common
-
 
 class Distinct(Constraint):
     """No two devices have a value in common. The state is the values taken so far, device by device."""
 
     __slots__ = ()
+
+    def wanted(self, devices: int) -> int:
+        """How many devices of a request must differ from all those of other requests."""
+        return devices
+
+    def taken(self, state: State, unfinished: str | None = None) -> Values:
+        """The values that the last device of a request yet unfinished, and any after it, may not have."""
+        return frozenset[Any]().union(*(state or ()))
+
+    def essence(self, state: State) -> Hashable:
+        return None if state is None else self.taken(state)
 
     def add(self, state: State, request: str, values: Values) -> State | None:
         taken: tuple[Values, ...] = state or ()
@@ -81,7 +89,7 @@ class _Remembered(NamedTuple):
     last: tuple[tuple[str, Values], ...]  # request → the values of its last device
 
 
-class ForgetfulDistinct(Constraint):
+class ForgetfulDistinct(Distinct):
     """distinctAttribute as 1.36 checks it.
 
     Of each request only the last device is compared with later ones, and once a device of a request has been taken
@@ -101,6 +109,15 @@ class ForgetfulDistinct(Constraint):
                 return None
         others = tuple(entry for entry in remembered.last if entry[0] != request)
         return _Remembered(remembered.devices + 1, (*others, (request, values)))
+
+    def wanted(self, devices: int) -> int:
+        return min(devices, 1)
+
+    def taken(self, state: State, unfinished: str | None = None) -> Values:
+        remembered: _Remembered = state or _NOBODY
+        return frozenset[Any]().union(
+            *(values for request, values in remembered.last if request != unfinished)
+        )
 
     def undone(self, before: State, request: str) -> State:
         if before is None:

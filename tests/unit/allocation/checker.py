@@ -99,7 +99,9 @@ class Problem:
         return self._selected[key]
 
     def _select(self, wants: Document, known: Known) -> bool:
-        if known.document.get("bindingConditions") and not any("BindingConditions" in f for f in self.features):
+        if known.document.get("bindingConditions") and not any(
+            "BindingConditions" in f for f in self.features
+        ):
             return False
         selectors = [
             *(self.classes[wants["deviceClassName"]]["spec"].get("selectors") or ()),
@@ -194,13 +196,15 @@ def _requests(problem: Problem, number: int, claim: Document, entries: Sequence[
             if len({(e["driver"], e["pool"], e["device"]) for e in had}) != len(had):
                 yield f"claim {number}: {name} got a device twice"
             if wants["allocationMode"] == "All":
-                missing = {
-                    id for id, known in problem.devices.items() if problem.selected(wants, known)
-                } - {(e["driver"], e["pool"], e["device"]) for e in had}
+                missing = {id for id, known in problem.devices.items() if problem.selected(wants, known)} - {
+                    (e["driver"], e["pool"], e["device"]) for e in had
+                }
                 missing = {id for id in missing if _could_serve(problem, id, wants)}
                 if missing:
                     yield f"claim {number}: {name} did not get all devices: {missing}"
-        if not names and all(w.get("count") != 0 for n, w in wanted.items() if n.partition("/")[0] == request["name"]):
+        if not names and all(
+            w.get("count") != 0 for n, w in wanted.items() if n.partition("/")[0] == request["name"]
+        ):
             yield f"claim {number}: {request['name']} got nothing"
 
 
@@ -236,7 +240,9 @@ def _tolerated(device: Document, wants: Document) -> bool:
     )
 
 
-def _constraints(problem: Problem, number: int, claim: Document, entries: Sequence[Document]) -> Iterator[str]:
+def _constraints(
+    problem: Problem, number: int, claim: Document, entries: Sequence[Document]
+) -> Iterator[str]:
     for position, constraint in enumerate(claim["spec"]["devices"].get("constraints") or ()):
         names = constraint.get("requests") or ()
         attribute = constraint.get("matchAttribute") or constraint["distinctAttribute"]

@@ -26,7 +26,8 @@ def device(name: str, **fields: Any) -> Document:
     """A device; plain values of ``attributes`` get their type."""
     attributes = {key: _typed(value) for key, value in fields.pop("attributes", {}).items()}
     capacity = {
-        key: value if isinstance(value, dict) else {"value": value} for key, value in fields.pop("capacity", {}).items()
+        key: value if isinstance(value, dict) else {"value": value}
+        for key, value in fields.pop("capacity", {}).items()
     }
     document: Document = {"name": name, **fields}
     if attributes:
@@ -111,7 +112,10 @@ def request(name: str, count: int | str = 1, *selectors: str, **fields: Any) -> 
 
 
 def first_available(name: str, **alternatives: Document) -> Document:
-    return {"name": name, "firstAvailable": [{"name": sub, **document} for sub, document in alternatives.items()]}
+    return {
+        "name": name,
+        "firstAvailable": [{"name": sub, **document} for sub, document in alternatives.items()],
+    }
 
 
 def claim(

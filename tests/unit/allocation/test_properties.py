@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from dray.allocation.problems import solve
 
 from .checker import has_solution, violations
-from .making import DRIVER, claim, counter_set, device_class, draws, first_available, node, request, resource_slice
+from .making import (
+    DRIVER,
+    claim,
+    counter_set,
+    device_class,
+    draws,
+    first_available,
+    node,
+    request,
+    resource_slice,
+)
 from .making import device as a_device
 from .making import wants as wanting
 
@@ -38,12 +48,16 @@ rarely = st.sampled_from([False, False, False, True])
 def devices(draw: st.DrawFn, name: str) -> dict[str, Any]:
     attributes: dict[str, Any] = {"numa": draw(st.integers(0, 2)), "model": draw(st.sampled_from("ab"))}
     if draw(st.booleans()):
-        attributes["links"] = draw(st.lists(st.sampled_from(["n0", "n1", "n2"]), min_size=1, max_size=2, unique=True))
+        attributes["links"] = draw(
+            st.lists(st.sampled_from(["n0", "n1", "n2"]), min_size=1, max_size=2, unique=True)
+        )
     fields: dict[str, Any] = {"attributes": attributes}
     if draw(rarely):
         fields["allowMultipleAllocations"] = True
         policy = {"default": "2", "validRange": {"min": "1", "step": "1"}}
-        fields["capacity"] = {"bw": draw(st.sampled_from([{"value": "4"}, {"value": "4", "requestPolicy": policy}]))}
+        fields["capacity"] = {
+            "bw": draw(st.sampled_from([{"value": "4"}, {"value": "4", "requestPolicy": policy}]))
+        }
     if draw(st.booleans()):
         fields["consumesCounters"] = draws("set", mem=draw(st.integers(1, 3)))
     if draw(rarely):
@@ -91,7 +105,11 @@ def problems(draw: st.DrawFn, *, most: int, largest: int = 2) -> dict[str, Any]:
         resource_slice(*stock[:split], name="a", of=3),
         resource_slice(*stock[split:], name="b", of=3),
     ]
-    taken = [d["name"] for d in stock if not d.get("allowMultipleAllocations") and draw(rarely) and draw(st.booleans())]
+    taken = [
+        d["name"]
+        for d in stock
+        if not d.get("allowMultipleAllocations") and draw(rarely) and draw(st.booleans())
+    ]
     return {
         "name": "random",
         "features": FEATURES,
@@ -115,7 +133,9 @@ def test_a_plan_breaks_no_rule(problem: dict[str, Any]) -> None:
 @given(problems(most=5))
 def test_there_is_no_plan_only_if_there_is_no_solution(problem: dict[str, Any]) -> None:
     answer = solve(problem, release=37)
-    assume(not answer["error"])  # a constraint that forbids "all devices" ends the search, whatever else is possible
+    assume(
+        not answer["error"]
+    )  # a constraint that forbids "all devices" ends the search, whatever else is possible
     assert (answer["results"] is not None) == has_solution(problem)
 
 
@@ -150,7 +170,9 @@ def test_the_checker_finds_what_is_wrong() -> None:
         "claims": [claim(request("r", 2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])],
     }
     entry = {"request": "r", "driver": DRIVER, "pool": "pool"}
-    found = violations(problem, [{"devices": {"results": [{**entry, "device": "d0"}, {**entry, "device": "d1"}]}}])
+    found = violations(
+        problem, [{"devices": {"results": [{**entry, "device": "d0"}, {**entry, "device": "d1"}]}}]
+    )
     assert any("tainted" in v for v in found)
     assert any("overdrawn" in v for v in found)
     assert any("nothing in common" in v for v in found)
