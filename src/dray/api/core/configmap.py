@@ -42,9 +42,8 @@ class ConfigMapRules(Subdomain):
         if old.get("immutable"):
             if not new.get("immutable"):
                 found.append(field.forbidden(Path("immutable"), IMMUTABLE))
-            for part in ("data", "binaryData"):
-                if new.get(part) != old.get(part):
-                    found.append(field.forbidden(Path(part), IMMUTABLE))
+            changed = [part for part in ("data", "binaryData") if new.get(part) != old.get(part)]
+            found += [field.forbidden(Path(part), IMMUTABLE) for part in changed]
         return [*found, *self.validate(new, ctx)]
 
 

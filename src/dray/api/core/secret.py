@@ -77,6 +77,31 @@ def _json_entry(data: Mapping[str, str], key: str) -> list[FieldError]:
     return []
 
 
+def _pair_problem(data: Mapping[str, str]) -> str:
+    """Why a certificate and a key are none, or are not each other's."""
+    certificate, key = (base64.b64decode(data.get(name, "")) for name in ("tls.crt", "tls.key"))
+    for what, text in (("certificate", certificate), ("key", key)):
+        if b"-----BEGIN " not in text or b"-----END " not in text:
+            return f"failed to find any PEM data in {what} input"
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        public = load_pem_x509_certificate(certificate).public_key()
+    except ValueError:
+        return "failed to parse certificate"
+    try:
+        private = serialization.load_pem_private_key(key, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return "failed to parse private key"
+    shown = [
+        k.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        for k in (public, private.public_key())
+    ]
+    return "" if shown[0] == shown[1] else "private key does not match public key"
+
+
 class SecretRules(Subdomain):
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         data = obj.get("data") or {}
@@ -88,6 +113,15 @@ class SecretRules(Subdomain):
         if sum(size(value) for value in data.values()) > MAX_SIZE:
             found.append(field.too_long(_DATA, MAX_SIZE))
         return found + _by_type(obj, data)
+
+    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+        if obj.get("type") != "kubernetes.io/tls":
+            return ()
+        problem = _pair_problem(obj.get("data") or {})
+        return (f"tls: {problem}",) if problem else ()
+
+    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+        return self.warn(new, ctx)
 
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
         if not new.get("type") and old.get("type"):

@@ -227,9 +227,9 @@ def _check_restart(container: Part, path: Path, opts: Options) -> list[FieldErro
         found.append(field.not_supported(at, policy, _RESTARTS))
     if len(rules) > 20:
         found.append(field.too_many(path.child("restartPolicyRules"), len(rules), 20))
-    actions = ("Restart", "RestartAllContainers")
-    if not opts.on("RestartAllContainersOnContainerExits"):
-        actions = ("Restart",)  # type: ignore[assignment]
+    actions = ["Restart"]
+    if opts.on("RestartAllContainersOnContainerExits"):
+        actions.append("RestartAllContainers")
     for i, rule in enumerate(rules):
         at = path.child("restartPolicyRules").index(i)
         if (action := rule.get("action", "")) not in actions:

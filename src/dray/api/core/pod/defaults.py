@@ -147,9 +147,6 @@ def _default_projected(source: Object) -> None:
         token = entry.get("serviceAccountToken")
         if token is not None and token.get("expirationSeconds") is None:
             token["expirationSeconds"] = 3600
-        certificate = entry.get("podCertificate")
-        if certificate is not None and certificate.get("maxExpirationSeconds") is None:
-            certificate["maxExpirationSeconds"] = 86400
 
 
 def _requests_from_limits(asked: Object) -> None:

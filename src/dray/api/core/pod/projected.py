@@ -91,10 +91,9 @@ def _check_bundle(source: Part, path: Path, at: Path, taken: set[str]) -> list[F
     elif name is not None:
         if not name:
             found.append(field.required(at.child("name"), "must be a valid object name"))
-        for message in names.dns1123_subdomain(name.rpartition(":")[2]):
-            found.append(
-                field.invalid(at.child("name"), name, f"not a valid clustertrustbundlename: {message}")
-            )
+        messages = names.dns1123_subdomain(name.rpartition(":")[2])
+        words = "not a valid clustertrustbundlename"
+        found += [field.invalid(at.child("name"), name, f"{words}: {message}") for message in messages]
         if source.get("labelSelector") is not None:
             words = "labelSelector must be unset if name is specified"
             found.append(field.invalid(at.child("labelSelector"), source["labelSelector"], words))

@@ -90,12 +90,12 @@ def _check_order(spec: Part, before: Part) -> list[FieldError]:
 
 
 def _check_kept(container: Part, before: Part, path: Path) -> list[FieldError]:
-    found: list[FieldError] = []
     asked, other = container.get("resources") or {}, before.get("resources") or {}
-    for part in ("requests", "limits"):
-        if set(other.get(part) or {}) - set(asked.get(part) or {}):
-            found.append(field.forbidden(path.child(part), f"resource {part} cannot be removed"))
-    return found
+    return [
+        field.forbidden(path.child(part), f"resource {part} cannot be removed")
+        for part in ("requests", "limits")
+        if set(other.get(part) or {}) - set(asked.get(part) or {})
+    ]
 
 
 def _without_amounts(container: Part) -> Part:

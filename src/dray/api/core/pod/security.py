@@ -276,7 +276,6 @@ def _check_windows(spec: Part, path: Path) -> list[FieldError]:
         )
     for container, at in containers(spec, path):
         own = container.get("securityContext") or {}
-        for part in _CONTAINER_LINUX:
-            if own.get(part) is not None:
-                found.append(field.forbidden(at.child("securityContext", part), _LINUX_ONLY))
+        given = [part for part in _CONTAINER_LINUX if own.get(part) is not None]
+        found += [field.forbidden(at.child("securityContext", part), _LINUX_ONLY) for part in given]
     return found

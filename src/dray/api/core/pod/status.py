@@ -191,9 +191,8 @@ def _check_node_allocatable(status: Part, spec: Part) -> list[FieldError]:
         if claim not in known:
             words = "no mapping found in pod reference"
             found.append(field.invalid(path.child("resourceClaimName"), claim, words))
-        for part in ("containers", "resources"):
-            if not entry.get(part):
-                found.append(field.required(path.child(part), "must not be empty"))
+        missing = [part for part in ("containers", "resources") if not entry.get(part)]
+        found += [field.required(path.child(part), "must not be empty") for part in missing]
         for name, amount in sorted((entry.get("resources") or {}).items()):
             at = path.child("resources").key(name)
             if not quantities.is_native(name):
@@ -232,9 +231,8 @@ def _check_users(statuses: Sequence[Part], path: Path, spec: Part) -> list[Field
         if windows:
             found.append(field.forbidden(at, "cannot be set for a windows pod"))
             continue
-        for part in ("uid", "gid"):
-            if not 0 <= user.get(part, 0) <= _HIGHEST_ID:
-                found.append(field.invalid(at.child(part), user[part], _ID_RANGE))
+        wrong = [part for part in ("uid", "gid") if not 0 <= user.get(part, 0) <= _HIGHEST_ID]
+        found += [field.invalid(at.child(part), user[part], _ID_RANGE) for part in wrong]
         for j, group in enumerate(user.get("supplementalGroups") or ()):
             if not 0 <= group <= _HIGHEST_ID:
                 found.append(field.invalid(at.child("supplementalGroups").index(j), group, _ID_RANGE))
