@@ -14,6 +14,10 @@ _COMMANDS = {
     "up": "dray.cli.up:up",
     "down": "dray.cli.up:down",
     "status": "dray.cli.up:status",
+    "scheduler": "dray.cli.components:scheduler",
+    "controllers": "dray.cli.components:controllers",
+    "allocate": "dray.cli.allocate:allocate",
+    "cel": "dray.cli.cel:cel",
 }
 
 

@@ -1,0 +1,122 @@
+"""``dray scheduler`` and ``dray controllers``: one component on any API server, given a kubeconfig."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+_KUBECONFIG = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    help="default: KUBECONFIG, then the running cluster of dray up",
+)
+_GATES = click.option("--feature-gates", default="", help="A=true,B=false")
+_EMULATE = click.option("--emulate", default="", help="the Kubernetes release whose rules and gates hold")
+
+
+@click.command()
+@_KUBECONFIG
+@click.option(
+    "--config", type=click.Path(path_type=Path, exists=True), help="a KubeSchedulerConfiguration (v1)"
+)
+@_GATES
+@_EMULATE
+def scheduler(kubeconfig: Path | None, config: Path | None, feature_gates: str, emulate: str) -> None:
+    """Schedule pods, with devices as first-class citizens.
+
+    \b
+    Examples:
+      dray scheduler --kubeconfig ~/.kube/config
+      dray scheduler --config scheduler.yaml      # profiles beside kube-scheduler
+    """
+    from dray.scheduler import running
+    from dray.scheduler.config import ConfigError, Configuration, parse
+
+    try:
+        configuration = parse(_yaml(config)) if config is not None else Configuration()
+    except ConfigError as problem:
+        raise click.ClickException(f"{config}: {problem}") from None
+    release, gates = _release(emulate, feature_gates)
+    options = running.Options(configuration=configuration, gates=gates, release=release.number[1])
+
+    async def run(client: Any) -> None:
+        await running.run(client, options=options)
+
+    where = Path(configuration.kubeconfig) if configuration.kubeconfig else None
+    _until_signal(kubeconfig or where, run)
+
+
+@click.command()
+@_KUBECONFIG
+@click.option("--controllers", "names", default="*", help="which to run: *, name, -name, separated by commas")
+@click.option(
+    "--leader-elect", is_flag=True, help="run only while holding the lease of kube-controller-manager"
+)
+@_GATES
+@_EMULATE
+def controllers(
+    kubeconfig: Path | None, names: str, leader_elect: bool, feature_gates: str, emulate: str
+) -> None:
+    """Run controllers: claims, garbage collection, namespaces, workloads and more.
+
+    \b
+    Examples:
+      dray controllers --kubeconfig ~/.kube/config
+      dray controllers --controllers resourceclaim-controller
+    """
+    from dray.controllers import running
+
+    _, gates = _release(emulate, feature_gates)
+    wanted = tuple(n.strip() for n in names.split(",") if n.strip())
+    try:
+        running.chosen(wanted, gates)
+    except running.UnknownController as problem:
+        raise click.ClickException(str(problem)) from None
+    options = running.Options(controllers=wanted, gates=gates, leader_election=leader_elect)
+
+    async def run(client: Any) -> None:
+        await running.run(client, options=options)
+
+    _until_signal(kubeconfig, run)
+
+
+def _release(emulate: str, feature_gates: str) -> tuple[Any, Any]:
+    from dray.api import release as releases
+
+    try:
+        release = releases.release_named(emulate)
+        return release, release.gates(releases.parse_gates(feature_gates))
+    except releases.SettingError as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def _yaml(path: Path) -> Any:
+    import yaml
+
+    return yaml.safe_load(path.read_text())
+
+
+def _until_signal(kubeconfig: Path | None, run: Any) -> None:
+    """Run a component until it is told to stop."""
+    import asyncio
+    import contextlib
+    import logging
+
+    from dray.app.running import ended, run_loop
+    from dray.cli.connecting import connect
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+
+    async def main() -> None:
+        end = ended()
+        async with connect(kubeconfig) as client:
+            task = asyncio.ensure_future(run(client))
+            waiting = asyncio.ensure_future(end.wait())
+            await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    run_loop(main())
