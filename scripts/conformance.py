@@ -12,6 +12,7 @@ import gzip
 import importlib.util
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -134,6 +135,11 @@ def same_allocation(case: dict[str, Any], answer: dict[str, Any]) -> bool | None
     return not answer["error"] and without_shares(answer["results"]) == without_shares(wanted["results"])
 
 
+def subject(error: str) -> str:
+    found = re.match(r"(claim [^:,]+)?(, request [^:,]+)?(: selector #[0-9]+)?", error)
+    return found[0] if found else ""
+
+
 def without_shares(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: without_shares(v) for k, v in value.items() if k != "shareID"}
@@ -176,6 +182,16 @@ SETS: dict[str, Recording | Problems] = {
         command=(
             "server", "--emulate", "1.30", "--authorization-mode", "AlwaysAllow",
             "--disable-admission-plugins", QUIET_PLUGINS,
+        ),
+    ),
+    "behaviour-136": Recording(
+        folder="behaviour-136",
+        floor=0.95,
+        command=(
+            "up", "--nodes", "0", "--emulate", "1.36", "--disable-admission-plugins", QUIET_PLUGINS,
+            "--runtime-config", ALPHA_KINDS,
+            "--feature-gates", "DRADeviceTaintRules=true,DRAListTypeAttributes=true,"
+            "DRANodeAllocatableResources=true,DRAResourcePoolStatus=true",
         ),
     ),
 }  # fmt: skip
