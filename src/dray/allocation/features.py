@@ -47,8 +47,9 @@ class Features:
         )
 
     @classmethod
-    def of(cls, gates: Gates, *, release: int = 36) -> Features:
-        return cls.named(gates.on, release=release)
+    def of(cls, gates: Gates, *, release: int | None = None) -> Features:
+        """From the gates in force, with the rules of their release unless another is named."""
+        return cls.named(gates.on, release=gates.release[1] if release is None else release)
 
     @property
     def pooling(self) -> tuple[bool, bool, bool]:
