@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from dray.api import protobuf
 from dray.api.kinds import Object
 from dray.server.documents import Codec, Codecs, Document
 from dray.store.interface import Entry, Event, Store, StoreError, Subscription
@@ -27,7 +28,7 @@ Matches = Callable[[Document], bool]
 class Change:
     """One write as watchers see it: the document before and after, and its encoded lines, shared by all of them."""
 
-    __slots__ = ("_departed", "_lines", "after", "before", "revision")
+    __slots__ = ("_departed", "_frames", "_lines", "after", "before", "revision")
 
     def __init__(self, revision: int, before: Document | None, after: Document | None) -> None:
         self.revision = revision
@@ -35,6 +36,7 @@ class Change:
         self.after = after
         self._departed: Document | None = None
         self._lines: dict[tuple[Codec, str], bytes] = {}
+        self._frames: dict[tuple[Codec, str], bytes] = {}
 
     @property
     def departed(self) -> Document:
@@ -56,6 +58,14 @@ class Change:
         if found is None:
             body = self.document(type).rest(codec)
             found = self._lines[key] = b'{"type":"%b","object":%b%b}\n' % (type.encode(), codec.head, body)
+        return found
+
+    def frame(self, codec: Codec, type: str) -> bytes:
+        """The same in protobuf."""
+        key = (codec, type)
+        found = self._frames.get(key)
+        if found is None:
+            found = self._frames[key] = protobuf.frame(type, self.document(type).enveloped(codec))
         return found
 
 

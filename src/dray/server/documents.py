@@ -6,13 +6,13 @@ too; ``Codec.head`` puts them back in front. What a document hands out is shared
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from dray.api import schema
+from dray.api import protobuf, schema
 from dray.api.kinds import Kind, Object, Version
 
 encode = msgspec.json.Encoder().encode
@@ -25,6 +25,8 @@ class Codec:
     """One served version of a kind: from the hub to the wire and, for stored objects, back."""
 
     __slots__ = (
+        "_envelope",
+        "_list_envelope",
         "_release",
         "_type",
         "api_version",
@@ -46,6 +48,8 @@ class Codec:
         self.head = b'{"kind":%b,"apiVersion":%b,' % (encode(kind.kind), encode(self.api_version))
         self.list_head = b'{"kind":%b,"apiVersion":%b,' % (encode(self.list_kind), encode(self.api_version))
         self.separator = b"," + (self.head if kind.custom else b"{")
+        self._envelope = protobuf.head(self.api_version, kind.kind)
+        self._list_envelope = protobuf.head(self.api_version, self.list_kind)
 
     @property
     def type(self) -> schema.Struct | None:
@@ -68,6 +72,20 @@ class Codec:
         """The encoded object after ``head``."""
         shaped = self.version.from_hub(hub) if self.version.from_hub is not None else hub
         return encode(_untyped(shaped))[1:]
+
+    def message(self, hub: Object) -> bytes:
+        """The object as a protobuf message, which does not say what it is."""
+        assert self.type is not None
+        shaped = self.version.from_hub(hub) if self.version.from_hub is not None else hub
+        return protobuf.encode(self.type, shaped)
+
+    def enveloped(self, message: bytes) -> bytes:
+        """Such a message together with its type."""
+        return protobuf.wrap(self._envelope, message)
+
+    def enveloped_list(self, metadata: Object, messages: Iterable[bytes]) -> bytes:
+        listed = protobuf.listed(protobuf.encode(schema.type_of("meta/v1.ListMeta"), metadata), messages)
+        return protobuf.wrap(self._list_envelope, listed)
 
     def stored(self, hub: Object) -> bytes:
         """The value for the store: this version, without the resourceVersion, which the store itself knows."""
@@ -117,7 +135,7 @@ class Codecs:
 class Document:
     """One object at one revision."""
 
-    __slots__ = ("_codecs", "_encoded", "_hub", "_value", "key", "revision")
+    __slots__ = ("_codecs", "_encoded", "_hub", "_messages", "_value", "key", "revision")
 
     def __init__(
         self,
@@ -134,6 +152,7 @@ class Document:
         self._value = value
         self._hub = hub
         self._encoded: dict[Codec, bytes] | None = None
+        self._messages: dict[Codec, bytes] | None = None
 
     def __repr__(self) -> str:
         return f"Document({self._codecs.kind.kind} {self.key} @{self.revision})"
@@ -184,6 +203,19 @@ class Document:
     def full(self, codec: Codec) -> bytes:
         return codec.head + self.rest(codec)
 
+    def message(self, codec: Codec) -> bytes:
+        """The object as a protobuf message, kept for the next reader."""
+        messages = self._messages
+        if messages is None:
+            messages = self._messages = {}
+        found = messages.get(codec)
+        if found is None:
+            found = messages[codec] = codec.message(self.hub)
+        return found
+
+    def enveloped(self, codec: Codec) -> bytes:
+        return codec.enveloped(self.message(codec))
+
     def at(self, revision: int) -> Document:
         """The same content at another revision: how watchers are shown what has just been deleted."""
         hub = dict(self.hub)
@@ -199,6 +231,7 @@ class Document:
         if self._value is not None:
             self._hub = None
             self._encoded = None
+            self._messages = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +259,11 @@ class Listing:
             return head + b"]}"
         items = codec.separator.join([d.rest(codec) for d in self.documents])
         return b"".join((head, codec.separator[1:], items, b"]}"))
+
+    def enveloped(self) -> bytes:
+        """The list in protobuf."""
+        codec = self.codec
+        return codec.enveloped_list(self.metadata(), [d.message(codec) for d in self.documents])
 
     def object(self) -> Object:
         items = [d.object(self.codec) for d in self.documents]

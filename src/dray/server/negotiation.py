@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from dray.api import protobuf
 from dray.api.errors import NotAcceptable, UnsupportedMediaType
 from dray.server.requests import Request
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
-#: What upstream names in its refusals. Protobuf is named but never chosen: clients then fall back to JSON.
-PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+PROTOBUF: Final = protobuf.MEDIA_TYPE
 OFFERED: Final = (JSON, YAML, PROTOBUF)
 OFFERED_CUSTOM: Final = (JSON, YAML)
 
@@ -32,13 +32,19 @@ class Media:
 PLAIN: Final = Media()
 
 
-def output(request: Request, *, custom: bool = False, transforms: bool = True) -> Media:
-    """The media the answer will have, or a 406. ``transforms`` says whether tables and partial objects are offered."""
+def output(
+    request: Request, *, custom: bool = False, transforms: bool = True, numbered: bool = True
+) -> Media:
+    """The media the answer will have, or a 406.
+
+    ``transforms`` says whether tables and partial objects are offered. Custom resources, and what else has no
+    numbered fields, have no form in protobuf, though their metadata has.
+    """
     accept = request.headers.get("accept")
     pretty = _pretty(request)
     if not pretty and (not accept or accept in (JSON, "*/*")):
         return PLAIN
-    media = choose(accept, transforms=transforms)
+    media = choose(accept, transforms=transforms, numbered=numbered and not custom)
     if media is None:
         raise not_acceptable(custom=custom, known=any(_named(c) for c in clauses(accept)))
     return Media(media.type, media.transform, media.transform_version, True) if pretty else media
@@ -68,17 +74,17 @@ def _pretty(request: Request) -> bool:
 
 
 @lru_cache(maxsize=256)
-def choose(accept: str, *, transforms: bool = True) -> Media | None:
+def choose(accept: str, *, transforms: bool = True, numbered: bool = True) -> Media | None:
     """The first clause of an Accept header, best first, that can be served."""
     if not accept:
         return PLAIN
     for clause in clauses(accept):
-        for offered in (JSON, YAML):
+        for offered in OFFERED:
             kind, _, subtype = offered.partition("/")
             if clause.type not in ("*", kind) or clause.subtype not in ("*", subtype):
                 continue
             media = _media(offered, clause.parameters, transforms=transforms)
-            if media is not None:
+            if media is not None and (numbered or media.type != PROTOBUF or media.transform):
                 return media
     return None
 
@@ -117,7 +123,7 @@ def clauses(accept: str) -> list[Clause]:
 
 def _media(offered: str, parameters: dict[str, str], *, transforms: bool) -> Media | None:
     stream = parameters.get("stream", "")
-    if stream and (stream != "watch" or offered != JSON):
+    if stream and (stream != "watch" or offered == YAML):
         return None
     if parameters.get("sv"):
         return None
@@ -127,6 +133,8 @@ def _media(offered: str, parameters: dict[str, str], *, transforms: bool) -> Med
         if not transforms or group != "meta.k8s.io" or version not in ("v1", "v1beta1"):
             return None
         if kind not in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
+            return None
+        if offered == PROTOBUF and (kind == "Table" or version != "v1"):
             return None
         return Media(offered, kind, version, parameters.get("pretty") == "1")
     return Media(offered, pretty=parameters.get("pretty") == "1")

@@ -11,7 +11,7 @@ from typing import Final, cast
 
 import msgspec
 
-from dray.api import meta, table
+from dray.api import meta, protobuf, table
 from dray.api.errors import (
     BadRequest,
     InternalError,
@@ -26,10 +26,19 @@ from dray.server import negotiation
 from dray.server.api import API, PlainNotFound
 from dray.server.documents import Codec, Document, Listing, encode
 from dray.server.http import Reply
-from dray.server.negotiation import JSON, PLAIN, YAML, Media
+from dray.server.negotiation import JSON, PLAIN, PROTOBUF, YAML, Media
 from dray.server.requests import Request
 from dray.server.responses import One, Raw, Response, Streaming, Upgraded
-from dray.server.watching import BOOKMARK, ERROR, Line, WatchEvent, Watching, WatchStream, json_line
+from dray.server.watching import (
+    BOOKMARK,
+    ERROR,
+    Line,
+    WatchEvent,
+    Watching,
+    WatchStream,
+    json_line,
+    protobuf_frame,
+)
 
 log = logging.getLogger(__name__)
 
@@ -87,19 +96,25 @@ class Renderer:
                     return Reply(
                         response.code, [*_JSON_HEADERS, *headers] if headers else _JSON_HEADERS, data
                     )
+                if media.type == PROTOBUF and not media.transform:
+                    return _reply(response.code, document.enveloped(codec), media, headers)
                 return self._object(response.code, self._one(request, document, codec, media), media, headers)
             case Listing():
                 media = negotiation.output(request, custom=body.codec.kind.custom)
-                data = (
-                    body.encoded() if media is PLAIN else self._bytes(self._many(request, body, media), media)
-                )
-                return await self._compressed(request, response.code, data + b"\n", media.type, headers)
+                if media is PLAIN:
+                    data = body.encoded() + b"\n"
+                elif media.type == PROTOBUF and not media.transform:
+                    data = body.enveloped()
+                else:
+                    data = self._bytes(self._many(request, body, media), media)
+                return await self._compressed(request, response.code, data, media.type, headers)
             case Watching():
                 media = negotiation.output(request, custom=body.codec.kind.custom)
-                if media.type != JSON:
+                if media.type == YAML:
                     raise negotiation.not_acceptable(custom=body.codec.kind.custom, stream=True)
                 stream = WatchStream(body, self._line(request, body.codec, media))
-                return Reply(response.code, [*_JSON_HEADERS, *headers], stream=stream)
+                typed = ("Content-Type", JSON if media.type == JSON else f"{media.type};stream=watch")
+                return Reply(response.code, [_NO_CACHE, typed, *headers], stream=stream)
             case Raw():
                 return await self._compressed(request, response.code, body.data, body.content_type, headers)
             case Streaming():
@@ -107,7 +122,10 @@ class Renderer:
                 return Reply(response.code, [_NO_CACHE, typed, *headers], stream=body.stream)
             case Upgraded():
                 return Reply(101, [*body.headers, *headers], duplex=body.duplex)
-        media = negotiation.output(request, transforms=False) if response.code < 300 else PLAIN
+        media = PLAIN
+        if response.code < 300:
+            numbered = protobuf.type_for(body.get("apiVersion", ""), body.get("kind", "")) is not None
+            media = negotiation.output(request, transforms=False, numbered=numbered)
         return self._object(response.code, body, media, headers)
 
     def _one(self, request: Request, document: Document, codec: Codec, media: Media) -> Object:
@@ -161,7 +179,7 @@ class Renderer:
     def _line(self, request: Request, codec: Codec, media: Media) -> Line:
         """How an event of a watch is written in this media."""
         if not media.transform:
-            return json_line(codec)
+            return protobuf_frame(codec) if media.type == PROTOBUF else json_line(codec)
         version = media.transform_version
         printer, include = (
             table.printer_of(codec.kind),
@@ -196,19 +214,24 @@ class Renderer:
                 metadata = {"resourceVersion": str(document.revision)}
                 obj = table.table(printer, [row], metadata=metadata, version=version, columns=first)
             first = False
+            if media.type == PROTOBUF:
+                assert obj is not None
+                return protobuf.frame(event.type, protobuf.enclose(obj))
             return b'{"type":"%b","object":%b}\n' % (event.type.encode(), encode(obj))
 
         return line
 
     def _bytes(self, obj: Object, media: Media) -> bytes:
-        if media.type == YAML:
-            return to_yaml(obj)
+        match media.type:
+            case negotiation.PROTOBUF:
+                return protobuf.enclose(obj)
+            case negotiation.YAML:
+                return to_yaml(obj) + b"\n"
         data = encode(obj)
-        return msgspec.json.format(data, indent=2) if media.pretty else data
+        return (msgspec.json.format(data, indent=2) if media.pretty else data) + b"\n"
 
     def _object(self, code: int, obj: Object, media: Media, headers: Sequence[tuple[str, str]]) -> Reply:
-        data = self._bytes(obj, media)
-        return Reply(code, [_NO_CACHE, ("Content-Type", media.type), *headers], data + b"\n")
+        return _reply(code, self._bytes(obj, media), media, headers)
 
     async def _compressed(
         self, request: Request, code: int, data: bytes, content_type: str, headers: Sequence[tuple[str, str]]
@@ -232,6 +255,10 @@ class Renderer:
             headers.append(("Www-Authenticate", "Bearer"))
         media = negotiation.choose(request.headers.get("accept"), transforms=False) or PLAIN
         return self._object(error.http_code, error.status(), media, headers)
+
+
+def _reply(code: int, data: bytes, media: Media, headers: Sequence[tuple[str, str]]) -> Reply:
+    return Reply(code, [_NO_CACHE, ("Content-Type", media.type), *headers], data)
 
 
 def refuse(code: int, message: str) -> Reply:

@@ -7,6 +7,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NamedTuple
 
+from dray.api import protobuf
 from dray.api.kinds import Object
 from dray.server.cache import ADDED, Change, Watcher
 from dray.server.documents import Codec, Document, encode
@@ -146,6 +147,20 @@ def json_line(codec: Codec) -> Line:
         return b'{"type":"%b","object":%b}\n' % (event.type.encode(), encode(event.object))
 
     return line
+
+
+def protobuf_frame(codec: Codec) -> Line:
+    """The same in protobuf."""
+
+    def frame(event: WatchEvent) -> bytes:
+        if event.change is not None:
+            return event.change.frame(codec, event.type)
+        if event.document is not None:
+            return protobuf.frame(event.type, event.document.enveloped(codec))
+        assert event.object is not None
+        return protobuf.frame(event.type, protobuf.enclose(event.object))
+
+    return frame
 
 
 class WatchStream:

@@ -4,7 +4,7 @@ import pytest
 
 from dray.api.errors import NotAcceptable, UnsupportedMediaType
 from dray.server import negotiation
-from dray.server.negotiation import JSON, PLAIN, YAML
+from dray.server.negotiation import JSON, PLAIN, PROTOBUF, YAML
 from dray.server.requests import Headers, Query, Request
 
 
@@ -20,7 +20,10 @@ def request(query: str = "", **headers: str) -> Request:
         ("*/*", JSON, ""),
         ("application/yaml", YAML, ""),
         ("application/yaml;q=0.5,application/json", JSON, ""),
-        ("application/vnd.kubernetes.protobuf,application/json", JSON, ""),
+        ("application/vnd.kubernetes.protobuf,application/json", PROTOBUF, ""),
+        ("application/json,application/vnd.kubernetes.protobuf", JSON, ""),
+        (f"{PROTOBUF};as=Table;v=v1;g=meta.k8s.io,application/json", JSON, ""),
+        (f"{PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io", PROTOBUF, "PartialObjectMetadata"),
         ("text/html, */*;q=0.1", JSON, ""),
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", JSON, "Table"),
         ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", JSON, ""),
@@ -30,6 +33,15 @@ def request(query: str = "", **headers: str) -> Request:
 def test_the_best_clause_that_can_be_served_wins(accept, type, transform):
     media = negotiation.output(request(accept=accept))
     assert (media.type, media.transform) == (type, transform)
+
+
+def test_custom_resources_have_no_form_in_protobuf_but_their_metadata_has():
+    plain = request(accept=f"{PROTOBUF},application/json")
+    assert negotiation.output(plain, custom=True).type == JSON
+    with pytest.raises(NotAcceptable):
+        negotiation.output(request(accept=PROTOBUF), custom=True)
+    metadata = request(accept=f"{PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json")
+    assert negotiation.output(metadata, custom=True).type == PROTOBUF
 
 
 def test_an_unknown_type_is_refused_in_the_routers_words():

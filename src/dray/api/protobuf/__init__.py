@@ -11,7 +11,7 @@ from typing import Final
 
 from dray.api.protobuf.decoding import decode
 from dray.api.protobuf.encoding import encode
-from dray.api.protobuf.envelope import Enclosed, frame, head, listed, unwrap, wrap
+from dray.api.protobuf.envelope import Enclosed, enclose, frame, head, listed, unwrap, wrap
 from dray.api.protobuf.naming import speaks, type_for
 from dray.api.protobuf.wire import Malformed
 
@@ -20,5 +20,5 @@ MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 
 __all__ = [
     "MEDIA_TYPE", "Enclosed", "Malformed",
-    "decode", "encode", "frame", "head", "listed", "speaks", "type_for", "unwrap", "wrap",
+    "decode", "enclose", "encode", "frame", "head", "listed", "speaks", "type_for", "unwrap", "wrap",
 ]  # fmt: skip

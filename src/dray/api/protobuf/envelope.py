@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
+from dray.api.protobuf.encoding import encode
 from dray.api.protobuf.leaves import text
+from dray.api.protobuf.naming import type_for
 from dray.api.protobuf.wire import Malformed, sized, small
 
 _MAGIC: Final = b"k8s\x00"
@@ -52,6 +54,15 @@ def head(api_version: str, kind: str) -> bytes:
 def wrap(head: bytes, message: bytes) -> bytes:
     """An object in its envelope."""
     return b"".join((head, sized(message), _NO_ENCODING))
+
+
+def enclose(obj: Mapping[str, Any]) -> bytes:
+    """An object that says what it is, in its envelope. TypeError if its type has no form in protobuf."""
+    api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
+    type_ = type_for(api_version, kind)
+    if type_ is None:
+        raise TypeError(f"{api_version} {kind} has no form in protobuf")
+    return wrap(head(api_version, kind), encode(type_, obj))
 
 
 def listed(metadata: bytes, items: Iterable[bytes]) -> bytes:
