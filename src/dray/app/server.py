@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -9,17 +10,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from dray.api import release as releases
+from dray.api.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
 from dray.server import subresources
-from dray.server.admission import AdmissionChain, AdmissionPlugin, UnknownPlugin, enabled
+from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
+from dray.server.admission.plugins import plugins
 from dray.server.api import API
 from dray.server.auth import AlwaysAllow, AuthenticatorChain, Authorizer, AuthorizerChain, Superusers
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
 from dray.server.bootstrap import bootstrap
 from dray.server.bridging import bridge
+from dray.server.definitions import Definitions, published_schema
 from dray.server.discovery import Discovery
-from dray.server.expressions import compile_expression
+from dray.server.expressions import compile_expression, compile_policy, compile_rule
 from dray.server.health import Health
 from dray.server.http import HTTPServer
 from dray.server.openapi import OpenAPIPages
@@ -59,20 +63,25 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     try:
         api = await assemble(options, store)
         health = Health(api)
-        for part in (Discovery(api), health, Pages(api), OpenAPIPages(api)):
+        for part in (Discovery(api), health, Pages(api), OpenAPIPages(api, custom=published_schema)):
             part.install()
         subresources.install(api)
+        definitions = Definitions(api)
+        await definitions.start()
         await bootstrap(api, port=port)
         http = HTTPServer(Renderer(api).serve, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
         url = f"https://{_reachable(host)}:{port}"
         kubeconfig.write(options.kubeconfig_path, keys, url)
-        try:
-            yield RunningServer(api, health, url, keys)
-        finally:
-            health.shutting_down = True
-            await http.drain(_DRAIN_SECONDS)
-            api.resources.close()
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(definitions.run(), name="custom resource definitions")
+            try:
+                yield RunningServer(api, health, url, keys)
+            finally:
+                health.shutting_down = True
+                await http.drain(_DRAIN_SECONDS)
+                serving.cancel()
+                api.resources.close()
     finally:
         await store.close()
 
@@ -106,7 +115,7 @@ async def assemble(options: ServerOptions, store: Store) -> API:
         release = releases.release_named(options.emulate)
         gates = release.gates(releases.parse_gates(options.feature_gates))
         serving = release.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
-        plugins = enabled(options.enable_plugins, options.disable_plugins)
+        chosen = enabled(options.enable_plugins, options.disable_plugins)
     except (releases.SettingError, UnknownPlugin) as e:
         raise OptionError(str(e)) from e
     api = API(
@@ -116,10 +125,12 @@ async def assemble(options: ServerOptions, store: Store) -> API:
         authenticator=_authenticator(options),
         authorizer=_authorizer(options),
         expressions=compile_expression,
+        policies=compile_policy,
+        rules=compile_rule,
     )
-    api.admission = AdmissionChain(_plugins(api, plugins))
+    api.admission = AdmissionChain(plugins(api, chosen))
     api.resources.order(serving.groups())
-    for kind in _kinds(release):
+    for kind in kinds(release):
         served = [
             v.name
             for v in kind.versions
@@ -152,40 +163,3 @@ def _authorizer(options: ServerOptions) -> Authorizer:
     if "AlwaysAllow" in options.authorization:
         return AlwaysAllow()
     return AuthorizerChain([Superusers()])
-
-
-def _plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
-    from dray.server.admission.lifecycle import NamespaceLifecycle
-    from dray.server.admission.lookups import Lookups
-
-    available = [NamespaceLifecycle(Lookups(api))]
-    return [plugin for plugin in available if plugin.name in names]
-
-
-def _kinds(release: object) -> list:  # type: ignore[type-arg]
-    from importlib import import_module
-
-    from dray.api import registry
-
-    found = []
-    for group in registry._GROUPS:
-        try:
-            found += registry._kinds_of(group, release)  # type: ignore[arg-type]
-        except (ImportError, AttributeError):
-            pass
-    if not any(k.plural == "configmaps" for k in found):
-        for name in (
-            "configmap",
-            "namespace",
-            "node",
-            "secret",
-            "serviceaccount",
-            "service",
-            "event",
-            "endpoints",
-        ):
-            try:
-                found.append(import_module(f"dray.api.core.{name}").KIND)
-            except (ImportError, AttributeError) as e:
-                log.warning("no %s: %s", name, e)
-    return found

@@ -20,7 +20,14 @@ from dray.api.errors import (
     StatusError,
     Timeout,
 )
-from dray.api.expressions import Compiler, accept_anything
+from dray.api.expressions import (
+    Compiler,
+    PolicyCompiler,
+    RuleCompiler,
+    accept_any_policy,
+    accept_any_rule,
+    accept_anything,
+)
 from dray.api.kinds import Context, UserInfo
 from dray.api.release import Gates, Release
 from dray.server import negotiation
@@ -59,6 +66,8 @@ class API:
         authorizer: Authorizer,
         admission: AdmissionChain | None = None,
         expressions: Compiler = accept_anything,
+        policies: PolicyCompiler = accept_any_policy,
+        rules: RuleCompiler = accept_any_rule,
         clock: Clock | None = None,
     ) -> None:
         self.store = store
@@ -68,6 +77,9 @@ class API:
         self.authorizer = authorizer
         self.admission = admission or AdmissionChain()
         self.expressions = expressions
+        self.policies = policies
+        self.policies = policies
+        self.rules = rules
         self.clock = clock or Clock()
         self.resources = Resources(store, release=release.name or None)
         self.decoder = Decoder(self.resources)
@@ -164,6 +176,8 @@ class API:
             ),
             verb=verb,
             expressions=self.expressions,
+            policies=self.policies,
+            rules=self.rules,
         )
 
     def allows(

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from dray.api.errors import BadRequest
 from dray.api.kinds import Object, UpdateRules
 from dray.api.patch import managed
 from dray.api.patch.apply import Applier
 from dray.api.patch.fieldsets import FieldSet, of_paths
 from dray.api.schema import Struct
+from dray.server import customtypes
 from dray.server.bodies import IGNORE, STRICT, load_yaml_object, split_api_version
 from dray.server.calls import Call
+from dray.server.documents import Codec
 from dray.server.options import WriteOptions
 
-_NOTHING: FieldSet = {}
+_NOTHING: Final[FieldSet] = {}
+_MAX_CUSTOM: Final = 500
 
 
 class Managing:
     """The seam between verbs and ``dray.api.patch``: objects here are hubs, there they are in the request's version."""
 
     def __init__(self) -> None:
+        self._custom: dict[Codec, Struct] = {}
         self._reset: dict[tuple[tuple[str, ...], ...], FieldSet] = {}
 
     def created(self, call: Call, obj: Object, manager: str) -> None:
@@ -31,9 +37,7 @@ class Managing:
 
     def _track(self, call: Call, new: Object, old: Object | None, manager: str) -> None:
         codec = call.codec
-        type_ = codec.type
-        if type_ is None:
-            return
+        type_ = self._type(codec)
         entries = managed.track(
             type_,
             None if old is None else codec.object(old),
@@ -43,7 +47,7 @@ class Managing:
             now=call.api.clock.now(),
             subresource=call.target.subresource,
             reset=self._reset_fields(call),
-            convert=_converter(call),
+            convert=self._converter(call),
         )
         if entries:
             new["metadata"]["managedFields"] = entries
@@ -52,9 +56,7 @@ class Managing:
 
     def applied(self, call: Call, live: Object | None, data: bytes, options: WriteOptions) -> Object:
         """The hub object after a server-side apply."""
-        type_ = call.codec.type
-        if type_ is None:
-            raise BadRequest("server-side apply is not supported for this resource")
+        type_ = self._type(call.codec)
         config, problems = load_yaml_object(data)
         if problems and options.directive == STRICT:
             raise BadRequest(f"error strict decoding YAML: {', '.join(problems)}")
@@ -70,7 +72,7 @@ class Managing:
             subresource=call.target.subresource,
             force=bool(options.force),
             reset=self._reset_fields(call) or _NOTHING,
-            convert=_converter(call),
+            convert=self._converter(call),
         )
         found = applier.apply(None if live is None else call.codec.object(live), config)
         if found.object is None:
@@ -91,6 +93,31 @@ class Managing:
         if _unmanaged(new) == _unmanaged(old):
             new["metadata"]["managedFields"] = kept
 
+    def _type(self, codec: Codec) -> Struct:
+        """The schema by which ownership is told; that of a custom resource is made from its definition."""
+        if codec.type is not None:
+            return codec.type
+        found = self._custom.get(codec)
+        if found is None:
+            if len(self._custom) > _MAX_CUSTOM:
+                self._custom.clear()  # most belong to definitions that have changed since
+            found = self._custom[codec] = customtypes.type_of(codec.kind, codec.version)
+        return found
+
+    def _converter(self, call: Call) -> managed.Convert:
+        """Objects of the request's version in another version of the same kind."""
+        codecs = call.resource.codecs
+
+        def convert(api_version: str, obj: Object) -> tuple[Struct, Object] | None:
+            _, source = split_api_version(obj.get("apiVersion") or call.codec.api_version)
+            _, target = split_api_version(api_version)
+            from_, to = codecs.by_version.get(source), codecs.by_version.get(target)
+            if from_ is None or to is None or to.api_version != api_version:
+                return None
+            return self._type(to), to.object(codecs.hub_of(obj, from_.version))
+
+        return convert
+
     def _reset_fields(self, call: Call) -> FieldSet | None:
         kind, subresource = call.resource.kind, call.target.subresource
         door: UpdateRules = kind.views.get(subresource, kind.rules)
@@ -110,18 +137,3 @@ class Managing:
 
 def _unmanaged(obj: Object) -> Object:
     return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}}
-
-
-def _converter(call: Call) -> managed.Convert:
-    """Objects of the request's version in another version of the same kind."""
-    codecs = call.resource.codecs
-
-    def convert(api_version: str, obj: Object) -> tuple[Struct, Object] | None:
-        _, source = split_api_version(obj.get("apiVersion") or call.codec.api_version)
-        _, target = split_api_version(api_version)
-        from_, to = codecs.by_version.get(source), codecs.by_version.get(target)
-        if from_ is None or to is None or to.api_version != api_version or to.type is None:
-            return None
-        return to.type, to.object(codecs.hub_of(obj, from_.version))
-
-    return convert

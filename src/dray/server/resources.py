@@ -93,13 +93,17 @@ class Resources:
         codecs = Codecs(kind, self._release)
         collection = None if kind.virtual else await self._collection(kind, codecs)
         resource = Resource(kind, codecs, tuple(served), collection)
-        if kind.custom:
-            self._forget(kind.group, kind.plural)
         self._all[kind.group, kind.plural, served[0]] = resource
         for version in served:
             self._found[kind.group, version, kind.plural] = (resource, codecs.by_version[version])
         self.generation += 1
         return resource
+
+    async def add_custom(self, kinds: Sequence[Kind]) -> None:
+        """Serve a custom resource, each of its versions a kind of its own, in the place of what was served so far."""
+        self._forget(kinds[0].group, kinds[0].plural)
+        for kind in kinds:
+            await self.add(kind, [kind.versions[0].name])
 
     async def _collection(self, kind: Kind, codecs: Codecs) -> Collection:
         owner = kind.stored_as or kind
