@@ -71,6 +71,8 @@ class Agent:
         self._workers: dict[str, PodWorker] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._driver_came = asyncio.Event()
+        self._pods_known = False
         self.health = DeviceHealth(shared.clock)
         self.registry: PluginRegistry | None = None
         plugins: Plugins = TrustingPlugins()
@@ -129,7 +131,9 @@ class Agent:
                 self._tasks = None
 
     def pods_known(self, recovered: Mapping[str, Recovered]) -> None:
-        """Called when all pods have been announced: what else the runtime has belongs to pods that are gone."""
+        """Called when all pods have been announced: what else there is belongs to pods that are gone."""
+        self._pods_known = True
+        self._driver_came.set()
         for uid, left in recovered.items():
             if uid not in self._workers and left.sandbox and self._tasks:
                 self._tasks.create_task(self._remove_orphan(left))
@@ -242,6 +246,7 @@ class Agent:
 
     def _retry_waiting(self) -> None:
         """A driver has come: whoever waited for one need not wait out its pause."""
+        self._driver_came.set()
         for worker in self._workers.values():
             if worker.state.failure:
                 worker.state = replace(worker.state, retry_at=0.0)
@@ -271,9 +276,13 @@ class Agent:
             await asyncio.sleep(next(pauses))
 
     async def _reconcile(self) -> None:
+        """Every minute, and when a driver has come that leftovers may have waited for."""
         while True:
-            await asyncio.sleep(RECONCILE_PERIOD)
-            await self.manager.reconcile(self._workers)
+            self._driver_came.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._driver_came.wait(), RECONCILE_PERIOD)
+            if self._pods_known:
+                await self.manager.reconcile(self._workers)
 
 
 class Nodes:

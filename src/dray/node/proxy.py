@@ -101,7 +101,9 @@ class NodeProxy:
                 f'container "{container}" in pod "{name}" is waiting to start: {_why(worker, container)}'
             )
         if not pods.is_finished(pod):
-            raise BadRequest(f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating')
+            raise BadRequest(
+                f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
+            )
         # The pod was over before this agent started; what it wrote is still there.
         logs = agent.options.paths.pod_logs(metadata["namespace"], name, metadata["uid"]) / container
         attempts = sorted(logs.glob("*.log"), key=lambda p: int(p.stem)) if logs.is_dir() else []

@@ -470,3 +470,27 @@ async def test_a_followed_log_ends_with_its_container_and_the_previous_one_stays
         follow = LogQuery(options=LogOptions(follow=True))
         assert b"".join([x async for x in proxy.logs(pod, "main", follow)]) == b"once\n"
         assert b"".join([x async for x in proxy.logs(pod, "main", LogQuery(previous=True))]) == b"once\n"
+
+
+async def test_a_driver_that_vanishes_during_a_call_does_not_take_the_pod_along(
+    api: Any, tmp_path: Path
+) -> None:
+    class Slow(Cats):
+        async def prepare(self, claim: Claim) -> Any:
+            called.set()
+            await asyncio.sleep(0.2)
+            return await super().prepare(claim)
+
+    called = asyncio.Event()
+    world = World(api, tmp_path)
+    async with world.node():
+        async with world.driver(Slow(), instance="one"):
+            world.claim("c", "cat-0", pods=("p",))
+            world.pod("p", claims=("c",))
+            await called.wait()
+            # What a crash looks like to the agent: the socket is gone while the call is under way.
+            for path in world.paths.registry.iterdir():
+                path.unlink()
+            await until(lambda: any("NodePrepareResources" in m for _, m in world.events))
+        async with world.driver(Cats(), instance="two"):
+            await until(lambda: world.phase("p") == "Running")

@@ -159,6 +159,13 @@ class GrpcPlugin:
         except grpc.aio.AioRpcError as e:
             code = _go_code_name(e.code().name)
             raise CallFailed(f"rpc error: code = {code} desc = {e.details()}") from e
+        except asyncio.CancelledError:
+            # gRPC cancels the calls of a channel that is closed; whoever made the call goes on.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            code = "Unavailable"
+            raise CallFailed(f"rpc error: code = {code} desc = the driver is gone") from None
         finally:
             path = f"/{self.service.descriptor.full_name}/{method}"
             self._metrics.dra_calls.observe(time.monotonic() - started, self.driver, path, code)

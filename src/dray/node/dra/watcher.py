@@ -1,7 +1,7 @@
 """Finding drivers: a directory in which their registration sockets appear, change and vanish.
 
 The kernel tells of changes where it can (inotify); a look every few seconds finds what was missed. A socket is known by
-path and inode, so one that was deleted and made anew between two looks is a new driver.
+path, inode and time, so one that was deleted and made anew between two looks is a new driver.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCAN_PERIOD = 5.0
 ANSWER_TIMEOUT = 1.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 60.0
 
-_CREATE, _DELETE, _MOVED_TO, _MOVED_FROM, _ATTRIB = 0x100, 0x200, 0x80, 0x40, 0x4
+_CREATE, _DELETE, _MOVED_TO, _MOVED_FROM = 0x100, 0x200, 0x80, 0x40
 _NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -101,7 +101,7 @@ class PluginWatcher:
             with contextlib.suppress(OSError):
                 info = path.lstat()  # a link to a socket elsewhere is not followed
                 if stat.S_ISSOCK(info.st_mode):
-                    out.append((path, (info.st_ino, info.st_ctime_ns)))
+                    out.append((path, (info.st_ino, info.st_mtime_ns)))
         return out
 
     async def _register(self, path: Path, found: _Found) -> None:
@@ -153,7 +153,7 @@ def _changes(directory: Path, changed: Callable[[], None]) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    mask = _CREATE | _DELETE | _MOVED_TO | _MOVED_FROM | _ATTRIB
+    mask = _CREATE | _DELETE | _MOVED_TO | _MOVED_FROM
     libc.inotify_add_watch(handle, os.fsencode(directory), mask)
 
     def ready() -> None:

@@ -1,0 +1,227 @@
+"""A real API server in a process of its own, and nodes and drivers beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+class Program:
+    """A process that says ``ready`` when it is."""
+
+    def __init__(self, *arguments: str, log: Path, faults: str = "") -> None:
+        environment = {**os.environ, "DRAY_FAULTS": faults}
+        self._log = log
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=log.open("ab"), env=environment
+        )
+
+    def wait_ready(self, word: bytes = b"ready") -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if word in line:
+                return
+        if self.process.wait(10) != -signal.SIGKILL:
+            raise AssertionError(self._log.read_text()[-4000:])
+
+    def wait_killed(self) -> None:
+        assert self.process.wait(30) == -signal.SIGKILL
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+class Server:
+    """dray's API server, spoken to with the administrator's token over plain requests."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.kubeconfig = directory / "kubeconfig"
+        self._program = Program(
+            *(
+                "-c",
+                "from dray.cli import main; main()",
+                "server",
+                "--listen",
+                f"127.0.0.1:{self.port}",
+                "--data",
+                str(directory),
+            ),
+            *("--store", "memory", "--admin-token", "token", "--kubeconfig", str(self.kubeconfig)),
+            *("--disable-admission-plugins", "ServiceAccount", *options),
+            log=directory.parent / "server.log",
+        )
+        self._program.wait_ready()
+        self._context = __import__("ssl")._create_unverified_context()
+
+    def stop(self) -> None:
+        self._program.stop()
+
+    def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
+        import urllib.error
+        import urllib.request
+
+        request = urllib.request.Request(f"https://127.0.0.1:{self.port}{path}", method=method)
+        request.add_header("Authorization", "Bearer token")
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            request.add_header("Content-Type", kind)
+        try:
+            with urllib.request.urlopen(request, data, context=self._context) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as e:
+            if e.code == 404:
+                return None
+            raise AssertionError(e.read().decode()) from e
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self.request("PATCH", path, body, "application/merge-patch+json")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    started = Server(tmp_path_factory.mktemp("server") / "data")
+    yield started
+    started.stop()
+
+
+class NodeWorld:
+    """One node in a directory: its agent, its driver, its pods."""
+
+    def __init__(self, server: Server, directory: Path, name: str, *, runtime: str = "process") -> None:
+        self.server = server
+        self.directory = directory
+        self.name = name
+        self.runtime = runtime
+        self._programs: list[Program] = []
+
+    def start(self, what: str, *, faults: str = "") -> Program:
+        program = Program(
+            *(str(HERE / "programs.py"), what, str(self.server.kubeconfig), str(self.directory), self.name),
+            self.runtime,
+            log=self.directory / f"{what}.log",
+            faults=faults,
+        )
+        self._programs.append(program)
+        program.wait_ready()
+        return program
+
+    def stop(self) -> None:
+        for program in self._programs:
+            program.stop()
+
+    def pod_with_claim(self, name: str, *devices: str, **container: Any) -> None:
+        """A pod that is bound already, and a claim that is allocated and reserved for it."""
+        claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+        requests = [{"name": "r", "exactly": {"deviceClassName": "any", "count": len(devices)}}]
+        self.server.request(
+            "POST", claims, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
+        )
+        pod = self.server.request(
+            "POST",
+            "/api/v1/namespaces/default/pods",
+            {
+                "metadata": {"name": name},
+                "spec": {
+                    "nodeName": self.name,
+                    "terminationGracePeriodSeconds": 2,
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "busybox",
+                            "command": ["sh", "-c", "echo got $DEVICE; sleep 1000"],
+                            "resources": {"claims": [{"name": "c"}]},
+                            **container,
+                        }
+                    ],
+                    "resourceClaims": [{"name": "c", "resourceClaimName": name}],
+                },
+            },
+        )
+        results = [
+            {"request": "r", "driver": "hardware.example.com", "pool": self.name, "device": d}
+            for d in devices
+        ]
+        status = {
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}],
+        }
+        self.server.patch(f"{claims}/{name}/status", {"status": status})
+
+    def pod(self, name: str) -> Any:
+        return self.server.request("GET", f"/api/v1/namespaces/default/pods/{name}")
+
+    def phase(self, name: str) -> str:
+        found = self.pod(name)
+        return str((found or {}).get("status", {}).get("phase", "gone"))
+
+    def delete(self, name: str) -> None:
+        self.server.request("DELETE", f"/api/v1/namespaces/default/pods/{name}")
+
+    @property
+    def journal(self) -> list[str]:
+        path = self.directory / "hardware" / "journal"
+        return path.read_text().splitlines() if path.exists() else []
+
+    @property
+    def in_use(self) -> list[str]:
+        return sorted(p.name for p in (self.directory / "hardware").glob("dev-*"))
+
+    @property
+    def specs(self) -> list[str]:
+        return sorted(p.name for p in (self.directory / "cdi").glob("*.json") if "_common" not in p.name)
+
+    @property
+    def checkpointed(self) -> list[Any]:
+        outer = json.loads((self.directory / "kubelet" / "dra_manager_state").read_text())
+        claims: list[Any] = json.loads(outer["Data"])["ClaimInfoStateList"]
+        return claims
+
+
+@pytest.fixture
+def make_node(server: Server, tmp_path: Path) -> Iterator[Callable[..., NodeWorld]]:
+    with contextlib.ExitStack() as stack:
+
+        def make(name: str, **options: Any) -> NodeWorld:
+            directory = tmp_path / name
+            directory.mkdir()
+            world = NodeWorld(server, directory, name, **options)
+            stack.callback(world.stop)
+            return world
+
+        yield make
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    def wait(condition: Callable[[], Any], *, seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.02)
+
+    return wait

@@ -1,0 +1,91 @@
+"""A node agent and a driver as programs of their own, so that tests can kill them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dray import driver as sdk
+from dray.client.connecting import connect
+from dray.driver import Claim, ClaimRef, Driver, Prepared
+from dray.driver.model import Allocated, Device, Edits
+from dray.node.hostpaths import HostPaths
+from dray.node.options import NodeOptions
+from dray.node.run import Options, run
+
+
+class Hardware(Driver):
+    """Marks devices in use as files. To find a mark already there is what must never happen."""
+
+    name = "hardware.example.com"
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def devices(self, node: str) -> list[Device]:
+        return [Device(name=f"dev-{i}") for i in range(8)]
+
+    async def prepare(self, claim: Claim) -> Sequence[Prepared]:
+        for device in claim.devices:
+            self._note(f"prepare {device.name} {claim.ref.uid}")
+            try:
+                with (self.directory / device.name).open("x") as mark:
+                    mark.write(claim.ref.uid)
+            except FileExistsError:
+                self._note(f"VIOLATION {device.name} {claim.ref.uid}")
+        return await super().prepare(claim)
+
+    def edits(self, claim: Claim, device: Allocated) -> Edits:
+        return Edits(env={"DEVICE": device.name})
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        self._note(f"unprepare {claim.uid}")
+        for mark in self.directory.glob("dev-*"):
+            if mark.read_text() == claim.uid:
+                mark.unlink()
+
+    def _note(self, text: str) -> None:
+        with (self.directory / "journal").open("a") as journal:
+            journal.write(text + "\n")
+
+
+async def agent(kubeconfig: str, directory: Path, node: str, runtime: str) -> None:
+    options = Options(
+        nodes=[NodeOptions(name=node, paths=HostPaths.below(directory))],
+        runtime=runtime,
+        runtime_dir=directory / "runtime",
+        keep_containers=True,
+    )
+    async with connect(kubeconfig) as client:
+        await run(client, options=options, ready=lambda nodes: print("ready", flush=True))
+
+
+async def driver(kubeconfig: str, directory: Path, node: str, _: str) -> None:
+    options = sdk.Options(node=node, kubelet_dir=directory / "kubelet", cdi_dir=directory / "cdi")
+    hardware = Hardware(directory / "hardware")
+    async with connect(kubeconfig) as client, sdk.serving(client, hardware, options=options):
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+
+async def main() -> None:
+    what, kubeconfig, directory, node, runtime = sys.argv[1:]
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    program = {"agent": agent, "driver": driver}[what]
+    await program(kubeconfig, Path(directory), node, runtime)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=os.environ.get("LOG", "WARNING"))
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        sys.exit(0)

@@ -1,0 +1,103 @@
+"""kill -9 of the node agent and of the driver at every step of preparing and unpreparing.
+
+Never is a device prepared twice without being unprepared in between, none is left prepared at the end, and the pod ends
+up running, then gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+DRIVER_PREPARE = ["prepare.intent", "prepare.driver", "prepare.spec", "prepare.done"]
+DRIVER_UNPREPARE = ["unprepare.intent", "unprepare.driver", "unprepare.done"]
+AGENT_PREPARE = [
+    "node.prepare.enlisted",
+    "node.prepare.called",
+    "node.prepare.done",
+    "node.pod.prepared",
+    "node.pod.sandbox",
+    "node.container.started",
+]
+AGENT_UNPREPARE = [
+    "node.pod.sandbox_removed",
+    "node.unprepare.begun",
+    "node.unprepare.called",
+    "node.unprepare.done",
+]
+
+Until = Callable[..., None]
+
+
+def check_journal(journal: list[str]) -> None:
+    """Between two preparations of a claim lies its unpreparing."""
+    assert not [line for line in journal if line.startswith("VIOLATION")], journal
+    prepared: set[str] = set()
+    for line in journal:
+        words = line.split()
+        if words[0] == "prepare":
+            assert (words[1], words[2]) not in prepared, journal
+            prepared.add((words[1], words[2]))
+        else:
+            prepared = {(d, c) for d, c in prepared if c != words[1]}
+    assert not prepared, journal
+
+
+def finish(world: Any, until: Until, name: str) -> None:
+    until(lambda: world.phase(name) == "Running")
+    world.delete(name)
+    until(lambda: world.pod(name) is None)
+    assert (world.in_use, world.specs, world.checkpointed) == ([], [], [])
+    check_journal(world.journal)
+
+
+@pytest.mark.parametrize("where", AGENT_PREPARE + DRIVER_PREPARE)
+def test_a_crash_while_preparing(make_node: Callable[..., Any], until: Until, where: str) -> None:
+    world = make_node(f"up-{where.replace('.', '-')}".replace("_", "-"))
+    of_agent = where.startswith("node.")
+    driver = world.start("driver", faults="" if of_agent else where)
+    agent = world.start("agent", faults=where if of_agent else "")
+    name = f"pod-{world.name}"
+    world.pod_with_claim(name, "dev-1", "dev-2")
+    (agent if of_agent else driver).wait_killed()
+    world.start("agent" if of_agent else "driver")
+    finish(world, until, name)
+    if where in ("node.prepare.done", "node.pod.prepared", "node.pod.sandbox", "node.container.started"):
+        assert len([line for line in world.journal if line.startswith("prepare dev-1")]) == 1, (
+            "prepared anew by mistake"
+        )
+
+
+@pytest.mark.parametrize("where", AGENT_UNPREPARE + DRIVER_UNPREPARE)
+def test_a_crash_while_unpreparing(make_node: Callable[..., Any], until: Until, where: str) -> None:
+    world = make_node(f"down-{where.replace('.', '-')}".replace("_", "-"))
+    of_agent = where.startswith("node.")
+    driver = world.start("driver", faults="" if of_agent else where)
+    agent = world.start("agent", faults=where if of_agent else "")
+    name = f"pod-{world.name}"
+    world.pod_with_claim(name, "dev-1", "dev-2")
+    until(lambda: world.phase(name) == "Running")
+    world.delete(name)
+    (agent if of_agent else driver).wait_killed()
+    world.start("agent" if of_agent else "driver")
+    until(lambda: world.pod(name) is None)
+    assert (world.in_use, world.specs, world.checkpointed) == ([], [], [])
+    check_journal(world.journal)
+
+
+def test_a_pod_deleted_by_force_while_the_agent_was_down_leaves_nothing(
+    make_node: Callable[..., Any], until: Until
+) -> None:
+    world = make_node("forced")
+    world.start("driver")
+    agent = world.start("agent")
+    world.pod_with_claim("pod-forced", "dev-1")
+    until(lambda: world.phase("pod-forced") == "Running")
+    agent.process.kill()
+    agent.wait_killed()
+    world.server.request("DELETE", "/api/v1/namespaces/default/pods/pod-forced?gracePeriodSeconds=0")
+    world.start("agent")
+    until(lambda: (world.in_use, world.specs, world.checkpointed) == ([], [], []))
+    check_journal(world.journal)
