@@ -155,7 +155,7 @@ def _same_name(spec: Part, before: Part, part: str) -> Sequence[FieldError]:
 
 def _formats(obj: Object) -> Iterator[str]:
     spec = obj["spec"]
-    for version in (spec, *spec.get("versions", ())):
+    for version in (spec, *(spec.get("versions") or ())):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is not None:
             yield from unknown_formats(schema)

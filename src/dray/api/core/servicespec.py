@@ -158,15 +158,16 @@ def _check_cluster_ips(spec: Mapping[str, Any], old: Mapping[str, Any], ctx: Con
         found.append(field.invalid(_CLUSTER_IPS, many, "may only hold up to 2 values"))
     if wrong:
         return found
-    versions = [address.version for ip in many if (address := addresses.parse(ip))]
+    parsed = [addresses.parse(ip) for ip in many]
+    versions = [address.version for address in parsed if address]
     if len(versions) > 1 and len(set(versions)) < len(versions):
         words = "may specify no more than one IP for each IP family"
         found.append(field.invalid(_CLUSTER_IPS, many, words))
     if not is_headless(spec):
-        for i, (ip, family) in enumerate(zip(many, spec.get("ipFamilies") or (), strict=False)):
-            if family in _FAMILIES and family != f"IPv{versions[i]}":
+        for i, (address, family) in enumerate(zip(parsed, spec.get("ipFamilies") or (), strict=False)):
+            if address and family in _FAMILIES and family != f"IPv{address.version}":
                 words = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
-                found.append(field.invalid(_CLUSTER_IPS.index(i), ip, words))
+                found.append(field.invalid(_CLUSTER_IPS.index(i), many[i], words))
     return found
 
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import jmespath
 import pytest
+from tests.unit.api.core.bridges import compile_policy, compile_rule
 
 from dray.api import apiextensions, errors, meta
 from dray.api import field as field_errors
@@ -22,7 +23,6 @@ from dray.api.patch import mergepatch, strategic
 from dray.api.registry import Found, registry
 from dray.api.release import release_named
 from dray.api.schema import decode, settle, type_of
-from tests.unit.api.core.bridges import compile_policy, compile_rule
 
 NOW = "2026-01-02T03:04:05Z"
 _DROPPED = {"uid", "resourceVersion", "managedFields", "selfLink"}
