@@ -42,7 +42,14 @@ class Hardware(Driver):
         return await super().prepare(claim)
 
     def edits(self, claim: Claim, device: Allocated) -> Edits:
-        return Edits(env={"DEVICE": device.name})
+        firmware = self.directory / "firmware"
+        firmware.mkdir(exist_ok=True)
+        (firmware / "version").write_text("1.2.3\n")
+        return Edits(
+            env={"DEVICE": device.name},
+            device_nodes=[{"path": f"/dev/{device.name}", "hostPath": "/dev/null", "permissions": "rw"}],
+            mounts=[{"hostPath": str(firmware), "containerPath": "/firmware", "options": ["ro", "rbind"]}],
+        )
 
     async def unprepare(self, claim: ClaimRef) -> None:
         self._note(f"unprepare {claim.uid}")
