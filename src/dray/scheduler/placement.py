@@ -21,6 +21,10 @@ from dray.scheduler.verdicts import Rejection
 #: below this many nodes every node is looked at
 ALL_NODES = 100
 _MAX_SHAPES = 64
+#: nodes that a pod which names its nodes outright was never held against
+_PASSED_OVER = Rejection(
+    "NodeAffinity", ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), resolvable=False
+)
 
 
 class DeviceCheck(Protocol):
@@ -150,7 +154,11 @@ class Placement:
         only = pinned_nodes(pod)
         if only is not None:
             nodes = [n for name in only if (n := self.cluster.get(name)) is not None]
-            return self._scan(pod, devices, nodes, spread)
+            outcome = self._scan(pod, devices, nodes, spread)
+            if isinstance(outcome, NotFound):
+                others = {n.name: _PASSED_OVER for n in self.cluster if n.name not in only}
+                return NotFound(outcome.nodes, {**others, **outcome.rejections})
+            return outcome
         if self._by_index(pod, devices, spread):
             return self._shape(pod, devices).find(pod, devices)
         return self._scan(pod, devices, list(self.cluster), spread)
