@@ -227,7 +227,8 @@ def _discovery_resource(resource: Resource, version: str) -> Object:
     main, *subs = resource_entries(resource, version)
     found: Object = {
         "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": version, "kind": kind.kind},
+        # Where group and version are those of the list, upstream leaves them empty.
+        "responseKind": {"group": "", "version": "", "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": main["singularName"],
         "verbs": main["verbs"],
@@ -241,8 +242,8 @@ def _discovery_resource(resource: Resource, version: str) -> Object:
             {
                 "subresource": s["name"].partition("/")[2],
                 "responseKind": {
-                    "group": s.get("group", kind.group),
-                    "version": s.get("version", version),
+                    "group": s.get("group", ""),
+                    "version": s.get("version", ""),
                     "kind": s["kind"],
                 },
                 "verbs": s["verbs"],
