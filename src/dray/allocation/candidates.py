@@ -85,7 +85,7 @@ class Candidates:
         self._classify()
         #: devices in use, by kind
         self.used = [0] * len(self.kinds)
-        self._relevant = [self._relevance(number) for number in range(len(steps))]
+        self._relevant: dict[int, _Relevance] = {}
         self._admin = any(choice.request.admin for choice in self._of)
 
     def of(self, choice: Choice) -> Prospect:
@@ -267,7 +267,10 @@ class Candidates:
     def key(self, number: int) -> Hashable:
         """All that the outcome of the search from a step on depends on, but for the names of devices."""
         state, used = self._state, self.used
-        kinds, drawn, begun, varied = self._relevant[number]
+        relevance = self._relevant.get(number)
+        if relevance is None:
+            relevance = self._relevant[number] = self._relevance(number)
+        kinds, drawn, begun, varied = relevance
         claim = self._steps[number][0].claim
         shares: Any = ()
         if state.shares:

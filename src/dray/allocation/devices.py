@@ -22,16 +22,27 @@ from dray.api.quantity import Quantity
 _encode = msgspec.json.Encoder().encode
 _NOTHING: dict[str, Any] = {}
 _VERDICTS_KEPT = 256
+_GLANCES_KEPT = 65536
 
 
 class Shape:
     """What can be seen of a device beside its name and place."""
 
-    __slots__ = ("__weakref__", "_values", "_verdicts", "document", "driver", "portions", "restricted")
+    __slots__ = (
+        "__weakref__",
+        "_known",
+        "_values",
+        "_verdicts",
+        "document",
+        "driver",
+        "portions",
+        "restricted",
+    )
 
-    def __init__(self, driver: str, document: Document) -> None:
+    def __init__(self, driver: str, document: Document, known: dict[Any, Verdict]) -> None:
         self.driver = driver
         self.document = document
+        self._known = known  # verdicts on other shapes, by what the selector sees of them
         #: some capacity has a request policy
         self.restricted = any("requestPolicy" in capacity for capacity in self.capacity.values())
         #: what requests for capacity come to on this shape, by request
@@ -49,7 +60,20 @@ class Shape:
         if verdict is None:
             if len(self._verdicts) >= _VERDICTS_KEPT:
                 self._verdicts.clear()
-            verdict = self._verdicts[expression] = expression.ask(_visible(self), self.document)
+            verdict = self._verdicts[expression] = self._judge(expression)
+        return verdict
+
+    def _judge(self, expression: Expression) -> Verdict:
+        """Ask, unless a device that looks the same to this selector has been asked about."""
+        glance = expression.glance(self.driver, self.document)
+        if glance is None:
+            return expression.ask(_visible(self))
+        key = (expression, glance)
+        verdict = self._known.get(key)
+        if verdict is None:
+            if len(self._known) >= _GLANCES_KEPT:
+                self._known.clear()
+            verdict = self._known[key] = expression.ask(_visible(self))
         return verdict
 
     def derive(self, attribute: Derived) -> Values:
@@ -76,10 +100,11 @@ def _visible(shape: Shape) -> Visible:
 class Shapes:
     """Hands out one Shape for all devices that look the same, for as long as there is such a device."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_verdicts")
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self._verdicts: dict[Any, Verdict] = {}
 
     def of(self, driver: str, document: Document) -> Shape:
         visible_fields = (
@@ -91,7 +116,7 @@ class Shapes:
         key = blake2b(_encode(visible_fields), digest_size=16).digest()
         shape = self._known.get(key)
         if shape is None:
-            shape = self._known[key] = Shape(driver, document)
+            shape = self._known[key] = Shape(driver, document, self._verdicts)
         return shape
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dray.allocation.identity import Document
 from dray.allocation.requests import demand_key
 
-Shape = tuple[bytes, ...]
+ClaimsShape = tuple[bytes, ...]
 
 
-def shape_of(claims: Sequence[Document]) -> Shape:
+def shape_of(claims: Sequence[Document]) -> ClaimsShape:
     """Equal for claims that are served by the same devices."""
     return tuple(map(demand_key, claims))
 
@@ -25,7 +25,7 @@ class Feasibility:
 
     def __init__(self, nodes: Iterable[str] = (), *, shapes_kept: int = 256) -> None:
         self._nodes: dict[str, None] = dict.fromkeys(nodes)
-        self._open: OrderedDict[Shape, OrderedDict[str, None]] = OrderedDict()
+        self._open: OrderedDict[ClaimsShape, OrderedDict[str, None]] = OrderedDict()
         self._shapes_kept = shapes_kept
 
     def add_node(self, node: str) -> None:
@@ -38,19 +38,19 @@ class Feasibility:
         for nodes in self._open.values():
             nodes.pop(node, None)
 
-    def first(self, shape: Shape) -> str | None:
+    def first(self, shape: ClaimsShape) -> str | None:
         """The node to try next: of those not ruled out, the one that has been open longest."""
         return next(iter(self._of(shape)), None)
 
-    def nodes(self, shape: Shape) -> tuple[str, ...]:
+    def nodes(self, shape: ClaimsShape) -> tuple[str, ...]:
         """All nodes that are not ruled out."""
         return tuple(self._of(shape))
 
-    def rule_out(self, shape: Shape, node: str) -> None:
+    def rule_out(self, shape: ClaimsShape, node: str) -> None:
         """Claims of this shape could not be allocated on the node."""
         self._of(shape).pop(node, None)
 
-    def ruled_out(self, shape: Shape, node: str) -> bool:
+    def ruled_out(self, shape: ClaimsShape, node: str) -> bool:
         return node not in self._of(shape)
 
     def reopen(self, node: str) -> None:
@@ -62,7 +62,7 @@ class Feasibility:
     def reopen_all(self) -> None:
         self._open.clear()
 
-    def _of(self, shape: Shape) -> OrderedDict[str, None]:
+    def _of(self, shape: ClaimsShape) -> OrderedDict[str, None]:
         found = self._open.get(shape)
         if found is None:
             found = self._open[shape] = OrderedDict(self._nodes)

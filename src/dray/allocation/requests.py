@@ -41,7 +41,7 @@ class Request:
         #: administrators may look at devices that are in use; alternatives cannot ask for that
         self.admin = parent is None and document.get("adminAccess") is True
         self.all = document.get("allocationMode") == "All"
-        self.count: int = document.get("count") or 0
+        self.count: int = max(document.get("count") or 0, 0)
         self.tolerations: list[dict[str, Any]] = document.get("tolerations") or []
         wanted = (document.get("capacity") or {}).get("requests") or {}
         self.capacity = {name: Quantity.from_json(amount) for name, amount in wanted.items()}

@@ -257,7 +257,8 @@ class Exhaustive:
         """Everything from one request on."""
         if number == self._end:
             return Outcome.FOUND
-        key = self._candidates.key(number)
+        # Nothing leads back to where a descent started.
+        key = self._candidates.key(number) if self._state.placements else None
         known = self._dead.get(key)
         if known is not None:
             return known
@@ -274,7 +275,8 @@ class Exhaustive:
         if outcome is Outcome.TOO_MANY and opens_claim:
             # With other devices in the claims before, this one may do with an alternative that wants fewer.
             outcome = Outcome.DEAD
-        self._dead[key] = outcome
+        if key is not None:
+            self._dead[key] = outcome
         return outcome
 
     def _choose(self, number: int, prospect: Prospect) -> Descent:

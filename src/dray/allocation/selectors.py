@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
 
@@ -23,34 +24,64 @@ class Expression:
     Upstream finds out late as well: a broken selector is no error as long as no device reaches it.
     """
 
-    __slots__ = ("_lists", "_selector", "_superficial", "source")
+    __slots__ = ("_lists", "_reads", "_selector", "source")
 
     def __init__(self, source: str, selector: Selector | CompileError, *, lists: bool) -> None:
         self.source = source
         self._selector = selector
         self._lists = lists
-        reads = selector.reads if isinstance(selector, Selector) else None
-        #: looks at neither attributes nor capacity
-        self._superficial = reads is not None and not (
-            reads.attributes or reads.attribute_domains or reads.capacity or reads.capacity_domains
-        )
+        self._reads = selector.reads if isinstance(selector, Selector) else None
 
-    def ask(self, device: Visible, document: Document) -> Verdict:
+    def glance(self, driver: str, document: Document) -> Hashable | None:
+        """All that the answer depends on, read straight from the device; None if that takes a closer look."""
+        reads = self._reads
+        if reads is None or not _plain(document, lists=self._lists):
+            return None
+        seen: list[Hashable] = [driver, document.get("allowMultipleAllocations")]
+        for field, names, domains in (
+            ("attributes", reads.attributes, reads.attribute_domains),
+            ("capacity", reads.capacity, reads.capacity_domains),
+        ):
+            if not names and not domains:
+                continue
+            entries = document.get(field) or {}
+            for domain, name in names:
+                value = entries.get(f"{domain}/{name}")
+                if domain == driver and name in entries:
+                    if value is not None:
+                        return None
+                    value = entries[name]
+                seen.append(_hashable(value))
+            seen += (
+                any((name.rpartition("/")[0] or driver) == domain for name in entries) for domain in domains
+            )
+        return tuple(seen)
+
+    def ask(self, device: Visible) -> Verdict:
         """Whether the device is selected; raises CompileError if nobody can tell."""
         selector = self._selector
         if isinstance(selector, CompileError):
             raise selector
         try:
             # A device with an attribute that cannot be used fails even selectors that do not look at it.
-            if not (self._superficial and _plain(document, lists=self._lists)):
-                device.convert(lists=self._lists)
+            device.convert(lists=self._lists)
             return selector.matches(device)
         except EvaluationError as error:
             return error
 
 
+def _hashable(entry: Document | None) -> Hashable:
+    if entry is None:
+        return None
+    return tuple(
+        (kind, tuple(value) if isinstance(value, list) else value)
+        for kind, value in entry.items()
+        if kind != "requestPolicy"
+    )
+
+
 def _plain(document: Document, *, lists: bool) -> bool:
-    """Whether all attributes are obviously usable: a cheap test that spares many devices the conversion."""
+    """Whether all attributes are obviously usable."""
     known = _WITH_LISTS if lists else _SCALARS
     for attribute in (document.get("attributes") or {}).values():
         if known.isdisjoint(attribute):
