@@ -18,6 +18,14 @@ from dray.api.field import ErrorType, FieldError
 NO_FIELD: Final = "<nil>"
 MISSING: Final[Any] = object()
 _RANGES: Final = {"int32": 31, "int64": 63, "": 63}
+_REGEX_PROBLEMS: Final = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "trailing \\": "trailing backslash at end of expression",
+}
 _HIGHEST_FLOAT: Final = 3.4028234663852886e38
 
 
@@ -188,7 +196,15 @@ def compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as e:
-        raise ValueError(str(e.args[0] if e.args else e)) from None
+        raise ValueError(_regex_problem(e, pattern)) from None
+
+
+def _regex_problem(error: Exception, pattern: str) -> str:
+    """Go's words for what its own engine's elder sibling complains about."""
+    reason = error.args[0] if error.args else ""
+    text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    kind, _, detail = text.partition(": ")
+    return f"error parsing regexp: {_REGEX_PROBLEMS.get(kind, kind)}: `{detail or pattern}`"
 
 
 def _matches(pattern: str, text: str) -> bool:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from dray.api import field, names, printing
 from dray.api.core.configmap import IMMUTABLE, MAX_SIZE, size
+from dray.api.errors import BadRequest
 from dray.api.field import FieldError, Path
 from dray.api.kinds import Column, Context, Kind, Object, Version
+from dray.api.schema import gojson
 from dray.api.strategies import METADATA, Subdomain, immutable
 
 _DATA: Final = Path("data")
+_JSON_KINDS: Final = {list: "array", str: "string", bool: "bool"}
 _SERVICE_ACCOUNT: Final = "kubernetes.io/service-account.name"
 
 
@@ -37,12 +38,13 @@ def _merge_strings(obj: Object) -> Object:
 def _json_object(encoded: str) -> str | None:
     """What is wrong with an entry that should hold a JSON object."""
     try:
-        msgspec.json.decode(base64.b64decode(encoded), type=dict[str, Any])
-    except msgspec.ValidationError:
-        return "json: cannot unmarshal value into Go value of type map[string]interface {}"
-    except msgspec.DecodeError:
-        return "invalid character in JSON text"
-    return None
+        found = gojson.parse(base64.b64decode(encoded))
+    except BadRequest as problem:
+        return problem.message
+    if found is None or isinstance(found, gojson.Members):
+        return None
+    kind = _JSON_KINDS.get(type(found), "number")
+    return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
 
 
 def _missing(data: Mapping[str, str], *keys: str) -> list[FieldError]:
