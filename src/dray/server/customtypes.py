@@ -31,7 +31,7 @@ def type_of(kind: Kind, version: Version) -> Struct:
         fixed = (
             Field("kind", text, "omitempty"),
             Field("apiVersion", text, "omitempty"),
-            Field("metadata", schema.type_of("meta/v1.ObjectMeta"), "omitempty"),
+            Field("metadata", schema.type_of("meta/v1.ObjectMeta"), "always"),
         )
         named = {f.name for f in fixed}
         return (*fixed, *(f for f in _fields(name, root) if f.name not in named))
