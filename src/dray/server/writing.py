@@ -6,7 +6,7 @@ computed anew. What the caller said about versions is checked against the state 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from dray.api import errors, field, meta
@@ -89,11 +89,20 @@ def _metadata_problems(call: Call, meta_: Object) -> list[FieldError]:
     )
 
 
-def _update_problems(call: Call, new: Object, old: Object) -> list[FieldError]:
-    """Upstream looks at the metadata of a changed object three times, and says three times what it finds."""
+def _update_problems(
+    call: Call, new: Object, old: Object, found: Sequence[FieldError]
+) -> Sequence[FieldError]:
+    """What the rules found, after what is wrong with the metadata.
+
+    Upstream looks at the metadata of a changed object three times, the last time among the rules of the kind, and
+    says each time what it finds.
+    """
     changed = meta.validate_object_meta_update(new, old)
     whole = meta.validate_object_meta(new, namespaced=call.resource.kind.namespaced, check_name=path_segment)
-    return [*whole, *changed, *changed] if changed or whole else []
+    if not changed and not whole:
+        return found
+    said = [p for p in changed if p in found]
+    return [*whole, *changed, *([] if said else changed), *found]
 
 
 # -- modify
@@ -134,10 +143,7 @@ async def _modify_once(
     check_revision(call, new["metadata"], current, unconditional=rules.unconditional_update)
     ctx = call.context()
     before_update(call, new, old, door, ctx)
-    problems = [
-        *_update_problems(call, new["metadata"], old["metadata"]),
-        *door.validate_update(new, old, ctx),
-    ]
+    problems = _update_problems(call, new["metadata"], old["metadata"], door.validate_update(new, old, ctx))
     if problems:
         raise errors.invalid(kind.kind, kind.group, new["metadata"].get("name", ""), problems)
     for text in door.warn_update(new, old, ctx):
