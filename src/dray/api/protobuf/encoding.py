@@ -147,7 +147,8 @@ def _union(type_: UnionOf) -> _Encode:
                 by_shape[dict] = _field(number, option)
 
     def encode_union(value: Any) -> bytes:
-        encoded = by_shape[type(value)](value)
-        return flag + encoded if flag and type(value) is dict else encoded
+        if (encode_option := by_shape.get(type(value))) is None:
+            return b""  # Go drops what has none of the shapes
+        return flag + encode_option(value) if type(value) is dict else encode_option(value)
 
     return encode_union
