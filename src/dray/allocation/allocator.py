@@ -32,6 +32,8 @@ class Plan:
 class Unallocatable:
     """The claims cannot be allocated for this node; ``message`` is what upstream says about it."""
 
+    __match_args__ = ("reasons",)
+
     def __init__(
         self,
         message: str,

@@ -1,9 +1,10 @@
 """Is what is left enough for what is still wanted? Necessary conditions, checked before going deeper.
 
 Requests compete for devices. If some of the remaining requests together want more devices than there are for any of
-them, the search is over here (Hall's condition). Two things make the count sharper: of devices that draw from the
-same counter only so many fit into what is left of it; and where devices must share a value of an attribute, there
-must be a value for which everything else still holds.
+them, the search is over here (Hall's condition). Some things make the count sharper: of devices that draw from the
+same counter only so many fit into what is left of it; a shared device counts as often as its smallest share fits;
+where devices must share a value of an attribute, there must be a value for which everything else still holds; and
+where they must differ, there must be values enough to differ by.
 """
 
 from __future__ import annotations
@@ -37,15 +38,21 @@ _NOTHING = Want(0, frozenset())
 _IMPOSSIBLE = Want(1, frozenset())
 
 
+class Drawing(NamedTuple):
+    """Kinds that draw from one counter."""
+
+    pool: Pool
+    counter: Counter
+    amounts: tuple[tuple[int, int], ...]  # amount and kind, least first
+
+
 class Test(NamedTuple):
     """Some requests must not want more than their kinds have left."""
 
     wanted: int  # by requests to come
     current: bool  # the request at hand is among them
     free: tuple[int, ...]  # kinds that draw from no counter
-    drawing: tuple[
-        tuple[Pool, Counter, tuple[tuple[int, int], ...]], ...
-    ]  # the others: (amount, kind), least first
+    drawing: tuple[Drawing, ...]  # the others
 
 
 class Bounds:
@@ -55,6 +62,7 @@ class Bounds:
         self._candidates = candidates
         self._tests: dict[tuple[Choice, Fixed], list[Test]] = {}
         self._wants: dict[tuple[int, Fixed], Want | None] = {}
+        self._binding: dict[Choice, dict[ConstraintKey, None]] = {}
         self._later: dict[tuple[int, int, int], int] = {}
         self._spectrum: dict[ConstraintKey, Values | None] = {}
         self._windows = [self._window(index) for index in range(len(steps))]
@@ -96,11 +104,9 @@ class Bounds:
             spectrum = self._all_values((number, position)) if isinstance(constraint, Distinct) else None
             if isinstance(constraint, Distinct) and spectrum is not None:
                 wanted = constraint.wanted(missing) + self._wanted_later(index, number, position)
-                state, unfinished = (
-                    self._state.constraints[number][position],
-                    choice.request.base if missing else None,
-                )
-                if wanted > len(spectrum - constraint.taken(state, unfinished)):
+                state = self._state.constraints[number][position]
+                taken = constraint.taken(state, choice.request.base if missing else None)
+                if wanted > len(spectrum - taken):
                     return True
         return False
 
@@ -123,15 +129,17 @@ class Bounds:
 
     def _constraints(self, index: int, choice: Choice) -> list[tuple[ConstraintKey, Values]]:
         """The constraints to be met, each with the values that are possible for it."""
-        keys: dict[ConstraintKey, None] = {}
-        later = (c for i in self._windows[index] if self._calm(i) for c in self._steps[i])
-        for one in (choice, *later):
-            for position in one.request.constraints:
-                if isinstance(one.claim.demand.constraints[position], Match):
-                    keys[one.claim.number, position] = None
+        if choice not in self._binding:
+            later = (c for i in self._windows[index] if self._calm(i) for c in self._steps[i])
+            self._binding[choice] = dict.fromkeys(
+                (one.claim.number, position)
+                for one in (choice, *later)
+                for position in one.request.constraints
+                if isinstance(one.claim.demand.constraints[position], Match)
+            )
         found = []
         room = _MOST_VALUES
-        for key in keys:
+        for key in self._binding[choice]:
             values = self._possible(key)
             if values is not None and len(values) <= room:
                 found.append((key, values))
@@ -248,7 +256,7 @@ class Bounds:
             wanted,
             current,
             tuple(free),
-            tuple((p, c, tuple(sorted(amounts))) for (p, c), amounts in drawing.items()),
+            tuple(Drawing(p, c, tuple(sorted(amounts))) for (p, c), amounts in drawing.items()),
         )
 
 

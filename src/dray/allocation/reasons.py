@@ -245,20 +245,15 @@ def _feature(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
 
 
 def _selectors(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
-    request = choice.request
-    class_name = (request.class_document.get("metadata") or {}).get("name", "")
-    for cause, owner, expressions in (
-        (Cause.CLASS_SELECTOR, f"class {class_name}", request.class_selectors),
-        (Cause.CLAIM_SELECTOR, f"claim {choice.claim.name}", request.selectors),
-    ):
-        for position, expression in enumerate(expressions):
-            where = f"{owner}: selector #{position}"
-            outcome = _ask(spot.device, expression)
-            if outcome is False:
-                return _Verdict(cause, f"{where}: {expression.source}", position, expression.source)
-            if outcome is not True:
-                detail = f"{where}: {expression.source}: {outcome}"
-                return _Verdict(Cause.SELECTOR_ERROR, detail, position, expression.source)
+    for selector in choice.request.selectors:
+        source = selector.expression.source
+        detail = f"{choice.named(selector)}: {source}"
+        outcome = _ask(spot.device, selector.expression)
+        if outcome is False:
+            cause = Cause.CLASS_SELECTOR if selector.of_class else Cause.CLAIM_SELECTOR
+            return _Verdict(cause, detail, selector.position, source)
+        if outcome is not True:
+            return _Verdict(Cause.SELECTOR_ERROR, f"{detail}: {outcome}", selector.position, source)
     return None
 
 
@@ -370,7 +365,7 @@ def _without(demand: Demand, position: int) -> Demand:
 
 def _copy(request: Request) -> Request:
     copy = Request(request.name, request.document, request.parent)
-    for name in ("selectors", "class_selectors", "class_document", "derived", "constraints"):
+    for name in ("selectors", "class_document", "derived", "constraints"):
         setattr(copy, name, getattr(request, name))
     return copy
 

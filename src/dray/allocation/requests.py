@@ -6,8 +6,8 @@ several mistakes the same one is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,14 @@ ClassLookup = Callable[[str], Document | None]
 
 _key = msgspec.json.Encoder().encode
 _ARITHMETIC_LIMIT = (1 << 63) - 1
+
+
+class Selector(NamedTuple):
+    """A selector of a class or of a claim's request."""
+
+    expression: Expression
+    of_class: bool
+    position: int  # in its list
 
 
 class Request:
@@ -46,8 +54,8 @@ class Request:
         wanted = (document.get("capacity") or {}).get("requests") or {}
         self.capacity = {name: Quantity.from_json(amount) for name, amount in wanted.items()}
         self.capacity_key = tuple(sorted(wanted.items())) if wanted else ()
-        self.selectors: tuple[Expression, ...] = ()
-        self.class_selectors: tuple[Expression, ...] = ()
+        #: those of the class first
+        self.selectors: tuple[Selector, ...] = ()
         self.class_document: Document = {}
         #: attribute → expression that stands in for it on this request
         self.derived: dict[str, str] = {}
@@ -157,13 +165,10 @@ def _complete(request: Request, classes: ClassLookup, features: Features) -> str
         if not features.derived_attributes:
             return f"{here}: cannot handle request with derived attributes, the feature is disabled"
         request.derived = {entry["name"]: entry["expression"] for entry in derived}
-    selectors = []
-    for position, selector in enumerate(document.get("selectors") or ()):
-        cel = selector.get("cel")
-        if cel is None:
+    own = document.get("selectors") or ()
+    for position, selector in enumerate(own):
+        if selector.get("cel") is None:
             return f"{here}, selector #{position}: CEL expression empty (unsupported selector type?)"
-        selectors.append(expression(cel.get("expression") or "", features))
-    request.selectors = tuple(selectors)
     if request.parent is None and document.get("adminAccess") is not None and not features.admin_access:
         return f"{here}: admin access is requested, but the feature is disabled"
     class_name = document.get("deviceClassName")
@@ -176,9 +181,10 @@ def _complete(request: Request, classes: ClassLookup, features: Features) -> str
             f'deviceclass.resource.k8s.io "{class_name}" not found'
         )
     request.class_document = found
-    request.class_selectors = tuple(
-        expression((selector.get("cel") or {}).get("expression") or "", features)
-        for selector in (found.get("spec") or {}).get("selectors") or ()
+    of_class = (found.get("spec") or {}).get("selectors") or ()
+    request.selectors = (
+        *_selectors(of_class, features, of_class=True),
+        *_selectors(own, features, of_class=False),
     )
     mode = document.get("allocationMode") or ""
     if mode not in ("ExactCount", "All"):
@@ -186,3 +192,9 @@ def _complete(request: Request, classes: ClassLookup, features: Features) -> str
     if mode == "ExactCount" and request.count > _ARITHMETIC_LIMIT:
         return f"{here}: exact count {request.count} is too large"
     return ""
+
+
+def _selectors(documents: Sequence[Document], features: Features, *, of_class: bool) -> Iterator[Selector]:
+    for position, document in enumerate(documents):
+        source = (document.get("cel") or {}).get("expression") or ""
+        yield Selector(expression(source, features), of_class, position)

@@ -5,7 +5,7 @@ same is done here in two stages. *First fit* walks straight down and takes the f
 allocations end there. If it gets stuck, the *exhaustive* search starts over with everything known about every
 device, and leaves out what cannot contain a solution:
 
-- devices that differ only in name are one class: what failed with one of them fails with the others;
+- devices that differ only in name are of one kind: what failed with one of them fails with the others;
 - what is left must be enough for what is still wanted (``bounds``);
 - a state in which the rest failed once is not tried again.
 
@@ -54,7 +54,6 @@ class Search:
         self._state = state
         self._policy = policy
         self._pools = pools
-        self._claims = claims
         self._deadline = deadline
         self._monotonic = monotonic
         self._arranged: list[Spot] | None = None

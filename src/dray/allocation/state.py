@@ -16,7 +16,7 @@ from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
 from dray.allocation.identity import Document
 from dray.allocation.pools import Pool
-from dray.allocation.requests import Demand, Request
+from dray.allocation.requests import Demand, Request, Selector
 from dray.allocation.selectors import derived
 from dray.allocation.usage import PoolUsage, Usage
 from dray.cel import CompileError, EvaluationError
@@ -53,6 +53,14 @@ class Choice:
         self.count = request.count
         #: the devices a request for all devices must have
         self.everything: list[Spot] | None = None
+
+    def named(self, selector: Selector) -> str:
+        """What errors call one of its selectors."""
+        if selector.of_class:
+            owner = f"class {self.request.class_document['metadata']['name']}"
+        else:
+            owner = f"claim {self.claim.name}"
+        return f"{owner}: selector #{selector.position}"
 
 
 class Placement(NamedTuple):
@@ -91,36 +99,22 @@ class State:
         device = spot.device
         if device.binding_conditions and not self.features.binding_conditions:
             return False
-        request = choice.request
         verdict = device.shape.verdict
-        for position, expression in enumerate(request.class_selectors):
+        for selector in choice.request.selectors:
             try:
-                answer = verdict(expression)
+                answer = verdict(selector.expression)
             except CompileError as error:
-                name = request.class_document["metadata"]["name"]
-                raise _broken(f"class {name}: selector #{position}", error) from error
-            if answer is not True:
-                if answer is False:
-                    return False
-                name = request.class_document["metadata"]["name"]
-                raise self._failed(f"class {name}: selector #{position}", device, answer)
-        for position, expression in enumerate(request.selectors):
-            try:
-                answer = verdict(expression)
-            except CompileError as error:
-                raise _broken(f"claim {choice.claim.name}: selector #{position}", error) from error
-            if answer is not True:
-                if answer is False:
-                    return False
-                raise self._failed(f"claim {choice.claim.name}: selector #{position}", device, answer)
+                raise AllocationError(f"{choice.named(selector)}: CEL compile error: {error}") from error
+            if answer is True:
+                continue
+            if answer is False:
+                return False
+            on = f" on device {device.id}" if self.features.release >= 37 else ""
+            raise AllocationError(f"{choice.named(selector)}{on}: CEL runtime error: {answer}")
         if device.selection is not None:
             metadata = self.node.get("metadata") or {}
             return device.selection.matches(metadata.get("name") or "", metadata.get("labels") or {})
         return True
-
-    def _failed(self, where: str, device: Device, error: EvaluationError) -> AllocationError:
-        on = f" on device {device.id}" if self.features.release >= 37 else ""
-        return AllocationError(f"{where}{on}: CEL runtime error: {error}")
 
     def portion(self, choice: Choice, spot: Spot) -> capacity.Portion | None:
         """What the request would take of the device's capacity; None if the device does not offer that."""
@@ -317,7 +311,3 @@ class State:
         self.results[index] -= 1
         if choice.request.constraints:
             self._unbind(choice, placement.constraints)
-
-
-def _broken(where: str, error: CompileError) -> AllocationError:
-    return AllocationError(f"{where}: CEL compile error: {error}")

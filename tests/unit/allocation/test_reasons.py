@@ -163,6 +163,14 @@ def test_reasons_are_those_of_the_moment_of_failure() -> None:
     assert outcome.reasons is outcome.reasons
 
 
+def test_outcomes_are_told_apart_by_matching() -> None:
+    match run(inventory(resource_slice(*gpus(2))), claim(request("r", 3))):
+        case Unallocatable(reasons):
+            assert reasons.requests[0].usable == 2
+        case outcome:
+            raise AssertionError(outcome)
+
+
 def test_reasons_are_plain_data_for_those_who_want_them() -> None:
     reasons = why(inventory(resource_slice(*gpus(2))), claim(request("r", 3)), features=EVERYTHING)
     document = reasons.as_document()
