@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from dray.allocation import AllocationTimeout, Features, Plan, Unallocatable, allocate
-from dray.api import claims
-from dray.scheduler import extended, matching
+from dray.api import claims, matching
+from dray.scheduler import extended
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import Pod

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from dray.scheduler import matching
+from dray.api import matching
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import HostPort, Pod
 from dray.scheduler.verdicts import Rejection

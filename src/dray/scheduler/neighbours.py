@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dray.scheduler import matching
+from dray.api import matching
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import AffinityTerm, Pod
 from dray.scheduler.verdicts import Rejection

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dray.scheduler import matching
+from dray.api import matching
 from dray.scheduler.resources import Amounts, pod_requests, scoring_requests
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

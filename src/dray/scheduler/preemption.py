@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dray.scheduler import matching
+from dray.api import matching
 from dray.scheduler.nodes import Cluster, Node
 from dray.scheduler.pods import Pod
 from dray.scheduler.verdicts import Rejection, unavailable

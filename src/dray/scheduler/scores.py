@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dray.scheduler import matching
+from dray.api import matching
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import Pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dray.scheduler import matching
+from dray.api import matching
 from dray.scheduler.nodes import Node
 from dray.scheduler.placement import DeviceCheck
 from dray.scheduler.pods import Pod

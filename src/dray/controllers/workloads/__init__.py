@@ -1,0 +1,1 @@
+"""Controllers that keep pods running: ReplicaSet, Deployment, StatefulSet, DaemonSet, Job and CronJob."""
