@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dray.api.errors import (
@@ -28,7 +29,7 @@ from dray.api.expressions import (
     accept_any_rule,
     accept_anything,
 )
-from dray.api.kinds import Context, UserInfo
+from dray.api.kinds import Context, Object, UserInfo
 from dray.api.release import Gates, Release
 from dray.server import negotiation
 from dray.server.admission import AdmissionChain
@@ -50,6 +51,7 @@ log = logging.getLogger(__name__)
 
 _MAX_SECONDS = 60.0
 
+Assigner = Callable[[Object, Object | None], AbstractContextManager[None]]
 Page = Callable[[Request, Target], Awaitable[Response]]
 
 
@@ -87,6 +89,7 @@ class API:
         self.managing = Managing()
         self.metrics = Metrics()
         self.inflight = InFlight(self.metrics)
+        self.assigners: dict[tuple[str, str], Assigner] = {}
         self.pages: dict[str, Page] = {}  # by path
         self.page_prefixes: dict[str, Page] = {}  # by the path's beginning, longest match
 
@@ -179,6 +182,11 @@ class API:
             policies=self.policies,
             rules=self.rules,
         )
+
+    def assigned(self, resource: Resource, new: Object, old: Object | None) -> AbstractContextManager[None]:
+        """What only the server can give an object of this kind: a service's addresses."""
+        assigner = self.assigners.get((resource.kind.group, resource.kind.plural))
+        return nullcontext() if assigner is None else assigner(new, old)
 
     def allows(
         self,

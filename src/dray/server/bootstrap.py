@@ -6,6 +6,7 @@ import contextlib
 
 from dray.api.errors import AlreadyExists
 from dray.api.kinds import Object, UserInfo
+from dray.server.addresses import SERVICE_ADDRESS, ServiceAddresses
 from dray.server.api import API
 from dray.server.auth import AUTHENTICATED, MASTERS
 from dray.server.requests import Request
@@ -17,7 +18,9 @@ SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 async def bootstrap(api: API, *, port: int, address: str = "127.0.0.1") -> None:
     for name in NAMESPACES:
         await _ensure(api, "/api/v1/namespaces", {"metadata": {"name": name}})
-    if api.resources.find("", "v1", "services") is not None:
+    services = api.resources.resource("", "services")
+    if services is not None:
+        api.assigners["", "services"] = ServiceAddresses(services.stored).assigned
         await _ensure(api, "/api/v1/namespaces/default/services", _kubernetes_service(port))
 
 
@@ -36,8 +39,8 @@ def _kubernetes_service(port: int) -> Object:
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": "10.96.0.1",
-            "clusterIPs": ["10.96.0.1"],
+            "clusterIP": SERVICE_ADDRESS,
+            "clusterIPs": [SERVICE_ADDRESS],
             "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack",
             "sessionAffinity": "None",

@@ -57,14 +57,21 @@ async def create(call: Call, obj: Object, attributes: admission.Attributes) -> D
 
 
 async def _create_once(call: Call, obj: Object, attributes: admission.Attributes) -> Document:
-    kind, rules = call.resource.kind, call.resource.kind.rules
-    meta_ = obj["metadata"]
+    rules, meta_ = call.resource.kind.rules, obj["metadata"]
     ctx = call.context("create")
     metadata.fill(meta_, ctx.now)
     if meta_.get("generateName") and not meta_.get("name"):
         meta_["name"] = metadata.generate_name(meta_["generateName"])
     ensure_namespace(meta_, call.namespace)
     rules.prepare_create(obj, ctx)
+    with call.api.assigned(call.resource, obj, None):
+        return await _check_and_insert(call, obj, attributes, ctx)
+
+
+async def _check_and_insert(
+    call: Call, obj: Object, attributes: admission.Attributes, ctx: Context
+) -> Document:
+    kind, rules, meta_ = call.resource.kind, call.resource.kind.rules, obj["metadata"]
     problems = [*_metadata_problems(call, meta_), *rules.validate(obj, ctx)]
     if problems:
         raise errors.invalid(kind.kind, kind.group, meta_.get("name", ""), problems)
@@ -135,14 +142,26 @@ async def modify(
 async def _modify_once(
     call: Call, make: Make, door: UpdateRules, attributes: admission.Attributes, current: Document
 ) -> Written | Moved:
-    kind, rules = call.resource.kind, call.resource.kind.rules
-    old = current.hub
+    rules, old = call.resource.kind.rules, current.hub
     attributes.operation, attributes.old = admission.UPDATE, old
     new = await make(current)
     attributes.object = new
     check_revision(call, new["metadata"], current, unconditional=rules.unconditional_update)
     ctx = call.context()
     before_update(call, new, old, door, ctx)
+    with call.api.assigned(call.resource, new, old):
+        return await _check_and_replace(call, new, current, door, attributes, ctx)
+
+
+async def _check_and_replace(
+    call: Call,
+    new: Object,
+    current: Document,
+    door: UpdateRules,
+    attributes: admission.Attributes,
+    ctx: Context,
+) -> Written | Moved:
+    kind, rules, old = call.resource.kind, call.resource.kind.rules, current.hub
     problems = _update_problems(call, new["metadata"], old["metadata"], door.validate_update(new, old, ctx))
     if problems:
         raise errors.invalid(kind.kind, kind.group, new["metadata"].get("name", ""), problems)
