@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from typing import Final
 
 from dray.cel import cost, validators
 from dray.cel.ast import Node
@@ -13,10 +11,8 @@ from dray.cel.decls import Environment
 from dray.cel.errors import CompileError, Kind
 from dray.cel.evaluator import Program, Unplannable, plan
 from dray.cel.parser import parse
+from dray.cel.recursion import deep
 from dray.cel.source import Problem, Source
-
-# The parser lets expressions nest 250 deep, and each level is several Python frames.
-_STACK: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +26,13 @@ class Compiled:
 
     def max_cost(self, *, hints: cost.SizeHint = cost.no_hints) -> int:
         """The worst-case cost, given how large the inputs may be."""
-        return cost.estimate(self.node, hints=hints, estimators=self.environment.estimators).high
+        return max_cost(self.node, self.environment, hints=hints)
 
 
 def parse_text(text: str, environment: Environment) -> Node:
     """The tree of an expression, or CompileError with all that is wrong with its syntax."""
-    if sys.getrecursionlimit() < _STACK:
-        sys.setrecursionlimit(_STACK)
-    parsed = parse(
+    parsed = deep(
+        parse,
         text,
         environment.macros,
         optional_syntax=environment.optional_syntax,
@@ -50,6 +45,10 @@ def parse_text(text: str, environment: Environment) -> Node:
 
 def check_text(text: str, environment: Environment) -> Node:
     """The checked tree of an expression, or CompileError with all that is wrong."""
+    return deep(_checked, text, environment)
+
+
+def _checked(text: str, environment: Environment) -> Node:
     parsed = parse_text(text, environment)
     problems = check(parsed, environment)
     if not problems and environment.validate_literals:
@@ -66,9 +65,14 @@ def _refused(text: str, problems: list[Problem]) -> CompileError:
 def program(node: Node, environment: Environment) -> Program:
     """The exact program of a checked tree."""
     try:
-        return plan(node, environment)
+        return deep(plan, node, environment)
     except Unplannable as failed:
         raise CompileError(f"program instantiation failed: {failed}", kind=Kind.INTERNAL) from None
+
+
+def max_cost(node: Node, environment: Environment, *, hints: cost.SizeHint = cost.no_hints) -> int:
+    """What a checked expression costs at worst."""
+    return deep(cost.estimate, node, hints=hints, estimators=environment.estimators).high
 
 
 def compile_text(text: str, environment: Environment) -> Compiled:

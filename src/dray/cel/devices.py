@@ -384,5 +384,5 @@ def compile(
     node = compiler.check_text(expression, declared)
     if node.type.kind not in ("bool", "dyn" if list_attributes else "any", "any"):
         raise CompileError(f"must evaluate to bool or the unknown type, not {node.type}")
-    estimate = cost.estimate(node, hints=_hint, estimators=declared.estimators).high
+    estimate = compiler.max_cost(node, declared, hints=_hint)
     return Selector(expression, node, declared, max_cost=estimate, list_attributes=list_attributes)

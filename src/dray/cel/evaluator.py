@@ -28,6 +28,7 @@ from dray.cel.decls import Environment, Overload
 from dray.cel.errors import CostExceeded, EvaluationError, no_such_overload
 from dray.cel.limits import MAX_COPIED
 from dray.cel.macros import ACCUMULATOR
+from dray.cel.recursion import deep
 from dray.cel.values import (
     SET_TYPES,
     Map,
@@ -94,6 +95,9 @@ class Program:
 
     def run(self, variables: Mapping[str, Value], limit: int) -> tuple[Value, int]:
         """The value, an EvaluationError in its place, and the cost. Beyond the limit CostExceeded is raised."""
+        return deep(self._run, variables, limit)
+
+    def _run(self, variables: Mapping[str, Value], limit: int) -> tuple[Value, int]:
         frame = Frame(variables, [_UNSET] * self._locals, limit)
         value = self._step(frame)
         if frame.cost > limit:
@@ -194,7 +198,7 @@ class _Planner:
     # Calls
 
     def call(self, node: Call) -> Plan:
-        special = _SPECIAL.get(node.function)
+        special = SPECIAL.get(node.function)
         if special is not None:
             return special(self, node)
         parts = node.args if node.target is None else [node.target, *node.args]
@@ -550,7 +554,7 @@ def _dispatch(name: str, overloads: list[Overload]) -> Callable[..., Value]:
     return dispatch
 
 
-def _charge(frame: Frame, price: metering.Price, args: Sequence[Value], result: Value) -> None:
+def _charge(frame: Frame, price: metering.Price, args: Sequence[Value], result: Value = None) -> None:
     if isinstance(price, int):
         frame.cost += price
         return
@@ -577,62 +581,73 @@ def _adding(step: Step) -> Step:
 def _unary(
     argument: Step, implementation: Callable[..., Value], price: metering.Price, *, strict: bool
 ) -> Step:
-    def call(frame: Frame) -> Value:
+    call = _paid(implementation, price)
+
+    def evaluate(frame: Frame) -> Value:
         value = argument(frame)
         if strict and value.__class__ is EvaluationError:
-            result = value
-        else:
-            try:
-                result = implementation(value)
-            except CostExceeded:
-                raise
-            except EvaluationError as failed:
-                result = failed
-        _charge(frame, price, (value,), result)
-        return result
+            _charge(frame, price, (value,), value)
+            return value
+        return call(frame, (value,))
 
-    return call
+    return evaluate
 
 
 def _binary(left: Step, right: Step, implementation: Callable[..., Value], price: metering.Price) -> Step:
-    def call(frame: Frame) -> Value:
+    call = _paid(implementation, price)
+
+    def evaluate(frame: Frame) -> Value:
         a = left(frame)
         b = right(frame)
         if a.__class__ is EvaluationError:
-            result = a
-        elif b.__class__ is EvaluationError:
-            result = b
-        else:
-            try:
-                result = implementation(a, b)
-            except CostExceeded:
-                raise
-            except EvaluationError as failed:
-                result = failed
-        _charge(frame, price, (a, b), result)
-        return result
+            _charge(frame, price, (a, b), a)
+            return a
+        if b.__class__ is EvaluationError:
+            _charge(frame, price, (a, b), b)
+            return b
+        return call(frame, (a, b))
 
-    return call
+    return evaluate
 
 
 def _variadic(arguments: list[Step], implementation: Callable[..., Value], price: metering.Price) -> Step:
-    def call(frame: Frame) -> Value:
+    call = _paid(implementation, price)
+
+    def evaluate(frame: Frame) -> Value:
         values: list[Value] = []
         for argument in arguments:
             value = argument(frame)
             if value.__class__ is EvaluationError:
                 return value
             values.append(value)
+        return call(frame, values)
+
+    return evaluate
+
+
+def _paid(
+    implementation: Callable[..., Value], price: metering.Price
+) -> Callable[[Frame, Sequence[Value]], Value]:
+    """A call with its price: paid before the work is done wherever it can be told."""
+
+    def run(args: Sequence[Value]) -> Value:
         try:
-            result = implementation(*values)
+            return implementation(*args)
         except CostExceeded:
             raise
         except EvaluationError as failed:
-            result = failed
-        _charge(frame, price, values, result)
+            return failed
+
+    def prepaid(frame: Frame, args: Sequence[Value]) -> Value:
+        _charge(frame, price, args)
+        return run(args)
+
+    def postpaid(frame: Frame, args: Sequence[Value]) -> Value:
+        result = run(args)
+        _charge(frame, price, args, result)
         return result
 
-    return call
+    return postpaid if isinstance(price, metering.ByResult) else prepaid
 
 
 def _logical(terms: list[Step], *, decisive: bool) -> Step:
@@ -664,7 +679,7 @@ _PLANS: Final[dict[type, Callable[[_Planner, Any], Plan]]] = {
     Comprehension: _Planner.comprehension,
 }
 
-_SPECIAL: Final[dict[str, Callable[[_Planner, Call], Plan]]] = {
+SPECIAL: Final[dict[str, Callable[[_Planner, Call], Plan]]] = {
     "_&&_": _Planner._and,
     "_||_": _Planner._or,
     "_?_:_": _Planner._conditional,

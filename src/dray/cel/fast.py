@@ -15,7 +15,7 @@ from dray.cel import operators, regex
 from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, Node, Select
 from dray.cel.decls import Environment
 from dray.cel.errors import EvaluationError
-from dray.cel.evaluator import CONVERSIONS, implementation_of
+from dray.cel.evaluator import CONVERSIONS, SPECIAL, implementation_of
 from dray.cel.macros import ACCUMULATOR
 from dray.cel.values import SET_TYPES, Map, Value, equal, equals
 
@@ -207,6 +207,8 @@ class _Generator:
                 return self.membership(node)
             case "_[_]":
                 return self.index(node)
+            case "orValue" | "hasValue":
+                return self.optional(node)
         if name in _RELATIONS:
             return self.relation(node)
         if name in _ARITHMETIC:
@@ -224,6 +226,20 @@ class _Generator:
                 slot, key = self.entry(domain, name)
                 return f"{slot}[{key}]"
         raise Unsupported
+
+    def optional(self, node: Call) -> str:
+        """``….?name.orValue(default)`` and ``….?name.hasValue()``; optionals as such have no fast form."""
+        match node.target:
+            case Call(function="_?._" | "_[?_]", args=[place, Literal(value=str() as name)]):
+                domain = self.domain(place)
+                if domain is None:
+                    raise Unsupported
+            case _:
+                raise Unsupported
+        slot, key = self.entry(domain, name)
+        if node.function == "hasValue":
+            return f"({key} in {slot})"
+        return f"({slot}[{key}] if {key} in {slot} else {self.value(node.args[0])})"
 
     def equality(self, node: Call, helper: str) -> str:
         left, right = node.args
@@ -349,6 +365,8 @@ class _Generator:
         return f"({name}{code} if ({name} := {self.value(node.target)}).__class__ is str else not_bool())"
 
     def general(self, node: Call) -> str:
+        if node.function in SPECIAL:
+            raise Unsupported
         parts = node.args if node.target is None else [node.target, *node.args]
         helper = self.keep(implementation_of(self.environment, node)[0])
         return f"{helper}({', '.join(self.value(part) for part in parts)})"

@@ -24,7 +24,7 @@ from dray.cel.ast import (
 ACCUMULATOR: Final = "@result"
 _OLD_ACCUMULATOR: Final = "__result__"
 UNUSED: Final = "#unused"
-MAX_COPIED: Final = 10_000
+MAX_COPIED: Final = 2_000
 
 
 ANY_NUMBER: Final = -1

@@ -14,6 +14,19 @@ from dray.cel.values import Optional, Value, is_list, is_map, is_opaque, size
 
 Price = int | Callable[[Sequence[Value], Value], int]
 
+
+class ByResult:
+    """A price that can be told only once the result is there; every other one is known, and paid, beforehand."""
+
+    __slots__ = ("price",)
+
+    def __init__(self, price: Callable[[Sequence[Value], Value], int]) -> None:
+        self.price = price
+
+    def __call__(self, args: Sequence[Value], result: Value) -> int:
+        return self.price(args, result)
+
+
 SELECT: Final = 1
 LIST: Final = 10
 MAP: Final = 30
@@ -140,7 +153,7 @@ _BY_FUNCTION: Final[dict[str, Price]] = {
         ("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"), _one_traversal
     ),
     **dict.fromkeys(("replace", "split"), _two_traversals),
-    "join": _join,
+    "join": ByResult(_join),
     **dict.fromkeys(("find", "findAll"), _regex_search),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip"), _one_traversal),
     "ip.isCanonical": _two_traversals,

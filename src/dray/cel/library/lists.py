@@ -12,7 +12,7 @@ from dray.cel.decls import Function, Library, Overload, overload
 from dray.cel.errors import CostExceeded, EvaluationError, no_such_overload
 from dray.cel.limits import MAX_SIZE, ensure
 from dray.cel.macros import MacroError, MacroKey
-from dray.cel.metering import LIST, TRAVERSAL, Price, measured
+from dray.cel.metering import LIST, TRAVERSAL, ByResult, Price, measured
 from dray.cel.values import Duration, UInt, Value, compare, equal, is_list, type_of
 
 _SUMMABLE: Final = ("int", "uint", "double", "duration")
@@ -310,11 +310,11 @@ def lists(version: int) -> Library:
             "list_distinct": _estimate_pairs("", of_argument=False),
         }
         prices |= {
-            "list_slice": _meter_result,
+            "list_slice": ByResult(_meter_result),
             "list_flatten": _meter_flatten,
             "list_flatten_int": _meter_flatten,
-            "lists_range": _meter_result,
-            "list_reverse": _meter_result,
+            "lists_range": ByResult(_meter_result),
+            "list_reverse": ByResult(_meter_result),
             "list_distinct": _meter_pairs(0),
         }
         for function in functions:
