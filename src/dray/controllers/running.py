@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import platform
 import uuid
@@ -11,32 +12,56 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from dray.api.errors import StatusError
 from dray.api.release import Gates, everything
 from dray.client.client import Client
 from dray.client.events import EventRecorder
+from dray.client.informers import RELIST_BACKOFF
 from dray.client.leases import LeaderElector
-from dray.controllers.framework import Kit, SharedInformers
+from dray.controllers.discovering import Discovered, discover
+from dray.controllers.framework import Controller, Kit, NotServed, SharedInformers
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a controller lives, upstream's short name for it, and the gates without which it has no work."""
+    """Where a controller lives, upstream's other name for it, and the gates without which it has no work."""
 
     where: str  # module:class
     alias: str = ""
     gates: tuple[str, ...] = ()
     default: bool = True
+    reporter: str = ""  # who its events say they are from, where that is not its name
 
 
 #: By upstream's names. Imported only when they are run.
 CONTROLLERS: Mapping[str, Entry] = {
     "resourceclaim-controller": Entry(
-        "dray.controllers.claims:ClaimController", "resource-claim-controller", ("DynamicResourceAllocation",)
+        "dray.controllers.claims:ClaimController",
+        "resource-claim-controller",
+        ("DynamicResourceAllocation",),
+        reporter="resource_claim",
+    ),
+    "device-taint-eviction-controller": Entry(
+        "dray.controllers.device_taints:DeviceTaintController", gates=("DRADeviceTaints",)
     ),
     "garbage-collector-controller": Entry(
         "dray.controllers.garbage.collector:GarbageCollector", "garbagecollector"
     ),
     "namespace-controller": Entry("dray.controllers.namespaces:NamespaceController", "namespace"),
+    "replicaset-controller": Entry(
+        "dray.controllers.workloads.replicasets:ReplicaSetController", "replicaset"
+    ),
+    "deployment-controller": Entry(
+        "dray.controllers.workloads.deployments:DeploymentController", "deployment"
+    ),
+    "statefulset-controller": Entry(
+        "dray.controllers.workloads.statefulsets:StatefulSetController", "statefulset"
+    ),
+    "daemonset-controller": Entry("dray.controllers.workloads.daemonsets:DaemonSetController", "daemonset"),
+    "job-controller": Entry("dray.controllers.workloads.jobs:JobController", "job"),
+    "cronjob-controller": Entry("dray.controllers.workloads.cronjobs:CronJobController", "cronjob"),
 }
 
 
@@ -100,17 +125,24 @@ async def _run(
     client_for: Callable[[str], Client] | None,
     ready: Callable[[], None] | None,
 ) -> None:
+    discovered = await _discover(client)
     informers = SharedInformers(client)
     recorders: list[EventRecorder] = []
-    controllers = []
+    controllers: list[Controller[Any]] = []
     for name in chosen(options.controllers, options.gates):
         own = client_for(name) if client_for is not None else client
-        recorder = EventRecorder(own, name)
-        recorders.append(recorder)
-        kit = Kit(client=own, informers=informers, recorder=recorder, gates=options.gates)
+        recorder = EventRecorder(own, CONTROLLERS[name].reporter or name)
+        kit = Kit(
+            client=own, informers=informers, recorder=recorder, gates=options.gates, discovered=discovered
+        )
         module, _, kind = CONTROLLERS[name].where.partition(":")
         settings = options.settings.get(name) or {}
-        controllers.append(getattr(import_module(module), kind)(kit, **settings))
+        try:
+            controllers.append(getattr(import_module(module), kind)(kit, **settings))
+        except NotServed as problem:
+            _log.info("%s is not run, as the server has no %s", name, problem)
+        else:
+            recorders.append(recorder)
     async with informers, asyncio.TaskGroup() as tasks:
         for recorder in recorders:
             tasks.create_task(recorder.run())
@@ -119,3 +151,14 @@ async def _run(
             ready()
         for controller in controllers:
             tasks.create_task(controller.run(), name=controller.name)
+
+
+async def _discover(client: Client) -> Discovered:
+    """What the server has; a server that is not up yet is waited for."""
+    for pause in RELIST_BACKOFF.pauses():
+        try:
+            return await discover(client)
+        except StatusError as problem:
+            _log.warning("the server does not tell what it serves, trying again: %s", problem)
+        await asyncio.sleep(pause)
+    raise AssertionError("pauses never end")
