@@ -17,6 +17,8 @@ from dray.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIM
 from dray.controllers.framework import Controller, Kit
 
 FIELD_MANAGER = "ResourceClaimController"
+#: Where claims have the shape that is dealt with here, newest first.
+VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _MAX_BASE = 57  # leaves room for a hyphen and five random characters in a name of 63
 
 Document = Mapping[str, Any]
@@ -116,9 +118,10 @@ class ClaimController(Controller[Key]):
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
         get = kit.informers.get
+        self._resource = kit.resource(RESOURCE_CLAIMS, *VERSIONS)
         self._pods = get(PODS, indexers={"claim": _claims_of, "template": _templates_of})
-        self._claims = get(RESOURCE_CLAIMS, indexers={"pod": _owner_of})
-        self._templates = get(RESOURCE_CLAIM_TEMPLATES)
+        self._claims = get(self._resource, indexers={"pod": _owner_of})
+        self._templates = get(kit.resource(RESOURCE_CLAIM_TEMPLATES, *VERSIONS))
         self._gone: dict[str, None] = {}  # uids of deleted pods, oldest first
         self._made: dict[
             tuple[str, str], Object
@@ -269,7 +272,7 @@ class ClaimController(Controller[Key]):
             pod, entry, template, admin_access=self._admin_access, alternatives=self._alternatives
         )
         try:
-            made = await self.kit.client.create(RESOURCE_CLAIMS, namespace, wanted)
+            made = await self.kit.client.create(self._resource, namespace, wanted)
         except StatusError as problem:
             raise TemplateProblem(f"create ResourceClaim : {problem}") from problem
         if self._claims.get(namespace, made["metadata"]["name"]) is None:
@@ -287,7 +290,7 @@ class ClaimController(Controller[Key]):
                 status = claim.get("status") or {}
                 reserved = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
                 changed = {**claim, "status": {**status, "reservedFor": reserved}}
-                await self.kit.client.update_status(RESOURCE_CLAIMS, namespace, changed)
+                await self.kit.client.update_status(self._resource, namespace, changed)
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
@@ -306,13 +309,13 @@ class ClaimController(Controller[Key]):
             if change.deallocate:
                 status.pop("allocation", None)
             claim = await self.kit.client.update_status(
-                RESOURCE_CLAIMS, key.namespace, {**claim, "status": status}
+                self._resource, key.namespace, {**claim, "status": status}
             )
         if (change is not None or "deletionTimestamp" in claim["metadata"]) and unprotect(claim):
             metadata = claim["metadata"]
             finalizers = [f for f in metadata["finalizers"] if f != claims.FINALIZER]
             claim = await self.kit.client.update(
-                RESOURCE_CLAIMS, key.namespace, {**claim, "metadata": {**metadata, "finalizers": finalizers}}
+                self._resource, key.namespace, {**claim, "metadata": {**metadata, "finalizers": finalizers}}
             )
         if not remaining:
             await self._delete_if_unused(claim)
@@ -341,7 +344,7 @@ class ClaimController(Controller[Key]):
         pod = self._pods.get(metadata["namespace"], owner["name"])
         if pod is not None and (pod["metadata"]["uid"] != owner["uid"] or claims.is_done(pod)):
             with contextlib.suppress(NotFound):
-                await self.kit.client.delete(RESOURCE_CLAIMS, metadata["namespace"], metadata["name"])
+                await self.kit.client.delete(self._resource, metadata["namespace"], metadata["name"])
 
 
 def _should_reserve(claim: Document, pod: Document) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +11,13 @@ from dray.client.client import Client
 from dray.client.resources import Resource
 
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+class Name(NamedTuple):
+    """A kind, whatever the version."""
+
+    group: str
+    plural: str
 
 
 class Served(NamedTuple):
@@ -33,10 +40,16 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """The preferred resources, and the groups of which nothing is known at present."""
+    """The preferred resources, all versions there are, and the groups of which nothing is known at present."""
 
     resources: Sequence[Served]
     failed: Sequence[str] = field(default=())  # as group/version
+    versions: Mapping[Name, Sequence[str]] = field(default_factory=dict)
+
+    def newest(self, resource: Resource, versions: Sequence[str]) -> Resource | None:
+        """The resource in the first of ``versions`` that the server has."""
+        offered = self.versions.get(Name(resource.group, resource.plural), ())
+        return next((resource.at(v) for v in versions if v in offered), None)
 
     @property
     def problem(self) -> str:
@@ -49,15 +62,18 @@ class Discovered:
 
 def preferred(offers: Iterable[Offer]) -> Discovered:
     """Of each kind the first version that has it; offers come in the server's order of preference."""
-    found: dict[tuple[str, str], Served] = {}
+    found: dict[Name, Served] = {}
+    versions: dict[Name, list[str]] = {}
     failed = []
     for offer in offers:
         if offer.resources is None:
             failed.append(f"{offer.group}/{offer.version}" if offer.group else offer.version)
             continue
         for served in offer.resources:
-            found.setdefault((offer.group, served.resource.plural), served)
-    return Discovered(tuple(found.values()), tuple(failed))
+            name = Name(offer.group, served.resource.plural)
+            found.setdefault(name, served)
+            versions.setdefault(name, []).append(offer.version)
+    return Discovered(tuple(found.values()), tuple(failed), versions)
 
 
 async def discover(client: Client) -> Discovered:

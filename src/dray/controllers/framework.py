@@ -13,8 +13,13 @@ from dray.client.events import EventRecorder
 from dray.client.informers import Informer, Informers
 from dray.client.queues import WorkQueue
 from dray.client.resources import Resource
+from dray.controllers.discovering import Discovered
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+class NotServed(Exception):
+    """A controller needs a kind that the server does not have: it has no work there."""
 
 
 class SharedInformers(Informers):
@@ -39,6 +44,16 @@ class Kit:
     recorder: EventRecorder
     gates: Gates
     clock: Callable[[], float] = time.time
+    discovered: Discovered | None = None  # None: whatever is asked for is taken to be served
+
+    def resource(self, resource: Resource, *versions: str) -> Resource:
+        """The resource in the first of ``versions`` (else its own) that the server has, or ``NotServed``."""
+        if self.discovered is None:
+            return resource
+        found = self.discovered.newest(resource, versions or (resource.version,))
+        if found is None:
+            raise NotServed(str(resource))
+        return found
 
 
 class Controller(Generic[Key]):

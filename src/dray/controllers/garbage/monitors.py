@@ -19,27 +19,27 @@ from dray.client.informers import Handler, Informer
 from dray.client.resources import Resource
 from dray.client.retry import Backoff
 from dray.controllers import metadata
-from dray.controllers.discovering import Discovered
+from dray.controllers.discovering import Discovered, Name
 from dray.controllers.framework import SharedInformers
 from dray.controllers.garbage.graph import Effect, Graph
 
 _log = logging.getLogger(__name__)
 
 #: Never owned and never owners, and there are many.
-IGNORED: Final = frozenset({("", "events"), ("events.k8s.io", "events")})
+IGNORED: Final = frozenset({Name("", "events"), Name("events.k8s.io", "events")})
 _BACKOFF: Final = Backoff(initial=0.8, factor=2.0, maximum=30.0, jitter=1.0)
 _WATCH_SECONDS: Final = (300, 600)
 
 Report = Callable[[Sequence[Effect]], None]
 
 
-def monitored(discovered: Discovered) -> dict[tuple[str, str], Resource]:
+def monitored(discovered: Discovered) -> dict[Name, Resource]:
     """The kinds to watch, by group and plural name."""
     return {
         key: served.resource
         for served in discovered.resources
         if served.allows("delete", "list", "watch")
-        and (key := (served.resource.group, served.resource.plural)) not in IGNORED
+        and (key := Name(served.resource.group, served.resource.plural)) not in IGNORED
     }
 
 
@@ -51,11 +51,11 @@ class Monitors:
         self._informers = informers
         self._graph = graph
         self._report = report
-        self.resources: dict[tuple[str, str], Resource] = {}
-        self._borrowed: dict[tuple[str, str], tuple[Informer, Handler]] = {}
-        self._watches: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self.resources: dict[Name, Resource] = {}
+        self._borrowed: dict[Name, tuple[Informer, Handler]] = {}
+        self._watches: dict[Name, asyncio.Task[None]] = {}
 
-    def follow(self, wanted: Mapping[tuple[str, str], Resource], tasks: asyncio.TaskGroup) -> bool:
+    def follow(self, wanted: Mapping[Name, Resource], tasks: asyncio.TaskGroup) -> bool:
         """Watch these kinds and no others; says whether anything is different now."""
         gone = [key for key, resource in self.resources.items() if wanted.get(key) != resource]
         new = [key for key, resource in wanted.items() if self.resources.get(key) != resource]
@@ -71,7 +71,7 @@ class Monitors:
             self._stop(key)
         self.resources = {}
 
-    def _start(self, key: tuple[str, str], resource: Resource, tasks: asyncio.TaskGroup) -> None:
+    def _start(self, key: Name, resource: Resource, tasks: asyncio.TaskGroup) -> None:
         informer = self._informers.existing(resource)
         if informer is None:
             self._watches[key] = tasks.create_task(self._watch(resource), name=f"garbage-{resource}")
@@ -83,7 +83,7 @@ class Monitors:
         )
         self._borrowed[key] = (informer, handler)
 
-    def _stop(self, key: tuple[str, str]) -> None:
+    def _stop(self, key: Name) -> None:
         if (watch := self._watches.pop(key, None)) is not None:
             watch.cancel()
         if (borrowed := self._borrowed.pop(key, None)) is not None:
