@@ -5,21 +5,18 @@ authenticate → authorize → admit → validate → store. ``API.handle`` is w
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dray.api.errors import (
-    BadRequest,
     Forbidden,
     InternalError,
     MethodNotAllowed,
     NotFound,
     ServiceUnavailable,
     StatusError,
-    Timeout,
 )
 from dray.api.expressions import (
     Compiler,
@@ -36,7 +33,6 @@ from dray.server.admission import AdmissionChain
 from dray.server.auth import Attributes, AuthenticatorChain, Authorizer
 from dray.server.bodies import Decoder
 from dray.server.calls import Call
-from dray.server.inflight import InFlight
 from dray.server.managing import Managing
 from dray.server.metadata import Clock
 from dray.server.metrics import Metrics
@@ -48,8 +44,6 @@ from dray.server.verbs import NoSuchMethod, NoSuchPath, Verbs
 from dray.store.interface import Store, StoreError
 
 log = logging.getLogger(__name__)
-
-_MAX_SECONDS = 60.0
 
 Assigner = Callable[[Object, Object | None], AbstractContextManager[None]]
 Page = Callable[[Request, Target], Awaitable[Response]]
@@ -88,7 +82,6 @@ class API:
         self.verbs = Verbs()
         self.managing = Managing()
         self.metrics = Metrics()
-        self.inflight = InFlight(self.metrics)
         self.assigners: dict[tuple[str, str], Assigner] = {}
         self.pages: dict[str, Page] = {}  # by path
         self.page_prefixes: dict[str, Page] = {}  # by the path's beginning, longest match
@@ -97,25 +90,14 @@ class API:
 
     async def handle(self, request: Request) -> Response:
         """Answer a request. Every failure is a ``StatusError``."""
-        target = request.target = target_of(request.method, request.path, request.query)
+        target = request.target
+        if target is None:
+            target = request.target = target_of(request.method, request.path, request.query)
         user = request.user
         if user is None:
             user = request.user = self.authenticator.authenticate(request)
-        if target.long_running:
-            self._authorize(user, target, request)
-            return await self._dispatch(request, target, user)
-        with self.inflight.admit(target):
-            self._authorize(user, target, request)
-            async with asyncio.timeout(_seconds(request)) as deadline:
-                try:
-                    return await self._dispatch(request, target, user)
-                except TimeoutError:
-                    if not deadline.expired():
-                        raise
-            raise Timeout(
-                "Timeout: request did not complete within the allotted timeout",
-                details={"retryAfterSeconds": 0},
-            )
+        self._authorize(user, target, request)
+        return await self._dispatch(request, target, user)
 
     def _authorize(self, user: UserInfo, target: Target, request: Request) -> None:
         attributes = attributes_of(user, target, request)
@@ -268,29 +250,3 @@ def forbidden(attributes: Attributes, reason: str) -> Forbidden:
         details["group"] = attributes.group
     details["kind"] = attributes.resource
     return Forbidden(f"{message}: {reason}" if reason else message, details=details)
-
-
-def _seconds(request: Request) -> float:
-    """How long the request may take: what the client says, at most a minute."""
-    if not request.query or not (text := request.query.get("timeout")):
-        return _MAX_SECONDS
-    seconds = parse_duration(text)
-    if seconds is None:
-        raise BadRequest(f'invalid timeout specified in the request URL - time: invalid duration "{text}"')
-    return seconds if 0 < seconds < _MAX_SECONDS else _MAX_SECONDS
-
-
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(text: str) -> float | None:
-    """Go's notation for a span of time, such as ``1m30s``; None if it is none."""
-    import re
-
-    if text in ("0", "+0", "-0"):
-        return 0.0
-    match = re.fullmatch(r"([+-]?)((?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+", text)
-    if match is None:
-        return None
-    total = sum(float(n) * _UNITS[u] for n, u in re.findall(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", text))
-    return -total if match[1] == "-" else total

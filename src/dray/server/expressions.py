@@ -52,36 +52,20 @@ def compile_expression(
         return Verdict(e.message, internal=e.kind is Kind.INTERNAL)
 
 
-def compile_policy(expression: str, scope: Scope) -> Verdict:
-    """The verdict on an expression of an admission policy."""
-    from dray.cel import CompileError, admission
-
-    flags = {"params": scope.params, "authorizer": scope.authorizer, "patch_types": scope.patches}
-    try:
-        variables = None
-        if scope.variables is not None:
-            variables = admission.compile_variables(scope.variables, **flags)
-        admission.compile(expression, **flags, variables=variables, results=scope.results)
-    except CompileError as e:
-        return Verdict(e.message)
-    return Verdict()
-
-
 class _Types:
     """CEL's types for a structural schema; objects with properties become messages of their own."""
 
     def __init__(self, schema: Mapping[str, Any], *, root: bool) -> None:
-        from dray.cel import types as t
-
-        self._t = t
-        self._scalars = {"string": t.STRING, "integer": t.INT, "number": t.DOUBLE, "boolean": t.BOOL}
         self.messages: dict[str, dict[str, Type]] = {}
         self.self_type = self._type("selfType", schema, root=root)
 
     def _type(self, name: str, schema: Mapping[str, Any], *, root: bool = False) -> Type:
-        t, kind = self._t, schema.get("type", "")
-        if kind in self._scalars:
-            return self._scalars[kind]
+        from dray.cel import types as t
+
+        scalars = {"string": t.STRING, "integer": t.INT, "number": t.DOUBLE, "boolean": t.BOOL}
+        kind = schema.get("type", "")
+        if kind in scalars:
+            return scalars[kind]
         if kind == "array":
             return t.list_of(self._type(f"{name}.@items", schema.get("items") or {}))
         if kind != "object":

@@ -63,8 +63,11 @@ class InProcess:
         request = self._request(method, path, query, content_type, accept)
         if body is not None:
             request.body = encode(body) if isinstance(body, list | tuple) else body  # type: ignore[assignment]
-        async with asyncio.timeout(timeout):
+        if timeout is None:
             response = await self._api.handle(request)
+        else:
+            async with asyncio.timeout(timeout):
+                response = await self._api.handle(request)
         headers = {name.lower(): value for name, value in response.headers}
         if request.warnings:
             headers["warning"] = ", ".join(request.warnings)

@@ -26,6 +26,7 @@ from dray.server import negotiation
 from dray.server.api import API, PlainNotFound
 from dray.server.documents import Codec, Document, Listing, encode
 from dray.server.http import Reply
+from dray.server.limits import Limited
 from dray.server.negotiation import JSON, PLAIN, PROTOBUF, YAML, Media
 from dray.server.requests import Request
 from dray.server.responses import One, Raw, Response, Streaming, Upgraded
@@ -54,11 +55,12 @@ class Renderer:
 
     def __init__(self, api: API) -> None:
         self._api = api
+        self.limited = Limited(api)
 
     async def serve(self, request: Request) -> Reply:
         started = time.perf_counter()
         try:
-            response = await self._api.handle(request)
+            response = await self.limited.handle(request)
             reply = await self._render(request, response)
         except StatusError as e:
             reply = self._failure(request, e)

@@ -105,6 +105,8 @@ def _update_problems(
     says each time what it finds.
     """
     changed = meta.validate_object_meta_update(new, old)
+    if not changed and new.get("finalizers") == old.get("finalizers"):
+        return found  # what the first look is about, beyond labels and the like, cannot change
     whole = meta.validate_object_meta(new, namespaced=call.resource.kind.namespaced, check_name=path_segment)
     if not changed and not whole:
         return found

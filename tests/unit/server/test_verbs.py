@@ -394,16 +394,6 @@ async def test_what_is_not_allowed_is_forbidden_in_upstreams_words():
         await nobody.request("GET", "/metrics")
 
 
-async def test_too_many_requests_in_flight_are_sent_away():
-    from dray.api.errors import TooManyRequests
-
-    server = await make_server()
-    server.api.inflight.current["readOnly"] = 10_000
-    with pytest.raises(TooManyRequests) as refused:
-        await server.as_user().request("GET", MAPS)
-    assert refused.value.details == {"retryAfterSeconds": 1}
-
-
 async def test_every_error_is_a_status():
     client = (await make_server()).as_user()
     with pytest.raises(StatusError) as refused:
