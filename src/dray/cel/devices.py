@@ -154,11 +154,11 @@ def _version(text: str) -> Version:
 class Selector:
     """A compiled selector.
 
-    ``matches`` is a function made for this expression: whether a device is selected, or EvaluationError in
-    upstream's words if that cannot be told. ``reads`` says what it looks at, None if only evaluation can tell.
+    ``matches(device)`` is made for this expression: whether a device is selected, or EvaluationError in upstream's
+    words if that cannot be told. ``reads`` says what it looks at, None if only evaluation can tell.
     """
 
-    __slots__ = ("_fast", "_lists", "_program", "expression", "matches", "max_cost", "reads")
+    __slots__ = ("_lists", "_program", "_source", "expression", "matches", "max_cost", "reads")
 
     matches: Callable[[Device], bool]
 
@@ -170,19 +170,23 @@ class Selector:
         self.reads = reads(node)
         self._program = compiler.program(node, declared)
         self._lists = list_attributes
-        self._fast: Callable[[Device], bool] | None = None
-        self.matches = self._match_exactly
+        self._source: tuple[Node, Environment] | None = (node, declared)
         # Beyond the limit somebody has to count, and the fast form does not.
-        if max_cost <= MAX_COST:
-            self._compile_fast(node, declared)
+        self.matches = self._match_first if max_cost <= MAX_COST else self._match_exactly
 
-    def _compile_fast(self, node: Node, declared: Environment) -> None:
-        names = {"Quantity": Quantity, "Version": Version, "again": self._match_again}
-        attributes = "list_attributes_by_name" if self._lists else "scalar_attributes_by_name"
-        with suppress(fast.Unsupported):
-            self._fast, self.matches = fast.functions(
-                node, declared, names, attributes=attributes, capacity="capacity_by_name"
-            )
+    def _match_first(self, device: Device) -> bool:
+        """Make the fast form, if there is one, when a device is held against the selector for the first time."""
+        source, self._source = self._source, None
+        if source is not None:
+            node, declared = source
+            self.matches = self._match_exactly
+            names = {"Quantity": Quantity, "Version": Version, "again": self._match_again}
+            attributes = "list_attributes_by_name" if self._lists else "scalar_attributes_by_name"
+            with suppress(fast.Unsupported):
+                self.matches = fast.function(
+                    node, declared, names, attributes=attributes, capacity="capacity_by_name"
+                )
+        return self.matches(device)
 
     @property
     def attributes_used(self) -> frozenset[tuple[str, str]] | None:
@@ -244,9 +248,7 @@ class Selector:
         """The fast form failed: because the device is not converted yet, or because it takes a closer look."""
         if not hasattr(device, "list_attributes" if self._lists else "scalar_attributes"):
             device.convert(lists=self._lists)
-            assert self._fast is not None
-            with suppress(Exception):
-                return self._fast(device)
+            return self.matches(device)
         return self._match_exactly(device)
 
 

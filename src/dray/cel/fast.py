@@ -56,10 +56,10 @@ class Domain:
         self.name = name
 
 
-def functions(
+def function(
     node: Node, environment: Environment, names: Mapping[str, Any], *, attributes: str, capacity: str
-) -> tuple[Callable[[Any], bool], Callable[[Any], bool]]:
-    """Two functions from a device to the selector's answer: one that may fail, and one that then asks ``again``.
+) -> Callable[[Any], bool]:
+    """A function from a device to the selector's answer, which asks ``again`` if something is not as expected.
 
     ``attributes`` and ``capacity`` name the device's slots with the values by ``domain/name``; ``names`` is what
     the code may refer to, the function ``again`` among it.
@@ -72,13 +72,11 @@ def functions(
     except (SyntaxError, RecursionError, MemoryError) as failed:
         # Python's own compiler has limits on nesting.
         raise Unsupported from failed
-    return scope["attempt"], scope["matches"]
+    made: Callable[[Any], bool] = scope["matches"]
+    return made
 
 
 _TEMPLATE: Final = """\
-def attempt(device):
-    return {body}
-
 def matches(device):
     try:
         return {body}

@@ -202,9 +202,10 @@ class Substitution:
         return False
 
     def all_assignable(self, given: list[Type], wanted: tuple[Type, ...]) -> bool:
-        if len(given) != len(wanted):
-            return False
         before = self.known
+        if all(b.concrete for b in wanted) and all(a.concrete for a in given):
+            # Nothing can be learned about type parameters, so nothing needs to be undone.
+            return all(map(self._assignable, given, wanted))
         self.known = before.copy()
         for a, b in zip(given, wanted, strict=True):
             if not self._assignable(a, b):

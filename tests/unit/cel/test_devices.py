@@ -98,7 +98,7 @@ def test_a_device_with_an_unusable_attribute_fails_every_selector() -> None:
         selector.match_with_cost(listed)
     broken = gpu(attributes={"v": {"version": "1"}})
     with pytest.raises(
-        EvaluationError, match="attribute v: parse semantic version: No Major.Minor.Patch elements found"
+        EvaluationError, match=r"attribute v: parse semantic version: No Major\.Minor\.Patch elements found"
     ):
         selector.match_with_cost(broken)
 
