@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -206,8 +207,10 @@ class NodeWorld:
 def make_node(server: Server, tmp_path: Path) -> Iterator[Callable[..., NodeWorld]]:
     with contextlib.ExitStack() as stack:
 
-        def make(name: str, **options: Any) -> NodeWorld:
-            directory = tmp_path / name
+        def make(name: str, *, short: bool = False, **options: Any) -> NodeWorld:
+            """``short``: for programs that, unlike ours, cannot work with long socket paths."""
+            root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="d"))) if short else tmp_path
+            directory = root / name
             directory.mkdir()
             world = NodeWorld(server, directory, name, **options)
             stack.callback(world.stop)

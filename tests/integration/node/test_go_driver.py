@@ -5,12 +5,16 @@ Needs a binary built from ``godriver/main.go``, named by DRAY_TEST_GO_DRIVER.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from dray.client.connecting import connect
+from dray.driver import verify
 
 BINARY = os.environ.get("DRAY_TEST_GO_DRIVER", "")
 pytestmark = pytest.mark.skipif(
@@ -31,7 +35,7 @@ def test_a_go_driver_prepares_for_our_agent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LOG", "INFO")
-    world = make_node(f"go-{v1}-{v1beta1}".lower())
+    world = make_node(f"go-{v1}-{v1beta1}".lower(), short=True)
     world.start("agent")
     with (world.directory / "go.log").open("wb") as log:
         driver = subprocess.Popen(
@@ -64,6 +68,21 @@ def test_a_go_driver_prepares_for_our_agent(
         world.delete(name)
         until(lambda: world.pod(name) is None)
         assert (world.specs, world.checkpointed) == ([], [])
+        report = asyncio.run(_verify(world))
+        assert report.ok, report.checks
+        assert [c.detail for c in report.checks if c.name.endswith("one bad claim in a call")] == [
+            "the whole call fails"
+        ] * (v1 + v1beta1)
     finally:
         driver.terminate()
         driver.wait(10)
+
+
+async def _verify(world: Any) -> verify.Report:
+    options = verify.Options(
+        registry=world.directory / "kubelet" / "plugins_registry",
+        cdi_dirs=[world.directory / "cdi"],
+        node=world.name,
+    )
+    async with connect(world.server.kubeconfig) as client:
+        return await verify.run(client, options=options)
