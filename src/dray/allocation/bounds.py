@@ -214,10 +214,12 @@ class Bounds:
         if prospect.safe:
             shared, kinds = self._kinds_for(prospect, fixed)
             return Want(max(choice.count - shared, 0), kinds)
-        # It may end in an error, but only if these devices are free.
+        # It may end in an error, but only if these devices are free. The last of them is where the error is: that
+        # one's capacity is not looked at any more.
         required = [self._candidates.kind_of(c.spot.device) for c in prospect.candidates[: prospect.required]]
-        exclusive = [kind.number for kind in required if not kind.shared]
-        return Want(len(exclusive), frozenset(exclusive))
+        limited = [kind.number for kind in required[:-1] if not kind.unlimited]
+        limited += [kind.number for kind in required[-1:] if not kind.shared]
+        return Want(len(limited), frozenset(limited))
 
     def _kinds_for(self, prospect: Prospect, fixed: Fixed) -> tuple[int, frozenset[int]]:
         """How many devices that never run out an alternative may use, and which kinds of others."""
