@@ -98,7 +98,7 @@ async def test_many_watchers_that_never_read_cost_little_and_hold_nobody_up(tmp_
         )
 
         async def stall() -> None:
-            reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=1 << 10)
+            _, writer = await asyncio.open_connection(host, port, ssl=context, limit=1 << 10)
             writer.transport.pause_reading()
             writer.write(request)
             writers.append(writer)

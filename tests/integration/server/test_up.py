@@ -1,0 +1,48 @@
+"""``dray up``, ``status`` and ``down`` as a user types them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+DRAY = str(Path(sys.executable).parent / "dray")
+
+
+def dray(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([DRAY, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_cluster_is_started_looked_at_and_stopped(tmp_path: Path):
+    data = ("--data", str(tmp_path))
+    assert dray("status", *data).returncode == 1
+    up = dray("up", *data, "--nodes", "0", "--listen", "127.0.0.1", "--store", "memory", "--detach")
+    try:
+        assert up.returncode == 0, up.stderr
+        assert f"export KUBECONFIG={tmp_path}/kubeconfig" in up.stdout
+        status = dray("status", *data)
+        assert status.returncode == 0 and status.stdout.startswith("Ready on https://127.0.0.1:")
+        config = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+        assert config["clusters"][0]["cluster"]["server"] in status.stdout
+        twice = dray("up", *data)
+        assert twice.returncode != 0 and "already runs" in twice.stderr
+    finally:
+        down = dray("down", *data)
+    assert (down.returncode, down.stdout) == (0, "The cluster has stopped.\n")
+    assert dray("down", *data).stdout == "No cluster is running.\n"
+
+
+def test_a_bad_option_is_explained(tmp_path: Path):
+    data = ("--data", str(tmp_path))
+    for arguments, words in (
+        (("--store", "tape"), "names no store"),
+        (("--emulate", "0.9"), "cannot emulate release 0.9"),
+        (("--feature-gates", "Nope=true"), "unrecognized feature gate: Nope"),
+        (("--enable-admission-plugins", "Nope"), "Nope"),
+    ):
+        for detached in ((), ("--detach",)):
+            done = dray("up", *data, "--nodes", "0", "--listen", "127.0.0.1", *arguments, *detached)
+            assert done.returncode == 1 and words in done.stderr, (arguments, done.stderr)
+            assert "Traceback" not in done.stderr

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dray.app import cluster
+from dray.app.options import OptionError
+from dray.app.pki import write_private
+
+
+def state() -> cluster.State:
+    return cluster.State(os.getpid(), "https://127.0.0.1:1", "/k", "memory", "all", 0.0)
+
+
+def test_a_data_directory_has_one_cluster_at_a_time(tmp_path: Path):
+    with cluster.held(tmp_path):
+        cluster.write(tmp_path, state())
+        assert cluster.running(tmp_path)
+        with (
+            pytest.raises(OptionError, match=r"a cluster already runs on .* https://127\.0\.0\.1:1"),
+            cluster.held(tmp_path),
+        ):
+            pass
+    assert not cluster.running(tmp_path)
+
+
+def test_what_a_dead_cluster_left_behind_is_no_running_cluster(tmp_path: Path):
+    cluster.write(tmp_path, state())
+    assert cluster.read(tmp_path) == state()
+    assert not cluster.running(tmp_path)
+    assert cluster.stop(tmp_path, seconds=0)
+    cluster.forget(tmp_path)
+    assert cluster.read(tmp_path) is None
+
+
+def test_a_broken_note_is_no_note(tmp_path: Path):
+    (tmp_path / "dray.json").write_text("{")
+    assert cluster.read(tmp_path) is None
+
+
+def test_private_files_are_private_from_the_first_byte(tmp_path: Path):
+    path = tmp_path / "key"
+    path.write_text("old")
+    path.chmod(0o644)
+    write_private(path, b"new")
+    assert path.read_bytes() == b"new" and path.stat().st_mode & 0o777 == 0o600
+    assert [p.name for p in tmp_path.iterdir()] == ["key"]
