@@ -81,11 +81,9 @@ class Attributes:
 
     def forbidden(self, problem: str) -> StatusError:
         """The refusal of this write, named by what its object is called or going to be called."""
-        name = self.name
-        if not name and self.object is not None:
-            meta = self.object.get("metadata") or {}
-            name = meta.get("name") or meta.get("generateName")
-        return errors.forbidden(self.resource, self.group, name or "Unknown", problem)
+        meta = (self.object or {}).get("metadata") or {}
+        name = self.name or meta.get("name") or meta.get("generateName") or "Unknown"
+        return errors.forbidden(self.resource, self.group, name, problem)
 
 
 class AdmissionPlugin(Protocol):

@@ -1,0 +1,103 @@
+"""Match conditions: expressions that decide whether a policy or webhook wants to know about a request at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dray.server.admission.evaluating import Inputs
+
+if TYPE_CHECKING:
+    from dray.cel import CompileError
+    from dray.cel.admission import Expression, Variables
+
+
+class Verdict(NamedTuple):
+    """Whether all conditions hold, or why that cannot be told."""
+
+    matches: bool
+    error: str = ""
+
+
+class Conditions:
+    """The conditions of one policy or webhook, compiled. One that is false settles the matter, whatever fails."""
+
+    def __init__(
+        self,
+        parts: Sequence[Mapping[str, Any]],
+        *,
+        params: bool = False,
+        variables: Variables | None = None,
+        ignore_failures: bool = False,
+    ) -> None:
+        self._ignore = ignore_failures
+        self._variables = variables
+        self._compiled = [
+            compiled(part.get("expression", ""), params=params, variables=variables) for part in parts
+        ]
+
+    def hold(self, inputs: Inputs) -> Verdict:
+        if not self._compiled:
+            return Verdict(True)
+        from dray.cel.admission import MATCH_CONDITIONS_BUDGET, Expression, OutOfBudget
+
+        activation = inputs.activation(self._variables, conditions=True)
+        budget = MATCH_CONDITIONS_BUDGET
+        problems: list[str] = []
+        outcomes = []
+        for condition in self._compiled:
+            if not isinstance(condition, Expression):
+                problems.append(compilation_error(condition))
+                continue
+            try:
+                found = condition.evaluate(activation, budget)
+            except OutOfBudget as e:
+                return self._failed([e.message])
+            budget = found.budget
+            if found.error is not None:
+                problems.append(found.error.message)
+            outcomes.append(found.value)
+        if any(value is False for value in outcomes):
+            return Verdict(False)
+        return self._failed(problems) if problems else Verdict(True)
+
+    def _failed(self, problems: Sequence[str]) -> Verdict:
+        if self._ignore:
+            return Verdict(False)
+        return Verdict(False, aggregate(problems))
+
+
+def compiled(
+    expression: str,
+    *,
+    params: bool = False,
+    authorizer: bool = True,
+    patch_types: bool = False,
+    variables: Variables | None = None,
+    results: Sequence[str] = ("bool",),
+) -> Expression | CompileError:
+    """A stored expression, or what is wrong with it: that shows when it is needed."""
+    from dray.cel import CompileError, admission
+
+    try:
+        return admission.compile(
+            expression,
+            params=params,
+            authorizer=authorizer,
+            patch_types=patch_types,
+            variables=variables,
+            results=results,
+            stored=True,
+        )
+    except CompileError as e:
+        return e
+
+
+def compilation_error(error: CompileError) -> str:
+    return f"compilation error: {error.message}"
+
+
+def aggregate(problems: Sequence[str]) -> str:
+    """Several errors as one text, each said once."""
+    texts = list(dict.fromkeys(problems))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,0 +1,344 @@
+"""ValidatingAdmissionPolicy: expressions that every request of some kind must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from dray.api.errors import StatusError
+from dray.api.kinds import Object
+from dray.server.admission import Attributes
+from dray.server.admission.conditions import Conditions, compilation_error, compiled
+from dray.server.admission.evaluating import Inputs, authorize, namespace_object
+from dray.server.admission.lookups import Lookups
+from dray.server.admission.matching import Matcher
+from dray.server.admission.policies.excluding import excluded
+from dray.server.admission.policies.params import collect
+from dray.server.admission.policies.sources import Binding, ConfigurationError, Hook, Policy, PolicySource
+from dray.server.api import API
+
+if TYPE_CHECKING:
+    from dray.cel import CompileError
+    from dray.cel.admission import Expression
+    from dray.cel.library.authorization import Authorize
+
+_CODES: Final = {"Forbidden": 403, "RequestEntityTooLarge": 413, "Unauthorized": 401, "Invalid": 422}
+_FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
+_LONGEST_ANNOTATION: Final = 10 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a policy refuses; ``index`` is that of the validation."""
+
+    message: str
+    reason: str = ""
+    index: int = 0
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one evaluation of a policy says."""
+
+    denials: list[Denial] = field(default_factory=list)
+    annotations: list[tuple[str, str]] = field(default_factory=list)
+    failures: list[str] = field(
+        default_factory=list
+    )  # of audit annotations; they deny whatever the actions are
+
+
+class Validator:
+    """A compiled policy."""
+
+    def __init__(self, policy: Object) -> None:
+        from dray.cel.admission import compile_variables
+
+        spec = policy.get("spec", {})
+        params = spec.get("paramKind") is not None
+        self._ignore = spec.get("failurePolicy") == "Ignore"
+        definitions = [(v.get("name", ""), v.get("expression", "")) for v in spec.get("variables") or ()]
+        self._variables = compile_variables(definitions, params=params, authorizer=True)
+        self._conditions = Conditions(
+            spec.get("matchConditions") or (),
+            params=params,
+            variables=self._variables,
+            ignore_failures=self._ignore,
+        )
+        self._validations: Sequence[Object] = spec.get("validations") or ()
+        self._expressions = [
+            compiled(v.get("expression", ""), params=params, variables=self._variables)
+            for v in self._validations
+        ]
+        self._messages = [
+            compiled(
+                v["messageExpression"],
+                params=params,
+                authorizer=False,
+                variables=self._variables,
+                results=("string",),
+            )
+            if v.get("messageExpression")
+            else None
+            for v in self._validations
+        ]
+        self._annotations = [
+            (
+                a.get("key", ""),
+                a.get("valueExpression", ""),
+                compiled(
+                    a.get("valueExpression", ""),
+                    params=params,
+                    variables=self._variables,
+                    results=("string", "null_type"),
+                ),
+            )
+            for a in spec.get("auditAnnotations") or ()
+        ]
+
+    def evaluate(self, inputs: Inputs) -> Findings:
+        from dray.cel.admission import OutOfBudget
+
+        verdict = self._conditions.hold(inputs)
+        if verdict.error:
+            return self._failed(verdict.error)
+        if not verdict.matches:
+            return Findings()
+        found = Findings()
+        try:
+            self._validate(inputs, found)
+            self._annotate(inputs, found)
+        except OutOfBudget as e:
+            return self._failed(e.message)
+        return found
+
+    def _failed(self, message: str) -> Findings:
+        return Findings([] if self._ignore else [Denial(message)])
+
+    # -- validations
+
+    def _validate(self, inputs: Inputs, found: Findings) -> None:
+        from dray.cel.admission import BUDGET
+
+        activation = inputs.activation(self._variables)
+        budget = BUDGET
+        broken: list[tuple[int, str]] = []  # the message is empty where the expression is just not true
+        for index, expression in enumerate(self._expressions):
+            outcome = _evaluate(expression, activation, budget)
+            budget = outcome.budget
+            if outcome.error:
+                broken.append((index, outcome.error))
+            elif outcome.value is not True:
+                broken.append((index, ""))
+        messages, failure = self._evaluate_messages(inputs, budget, needed=bool(broken))
+        errors = dict(broken)
+        for index in range(len(self._expressions)):
+            error = errors.get(index)
+            if error or failure:
+                if not self._ignore:
+                    found.denials.append(Denial(error or f"failed messageExpression: {failure}", index=index))
+            elif error is not None:
+                validation = self._validations[index]
+                message = self._message(validation, messages[index] if messages else None)
+                found.denials.append(Denial(message, validation.get("reason") or "Invalid", index))
+
+    def _evaluate_messages(self, inputs: Inputs, budget: int, *, needed: bool) -> tuple[list[object], str]:
+        """What the message expressions give, and why they could not all be evaluated."""
+        from dray.cel.admission import PER_CALL_LIMIT, OutOfBudget
+
+        # They are evaluated for their cost even where nothing is refused; that can be left out if they cannot fail.
+        calls = sum(m is not None for m in self._messages) + len(self._variables.compiled)
+        if not needed and calls * (PER_CALL_LIMIT + 1) <= budget:
+            return [], ""
+        activation = inputs.activation(self._variables, authorizer=False)
+        values: list[object] = []
+        for message in self._messages:
+            if message is None:
+                values.append(None)
+                continue
+            try:
+                outcome = _evaluate(message, activation, budget)
+            except OutOfBudget as e:
+                return [], e.message
+            budget = outcome.budget
+            values.append(outcome.value)
+        return values, ""
+
+    def _message(self, validation: Object, made: object) -> str:
+        from dray.cel.admission import MAX_MESSAGE
+
+        if isinstance(made, str):
+            text = made.strip()
+            if text and len(text.encode()) <= MAX_MESSAGE and "\n" not in text:
+                return text
+        return (
+            validation.get("message", "").strip()
+            or f"failed expression: {validation.get('expression', '').strip()}"
+        )
+
+    # -- audit annotations
+
+    def _annotate(self, inputs: Inputs, found: Findings) -> None:
+        if not self._annotations:
+            return
+        from dray.cel.admission import BUDGET
+        from dray.cel.values import type_of
+
+        activation = inputs.activation(self._variables, authorizer=False)
+        budget = BUDGET
+        for key, text, expression in self._annotations:
+            outcome = _evaluate(expression, activation, budget)
+            budget = outcome.budget
+            if outcome.error:
+                if not self._ignore:
+                    found.failures.append(outcome.error)
+            elif isinstance(outcome.value, str):
+                if value := outcome.value.strip():
+                    found.annotations.append((key, value))
+            elif outcome.value is not None:
+                found.failures.append(
+                    f"valueExpression '{text}' resulted in unsupported return type: "
+                    f"{type_of(outcome.value)}. Return type must be either string or null."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    value: object
+    error: str
+    budget: int
+
+
+def _evaluate(expression: Expression | CompileError, activation: object, budget: int) -> _Outcome:
+    from dray.cel.admission import Expression
+
+    if not isinstance(expression, Expression):
+        return _Outcome(None, compilation_error(expression), budget)
+    found = expression.evaluate(activation, budget)  # type: ignore[arg-type]
+    return _Outcome(found.value, "" if found.error is None else found.error.message, found.budget)
+
+
+class ValidatingAdmissionPolicy:
+    """The plugin."""
+
+    name = "ValidatingAdmissionPolicy"
+
+    def __init__(self, api: API, lookups: Lookups, matcher: Matcher) -> None:
+        self._api = api
+        self._lookups = lookups
+        self._matcher = matcher
+        self._source: PolicySource[Validator] = PolicySource(api, matcher, "validating", Validator)
+
+    def handles(self, attributes: Attributes) -> bool:
+        return not excluded(attributes) and bool(self._source.hooks(attributes))
+
+    async def validate(self, attributes: Attributes) -> None:
+        request = _Request(self, attributes)
+        for hook in self._source.hooks(attributes):
+            request.hold_against(hook)
+        request.conclude()
+
+
+class _Request:
+    """One request on its way through the policies."""
+
+    def __init__(self, plugin: ValidatingAdmissionPolicy, attributes: Attributes) -> None:
+        self._plugin = plugin
+        self._attributes = attributes
+        self._denied: list[tuple[Policy[Validator], Binding | None, Denial]] = []
+        self._answer: Authorize | None = None
+
+    def hold_against(self, hook: Hook[Validator]) -> None:
+        plugin, policy, attributes = self._plugin, hook.policy, self._attributes
+        try:
+            matched = plugin._matcher.matches(policy.match, attributes)
+            if matched is None:
+                return
+            kind = plugin._source.params(policy)
+        except (StatusError, ConfigurationError) as e:
+            self._misconfigured(policy, None, e)
+            return
+        annotations: dict[str, list[str]] = {}
+        inputs: Inputs | None = None
+        for binding in hook.bindings:
+            try:
+                if binding.match is not None and plugin._matcher.matches(binding.match, attributes) is None:
+                    continue
+                params = collect(kind, binding.spec.get("paramRef"), attributes.namespace)
+            except (StatusError, ConfigurationError) as e:
+                self._misconfigured(policy, binding, e)
+                continue
+            if inputs is None:
+                namespace = namespace_object(plugin._lookups, attributes)
+                inputs = Inputs(attributes, matched, self._authorize(), namespace=namespace)
+            for param in params:
+                seen = inputs if param is None else inputs.with_params(param)
+                self._apply(policy, binding, policy.evaluator.evaluate(seen), annotations)
+        for key, values in annotations.items():
+            attributes.annotate(f"{policy.name}/{key}", ", ".join(values))
+
+    def _authorize(self) -> Authorize:
+        if self._answer is None:
+            self._answer = authorize(self._plugin._api.authorizer.authorize, self._attributes.user)
+        return self._answer
+
+    def _misconfigured(self, policy: Policy[Validator], binding: Binding | None, error: Exception) -> None:
+        if not policy.ignores_failures:
+            what = "policy" if binding is None else "binding"
+            denial = Denial(f"failed to configure {what}: {error}")
+            self._denied.append((policy, binding, denial))
+
+    def _apply(
+        self,
+        policy: Policy[Validator],
+        binding: Binding,
+        found: Findings,
+        annotations: dict[str, list[str]],
+    ) -> None:
+        actions: Sequence[str] = binding.spec.get("validationActions") or ()
+        for denial in found.denials:
+            for action in actions:
+                match action:
+                    case "Deny":
+                        self._denied.append((policy, binding, denial))
+                    case "Audit":
+                        self._note(policy, binding, denial)
+                    case "Warn":
+                        self._attributes.warn(
+                            f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding "
+                            f"'{binding.name}': {denial.message}"
+                        )
+        for key, value in found.annotations:
+            cut = value.encode()[:_LONGEST_ANNOTATION].decode(errors="ignore")
+            values = annotations.setdefault(key, [])
+            if cut not in values:
+                values.append(cut)
+        self._denied += ((policy, binding, Denial(failure)) for failure in found.failures)
+
+    def _note(self, policy: Policy[Validator], binding: Binding, denial: Denial) -> None:
+        failure = {
+            "message": denial.message,
+            "policy": policy.name,
+            "binding": binding.name,
+            "expressionIndex": denial.index,
+            "validationActions": binding.spec.get("validationActions"),
+        }
+        self._attributes.annotate(_FAILURE, msgspec.json.encode([failure]).decode())
+
+    def conclude(self) -> None:
+        """Refuse if any policy does; the first refusal is the one that is told."""
+        if not self._denied:
+            return
+        policy, binding, denial = self._denied[0]
+        by = f"ValidatingAdmissionPolicy '{policy.name}'"
+        if binding is not None:
+            by += f" with binding '{binding.name}'"
+        message = f"{by} denied request: {denial.message}"
+        error = self._attributes.forbidden(message)
+        assert error.details is not None
+        error.details["causes"] = [{"message": message}]
+        error.status_reason = denial.reason or "Invalid"
+        error.http_code = _CODES.get(error.status_reason, 422)
+        raise error
