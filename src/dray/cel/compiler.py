@@ -12,6 +12,7 @@ from dray.cel.errors import CompileError, Kind
 from dray.cel.evaluator import Program, Unplannable, plan
 from dray.cel.parser import parse
 from dray.cel.recursion import deep
+from dray.cel.sizes import SizeHint, no_hints
 from dray.cel.source import Problem, Source
 
 
@@ -24,7 +25,7 @@ class Compiled:
     environment: Environment
     program: Program
 
-    def max_cost(self, *, hints: cost.SizeHint = cost.no_hints) -> int:
+    def max_cost(self, *, hints: SizeHint = no_hints) -> int:
         """The worst-case cost, given how large the inputs may be."""
         return max_cost(self.node, self.environment, hints=hints)
 
@@ -70,7 +71,7 @@ def program(node: Node, environment: Environment) -> Program:
         raise CompileError(f"program instantiation failed: {failed}", kind=Kind.INTERNAL) from None
 
 
-def max_cost(node: Node, environment: Environment, *, hints: cost.SizeHint = cost.no_hints) -> int:
+def max_cost(node: Node, environment: Environment, *, hints: SizeHint = no_hints) -> int:
     """What a checked expression costs at worst."""
     return deep(cost.estimate, node, hints=hints, estimators=environment.estimators).high
 

@@ -16,8 +16,8 @@ from dray.cel import types as t
 from dray.cel.macros import Macro, MacroKey
 
 if TYPE_CHECKING:
-    from dray.cel.cost import Estimator
     from dray.cel.metering import Price
+    from dray.cel.sizes import Estimator
 
 Implementation = Callable[..., Any]
 

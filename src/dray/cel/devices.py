@@ -14,13 +14,14 @@ from typing import Any, Final, NamedTuple
 
 from dray.api.quantity import Quantity
 from dray.api.semver import Version
-from dray.cel import compiler, cost, fast
+from dray.cel import compiler, fast
 from dray.cel import types as t
 from dray.cel.ast import Node
 from dray.cel.decls import Environment, Library, overload
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.kubernetes import NEWEST, Release, base
 from dray.cel.reads import reads
+from dray.cel.sizes import ZERO, Estimate, Path, Range, Sized
 from dray.cel.stdlib import BINDINGS
 from dray.cel.values import Value, equal, go_type_of, is_list, type_of
 
@@ -312,8 +313,8 @@ def _includes(target: Value, wanted: Value) -> bool:
     return False
 
 
-def _includes_cost(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
-    return cost.Estimate(cost.Range(0, MAX_ATTRIBUTE_VALUES)) if target is not None else None
+def _includes_cost(target: Sized | None, args: list[Sized]) -> Estimate | None:
+    return Estimate(Range(0, MAX_ATTRIBUTE_VALUES)) if target is not None else None
 
 
 _INCLUDES: Final = Library(
@@ -345,29 +346,29 @@ def environment(*, list_attributes: bool, consumable_capacity: bool, stored: boo
     )
 
 
-def _hint(path: cost.Path) -> cost.Range | None:
+def _hint(path: Path) -> Range | None:
     """How large what is at a path of the device may be."""
     if path[0] != "device":
         return None
     match path[1:]:
         case ():
-            return cost.ZERO
+            return ZERO
         case ("driver",):
-            return cost.Range(0, _MAX_DRIVER)
+            return Range(0, _MAX_DRIVER)
         case ("allowMultipleAllocations",):
-            return cost.Range(0, 1)
+            return Range(0, 1)
         case ("attributes" | "capacity",):
-            return cost.Range(0, _MAX_ATTRIBUTES)
+            return Range(0, _MAX_ATTRIBUTES)
         case ("attributes" | "capacity", "@keys"):
-            return cost.Range(0, _MAX_DOMAIN)
+            return Range(0, _MAX_DOMAIN)
         case ("attributes" | "capacity", "@items" | "@values"):
-            return cost.Range(0, _MAX_ATTRIBUTES)
+            return Range(0, _MAX_ATTRIBUTES)
         case ("attributes" | "capacity", "@items" | "@values", "@keys"):
-            return cost.Range(0, _MAX_ID)
+            return Range(0, _MAX_ID)
         case ("attributes", "@items" | "@values", _):
-            return cost.Range(0, _MAX_VALUE)
+            return Range(0, _MAX_VALUE)
         case ("capacity", "@items" | "@values", "@items" | "@values"):
-            return cost.ZERO
+            return ZERO
     return None
 
 

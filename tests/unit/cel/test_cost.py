@@ -6,7 +6,7 @@ import pytest
 
 from dray.cel import compiler, cost
 from dray.cel import types as t
-from dray.cel.cost import UNBOUNDED, Path, Range
+from dray.cel.sizes import UNBOUNDED, Path, Range
 from tests.unit.cel.running import ENVIRONMENT
 
 WITH_INPUT = ENVIRONMENT.with_variables(

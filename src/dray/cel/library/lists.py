@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key, lru_cache
 from typing import Any, Final
 
-from dray.cel import cost, macros, operators
+from dray.cel import macros, operators
 from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Message, Node
 from dray.cel.decls import Function, Library, Overload, overload
 from dray.cel.errors import CostExceeded, EvaluationError, no_such_overload
 from dray.cel.limits import MAX_SIZE, ensure
 from dray.cel.macros import MacroError, MacroKey
 from dray.cel.metering import LIST, TRAVERSAL, ByResult, Price, measured
+from dray.cel.sizes import ONE, UNBOUNDED, Estimate, Estimator, Range, Sized, fixed
 from dray.cel.values import Duration, UInt, Value, compare, equal, is_list, type_of
 
 _SUMMABLE: Final = ("int", "uint", "double", "duration")
@@ -200,49 +201,49 @@ def _sorting(name: str, implementation: Callable[..., Any], signature: str, suff
 # What they cost: a unit a call, the list made, and work in proportion to the elements or pairs of them.
 
 
-def _allocating(factor: float, size: cost.Range) -> cost.Estimate:
-    return cost.Estimate(size.scaled(factor).plus(cost.ONE).plus(cost.fixed(LIST)), size)
+def _allocating(factor: float, size: Range) -> Estimate:
+    return Estimate(size.scaled(factor).plus(ONE).plus(fixed(LIST)), size)
 
 
-def _literal(part: cost.Sized, otherwise: int) -> int:
+def _literal(part: Sized, otherwise: int) -> int:
     node = part.node
     if not isinstance(node, Literal) or type(node.value) is not int:
         return otherwise
     return max(node.value, 0)
 
 
-def _estimate_slice(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
+def _estimate_slice(target: Sized | None, args: list[Sized]) -> Estimate | None:
     if target is None or len(args) != 2:
         return None
-    start = _literal(args[0].part, 0)
-    end = _literal(args[1].part, target.size.high)
-    return _allocating(1, cost.fixed(end - start & cost.UNBOUNDED))
+    start = _literal(args[0], 0)
+    end = _literal(args[1], target.known.high)
+    return _allocating(1, fixed(end - start & UNBOUNDED))
 
 
-def _estimate_range(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
+def _estimate_range(target: Sized | None, args: list[Sized]) -> Estimate | None:
     if target is not None or len(args) != 1:
         return None
-    return _allocating(1, cost.fixed(_literal(args[0].part, cost.UNBOUNDED)))
+    return _allocating(1, fixed(_literal(args[0], UNBOUNDED)))
 
 
-def _estimate_reverse(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
-    return None if target is None or args else _allocating(1, target.size)
+def _estimate_reverse(target: Sized | None, args: list[Sized]) -> Estimate | None:
+    return None if target is None or args else _allocating(1, target.known)
 
 
-def _estimate_flatten(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
+def _estimate_flatten(target: Sized | None, args: list[Sized]) -> Estimate | None:
     if target is None or len(args) > 1:
         return None
-    depth = _literal(args[0].part, cost.UNBOUNDED) if args else 1
-    return _allocating(float(depth), target.size)
+    depth = _literal(args[0], UNBOUNDED) if args else 1
+    return _allocating(float(depth), target.known)
 
 
-def _estimate_pairs(kind: str, *, of_argument: bool) -> cost.Estimator:
+def _estimate_pairs(kind: str, *, of_argument: bool) -> Estimator:
     factor = 2.0 + (TRAVERSAL if kind in ("string", "bytes") else 0)
 
-    def estimate(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
+    def estimate(target: Sized | None, args: list[Sized]) -> Estimate | None:
         if target is None or len(args) != (1 if of_argument else 0):
             return None
-        size = (args[0] if of_argument else target).size
+        size = (args[0] if of_argument else target).known
         return _allocating(factor, size.times(size))
 
     return estimate
@@ -298,7 +299,7 @@ def lists(version: int) -> Library:
             overload("reverse", "list_reverse", "list(T).() -> list(T)", _reverse),
             overload("distinct", "list_distinct", "list(T).() -> list(T)", _distinct),
         ]
-    estimators: dict[str, cost.Estimator] = {}
+    estimators: dict[str, Estimator] = {}
     prices: dict[str, Price] = {}
     if version >= 3:
         estimators |= {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from dray.cel import cost
 from dray.cel.decls import Library, overload
 from dray.cel.metering import Price, measured
 from dray.cel.operators import contains
+from dray.cel.sizes import ONE, Estimate, Estimator, Sized
 from dray.cel.values import Value
 
 
@@ -24,11 +24,11 @@ def _intersects(a: list[Value], b: list[Value]) -> bool:
     return any(contains(value, b) for value in a)
 
 
-def _estimated(factor: float) -> cost.Estimator:
-    def estimate(target: cost.Measured | None, args: list[cost.Measured]) -> cost.Estimate | None:
+def _estimated(factor: float) -> Estimator:
+    def estimate(target: Sized | None, args: list[Sized]) -> Estimate | None:
         if len(args) != 2:
             return None
-        return cost.Estimate(args[0].size.times(args[1].size).scaled(factor).plus(cost.ONE))
+        return Estimate(args[0].known.times(args[1].known).scaled(factor).plus(ONE))
 
     return estimate
 
