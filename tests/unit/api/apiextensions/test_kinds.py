@@ -243,6 +243,7 @@ def test_names_are_accepted_unless_taken():
         ("Established", "True", "InitialNamesAccepted"),
     ]
     assert accepted["status"]["acceptedNames"] == definition()["spec"]["names"]
+    assert apiextensions.accept(accepted, (), LATER) == accepted, "there is nothing more to do"
     other = definition()
     other["spec"]["names"] = {
         "plural": "gadgets",
