@@ -56,6 +56,7 @@ class Publisher:
         self._owner = Owner("v1", "Node", node, node_uid) if node and node_uid else None
         self._own_informer = informer is None
         self._informer = informer or api.slice_informer(driver, node)
+        self._informer.add_index("node", _node_of)
         self._sync_delay = sync_delay
         self._on_error = on_error
         self._pools: Mapping[str, Pool] = {}
@@ -93,7 +94,8 @@ class Publisher:
 
     def _slices(self) -> list[Object]:
         """What is there, as far as anybody here knows."""
-        known = {s["metadata"]["name"]: s for s in self._informer.items() if self._is_mine(s)}
+        there = self._informer.by_index("node", self._node)
+        known = {s["metadata"]["name"]: s for s in there if self._is_mine(s)}
         for name, mine in list(self._written.items()):
             found = known.get(name)
             if found is not None and _version(found) >= _version(mine):
@@ -104,7 +106,7 @@ class Publisher:
 
     def _is_mine(self, document: Object) -> bool:
         spec = document["spec"]
-        return spec["driver"] == self.driver and (spec.get("nodeName") or "") == self._node
+        return spec["driver"] == self.driver and _node_of(document) == [self._node]
 
     def _seen(self, document: Object) -> None:
         if self._is_mine(document) and self._queue is not None:
@@ -175,6 +177,10 @@ class Publisher:
         )
         if self._on_error:
             self._on_error(problem)
+
+
+def _node_of(document: Object) -> list[str]:
+    return [document["spec"].get("nodeName") or ""]
 
 
 def _version(document: Object) -> int:
