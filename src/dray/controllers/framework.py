@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -16,6 +17,7 @@ from dray.client.resources import Resource
 from dray.controllers.discovering import Discovered
 
 Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 
 
 class NotServed(Exception):
@@ -79,3 +81,15 @@ class Controller(Generic[Key]):
     async def run(self) -> None:
         """Work until cancelled; the informers are synced."""
         await self.queue.run(self.sync, workers=self.workers)
+
+
+async def for_each(
+    items: Sequence[Item], work: Callable[[Item], Awaitable[None]], *, at_once: int = 32
+) -> None:
+    """Work on all items, some at once; the first failure is raised when all have had their turn."""
+    failures: list[BaseException] = []
+    for at in range(0, len(items), at_once):
+        done = await asyncio.gather(*map(work, items[at : at + at_once]), return_exceptions=True)
+        failures += [result for result in done if result is not None]
+    if failures:
+        raise failures[0]

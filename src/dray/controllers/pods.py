@@ -13,30 +13,44 @@ def condition_of(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
     return next((c for c in found if c["type"] == kind), None)
 
 
-def disruption(
-    pod: Mapping[str, Any],
-    *,
-    reason: str,
-    message: str,
-    now: str,
-    observed_generation: int | None = None,
-    phase: str | None = None,
-) -> Object | None:
-    """A strategic merge patch of the status that says why a pod is deleted; None if it says so already.
+def with_condition(pod: Mapping[str, Any], wanted: Object, *, now: str) -> Object:
+    """The part of a strategic merge patch for ``status`` that sets a condition; empty if it is so already."""
+    present = condition_of(pod, wanted["type"]) or {}
+    if all(present.get(name) == value for name, value in wanted.items()):
+        return {}
+    since = present["lastTransitionTime"] if present.get("status") == wanted["status"] else now
+    types = [c["type"] for c in (pod.get("status") or {}).get("conditions") or ()]
+    order = types if present else [*types, wanted["type"]]
+    return {
+        # Without its order a list of conditions would get new ones in front.
+        "$setElementOrder/conditions": [{"type": kind} for kind in order],
+        "conditions": [{"observedGeneration": None, **wanted, "lastTransitionTime": since}],
+    }
 
-    ``phase``: what the pod's phase is to become besides. The patch holds only for the pod with this uid.
+
+def disruption(pod: Mapping[str, Any], *, reason: str, message: str, now: str) -> Object | None:
+    """A patch of the status that says why a pod is about to be deleted; None if it says so already.
+
+    Like all patches here it holds only for the pod with this uid.
     """
-    wanted: Object = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
-    if observed_generation:
-        wanted["observedGeneration"] = observed_generation
-    present = condition_of(pod, "DisruptionTarget") or {}
-    status: Object = {}
-    if phase is not None and (pod.get("status") or {}).get("phase") != phase:
-        status["phase"] = phase
-    if any(present.get(name) != value for name, value in wanted.items()):
-        since = present["lastTransitionTime"] if present.get("status") == "True" else now
-        types = [c["type"] for c in (pod.get("status") or {}).get("conditions") or ()]
-        order = types if present else [*types, wanted["type"]]
-        status["$setElementOrder/conditions"] = [{"type": kind} for kind in order]
-        status["conditions"] = [{"observedGeneration": None, **wanted, "lastTransitionTime": since}]
-    return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status} if status else None
+    wanted = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    return _patch(pod, with_condition(pod, wanted, now=now))
+
+
+def failure(pod: Mapping[str, Any], *, condition: Object | None = None, now: str) -> Object | None:
+    """A patch of the status that ends a pod which nobody runs any more; None if it has ended already."""
+    status = pod.get("status") or {}
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    generation = pod["metadata"].get("generation")
+    changes: Object = {"phase": "Failed"}
+    if generation and status.get("observedGeneration") != generation:
+        changes["observedGeneration"] = generation
+    if condition is not None:
+        wanted = {**condition, "observedGeneration": generation} if generation else condition
+        changes |= with_condition(pod, wanted, now=now)
+    return _patch(pod, changes)
+
+
+def _patch(pod: Mapping[str, Any], changes: Object) -> Object | None:
+    return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": changes} if changes else None

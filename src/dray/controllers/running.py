@@ -46,6 +46,11 @@ CONTROLLERS: Mapping[str, Entry] = {
     "device-taint-eviction-controller": Entry(
         "dray.controllers.device_taints:DeviceTaintController", gates=("DRADeviceTaints",)
     ),
+    "resourcepoolstatusrequest-controller": Entry(
+        "dray.controllers.pool_status:PoolStatusController", gates=("DRAResourcePoolStatus",)
+    ),
+    "resourceslice-cleanup-controller": Entry("dray.controllers.slices:SliceController", default=False),
+    "pod-garbage-collector-controller": Entry("dray.controllers.podgc:PodGarbageController", "podgc"),
     "garbage-collector-controller": Entry(
         "dray.controllers.garbage.collector:GarbageCollector", "garbagecollector"
     ),

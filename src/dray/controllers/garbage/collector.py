@@ -21,7 +21,7 @@ from dray.client.queues import FIRST_RETRY, LONGEST_RETRY
 from dray.client.resources import Resource
 from dray.controllers import metadata
 from dray.controllers.discovering import discover
-from dray.controllers.framework import Controller, Kit
+from dray.controllers.framework import Controller, Kit, for_each
 from dray.controllers.garbage import deciding
 from dray.controllers.garbage.deciding import Decision, Delete, Forget, Keep, OwnerState
 from dray.controllers.garbage.graph import (
@@ -42,7 +42,6 @@ _log = logging.getLogger(__name__)
 
 #: How often the server is asked for kinds it did not have before.
 DISCOVERY_SECONDS: Final = 30.0
-_AT_ONCE: Final = 20
 
 
 class UnknownKind(Exception):
@@ -213,19 +212,19 @@ class GarbageCollector(Controller[Look | Orphan]):
 
     async def _orphan(self, node: Node) -> None:
         """Dependents forget the object, all of them; then it may go."""
-        uid = node.identity.uid
-        dependents = self.graph.dependents(node)
-        for at in range(0, len(dependents), _AT_ONCE):
-            await asyncio.gather(*(self._disown(d.identity, uid) for d in dependents[at : at + _AT_ONCE]))
-        await self._drop_finalizer(node.identity, ORPHAN)
+        owner = node.identity.uid
 
-    async def _disown(self, dependent: Identity, owner: str) -> None:
-        with contextlib.suppress(NotFound):
-            await self._patch(
-                dependent,
-                deciding.without_owners(dependent.uid, [owner]),
-                lambda current: deciding.without_owners_merge(current, [owner]),
-            )
+        async def forget(dependent: Node) -> None:
+            identity = dependent.identity
+            with contextlib.suppress(NotFound):
+                await self._patch(
+                    identity,
+                    deciding.without_owners(identity.uid, [owner]),
+                    lambda current: deciding.without_owners_merge(current, [owner]),
+                )
+
+        await for_each(self.graph.dependents(node), forget)
+        await self._drop_finalizer(node.identity, ORPHAN)
 
     # -- reading and writing
 
