@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,6 +16,7 @@ from dray.api import protobuf
 from dray.api.kinds import Object
 from dray.server.documents import Codec, Codecs, Document
 from dray.store.interface import Entry, Event, Store, StoreError, Subscription
+from dray.store.keys import SortedKeys
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class Collection:
         self.floor = 0  # every change after this revision is in the window
         self.modified = 0
         self.index_fields: dict[str, Callable[[Document], str]] = {}
-        self._keys: list[str] = []
+        self._keys = SortedKeys()
         self._store = store
         self._window: deque[Change] = deque()
         self._window_size = window
@@ -176,7 +176,7 @@ class Collection:
             key = entry.key[cut:]
             documents[key] = Document(self.codecs, key, entry.modified, value=entry.value)
         self.documents = documents
-        self._keys = sorted(documents)
+        self._keys = SortedKeys(documents)
         self._window.clear()
         self.floor = page.revision
         self.modified = max((e.modified for e in page.entries), default=0)
@@ -258,7 +258,10 @@ class Collection:
         hub = self._fresh.pop(value, None)
         if hub is not None:
             hub["metadata"]["resourceVersion"] = str(event.revision)
-        self.put(key, Document(self.codecs, key, event.revision, value=value, hub=hub), event.revision)
+        document = Document(self.codecs, key, event.revision, value=value, hub=hub)
+        if hub is not None:
+            self.codecs.decoded(document)
+        self.put(key, document, event.revision)
 
     def put(self, key: str, after: Document | None, revision: int) -> None:
         """Take over what a key holds from a revision on, and tell everybody."""
@@ -267,10 +270,10 @@ class Collection:
             if before is None:
                 return
             del self.documents[key]
-            del self._keys[bisect_left(self._keys, key)]
+            self._keys.remove(key)
         else:
             if before is None:
-                insort(self._keys, key)
+                self._keys.add(key)
             self.documents[key] = after
         self.modified = revision
         change = Change(revision, before, after)
@@ -286,18 +289,16 @@ class Collection:
 
     def range(self, namespace: str = "", *, after: str = "") -> Sequence[str]:
         """Keys in order: all, or a namespace's; ``after`` is where to start (inclusive)."""
-        keys = self._keys
         if not namespace:
-            return keys[bisect_left(keys, after) :] if after else keys
-        first = bisect_left(keys, max(after, namespace + "/"))
-        return keys[first : bisect_left(keys, namespace + "0", lo=first)]  # "0" follows "/"
+            return self._keys.between(after, None)[0]
+        return self._keys.between(max(after, namespace + "/"), namespace + "0")[0]  # "0" follows "/"
 
     def __len__(self) -> int:
         return len(self.documents)
 
     def __iter__(self) -> Iterator[Document]:
         documents = self.documents
-        return (documents[key] for key in self._keys)
+        return (documents[key] for key in self.range())
 
     def document(self, entry: Entry) -> Document:
         """A document for an entry that was read past the cache."""

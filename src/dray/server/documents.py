@@ -6,9 +6,11 @@ too; ``Codec.head`` puts them back in front. What a document hands out is shared
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import ref
 
 import msgspec
 
@@ -19,6 +21,8 @@ encode = msgspec.json.Encoder().encode
 parse = msgspec.json.Decoder().decode
 
 _NOTHING: Final[Mapping[str, str]] = {}
+#: Objects of a kind that are held decoded; what is decoded takes several times the room of what is stored.
+_MAX_DECODED: Final = 50_000
 
 
 class Codec:
@@ -106,6 +110,7 @@ class Codecs:
         self.kind = kind
         self.by_version = {v.name: Codec(kind, v, release) for v in kind.versions}
         self.storage = self.by_version[kind.storage]
+        self._decoded: deque[ref[Document]] = deque()
         self.hub = self.by_version[kind.hub or kind.storage]
 
     def hub_of(self, obj: Object, version: Version) -> Object:
@@ -114,6 +119,14 @@ class Codecs:
         if hub.get("apiVersion") != self.hub.api_version or hub.get("kind") != self.kind.kind:
             hub = {"kind": self.kind.kind, "apiVersion": self.hub.api_version, **_untyped(hub)}
         return hub
+
+    def decoded(self, document: Document) -> None:
+        """Note that a document is held decoded; beyond a bound, the one that has been for longest forgets it."""
+        self._decoded.append(ref(document))
+        if len(self._decoded) > _MAX_DECODED:
+            oldest = self._decoded.popleft()()
+            if oldest is not None:
+                oldest.forget()
 
     def value(self, hub: Object) -> bytes:
         """What the store gets for a hub object, which is settled first: reading it back gives the very same object."""
@@ -135,7 +148,7 @@ class Codecs:
 class Document:
     """One object at one revision."""
 
-    __slots__ = ("_codecs", "_encoded", "_hub", "_messages", "_value", "key", "revision")
+    __slots__ = ("__weakref__", "_codecs", "_encoded", "_hub", "_messages", "_value", "key", "revision")
 
     def __init__(
         self,
@@ -167,6 +180,7 @@ class Document:
         if self._hub is None:
             assert self._value is not None
             self._hub = self._codecs.read(self._value, self.revision)
+            self._codecs.decoded(self)
         return self._hub
 
     @property

@@ -155,3 +155,14 @@ async def test_a_forgotten_document_reads_the_same_again():
     before = document.full(cached.codecs.storage)
     document.forget()
     assert document.full(cached.codecs.storage) == before
+
+
+async def test_only_so_many_documents_are_held_decoded(monkeypatch):
+    from dray.server import documents
+
+    monkeypatch.setattr(documents, "_MAX_DECODED", 2)
+    store, cached = await collection()
+    for i in range(4):
+        await store.create(PREFIX + f"a/{i}", value(str(i)))
+    assert [d.hub["metadata"]["name"] for d in cached] == ["0", "1", "2", "3"]
+    assert [d._hub is None for d in cached] == [True, True, False, False]
