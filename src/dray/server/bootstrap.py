@@ -1,4 +1,4 @@
-"""What a fresh cluster has from the start: the four namespaces and the ``kubernetes`` Service."""
+"""What a fresh cluster has from the start: namespaces, the system's priorities and the ``kubernetes`` Service."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import contextlib
 
 from dray.api.errors import AlreadyExists
 from dray.api.kinds import Object, UserInfo
+from dray.api.scheduling import SYSTEM_CLASSES
 from dray.server.addresses import SERVICE_ADDRESS, ServiceAddresses
 from dray.server.api import API
 from dray.server.auth import AUTHENTICATED, MASTERS
 from dray.server.requests import Request
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_SCHEDULING = "scheduling.k8s.io"
 SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 
 
 async def bootstrap(api: API, *, port: int, address: str = "127.0.0.1") -> None:
     for name in NAMESPACES:
         await _ensure(api, "/api/v1/namespaces", {"metadata": {"name": name}})
+    if api.resources.find(_SCHEDULING, "v1", "priorityclasses") is not None:
+        for name, (value, description) in SYSTEM_CLASSES.items():
+            priority = {"metadata": {"name": name}, "value": value, "description": description}
+            await _ensure(api, f"/apis/{_SCHEDULING}/v1/priorityclasses", priority)
     services = api.resources.resource("", "services")
     if services is not None:
         api.assigners["", "services"] = ServiceAddresses(services.stored).assigned
@@ -26,7 +32,7 @@ async def bootstrap(api: API, *, port: int, address: str = "127.0.0.1") -> None:
 
 async def _ensure(api: API, path: str, obj: Object) -> None:
     plural = path.rpartition("/")[2]
-    resource = api.stored("", plural)
+    resource = api.stored(path.split("/")[2] if path.startswith("/apis/") else "", plural)
     namespace = path.split("/")[4] if resource.kind.namespaced else ""
     if resource.stored.get(resource.key(namespace, obj["metadata"]["name"])) is not None:
         return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dray.api.kinds import Object
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.api.scheduling import SYSTEM_CLASSES
+from dray.server.admission import CREATE, DELETE, UPDATE, Attributes
 from dray.server.admission.lookups import Lookups
 
 _GROUP = "scheduling.k8s.io"
@@ -18,16 +19,18 @@ class Priority:
         self._lookups = lookups
 
     def handles(self, attributes: Attributes) -> bool:
-        if attributes.subresource or attributes.operation not in (CREATE, UPDATE):
+        if attributes.subresource:
             return False
         if attributes.resource == "pods":
-            return not attributes.group
+            return not attributes.group and attributes.operation in (CREATE, UPDATE)
         return attributes.resource == _CLASSES and attributes.group == _GROUP
 
     async def admit(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
         if attributes.resource != "pods":
+            if attributes.operation == DELETE and attributes.name in SYSTEM_CLASSES:
+                raise attributes.forbidden("this is a system priority class and cannot be deleted")
             return
+        assert attributes.object is not None
         spec = attributes.object.setdefault("spec", {})
         if attributes.operation == CREATE:
             self._assign(spec, attributes)
