@@ -7,10 +7,10 @@ even if the left one failed, and the cost of all that is counted the way cel-go 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dray.cel import metering, regex
+from dray.cel import calls, constructors, folding, metering, regex
 from dray.cel import types as t
 from dray.cel.ast import (
     Call,
@@ -23,31 +23,15 @@ from dray.cel.ast import (
     Node,
     Select,
 )
-from dray.cel.attributes import Attribute, Frame, Qualifier
-from dray.cel.decls import Environment, Overload
-from dray.cel.errors import CostExceeded, EvaluationError, no_such_overload
-from dray.cel.limits import MAX_COPIED
+from dray.cel.attributes import Attribute, Frame, Qualifier, Step
+from dray.cel.decls import Environment
+from dray.cel.errors import CostExceeded, EvaluationError
+from dray.cel.folding import Slots
 from dray.cel.macros import ACCUMULATOR
 from dray.cel.recursion import deep
-from dray.cel.values import (
-    SET_TYPES,
-    Map,
-    Optional,
-    Value,
-    accepts,
-    equal,
-    equals,
-    go_type_of,
-    is_list,
-    is_map,
-    make_map,
-    show,
-    type_of,
-)
+from dray.cel.values import Value, equal, equals
 
-Step = Callable[[Frame], Value]
 _NOT_CONSTANT: Final = object()
-_UNSET: Final = object()
 CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"}
 )
@@ -98,7 +82,7 @@ class Program:
         return deep(self._run, variables, limit)
 
     def _run(self, variables: Mapping[str, Value], limit: int) -> tuple[Value, int]:
-        frame = Frame(variables, [_UNSET] * self._locals, limit)
+        frame = Frame(variables, [folding.UNSET] * self._locals, limit)
         value = self._step(frame)
         if frame.cost > limit:
             raise CostExceeded
@@ -110,27 +94,6 @@ def plan(node: Node, environment: Environment) -> Program:
     planner = _Planner(environment)
     step = planner.plan(node).step
     return Program(step, planner.slots)
-
-
-def implementation_of(environment: Environment, node: Call) -> tuple[Callable[..., Value], bool]:
-    """What a call runs, and whether it is bound as a function of any number of arguments."""
-    function = environment.functions.get(node.function)
-    if function is None:
-        return _dispatch(node.function, []), False
-    if function.singleton is not None:
-        return function.singleton, False
-    if len(node.overloads) == 1:
-        chosen = next(o for o in function.overloads if o.id == node.overloads[0])
-    else:
-        bound = [o for o in function.overloads if o.implementation is not None]
-        if len(bound) != 1:
-            return _dispatch(function.name, bound), True
-        chosen = bound[0]
-    return _guarded(chosen), chosen.variadic
-
-
-def _failed(value: Value) -> bool:
-    return value.__class__ is EvaluationError
 
 
 class _Planner:
@@ -205,10 +168,13 @@ class _Planner:
         args = [self.plan(part) for part in parts]
         overload = node.overloads[0] if len(node.overloads) == 1 else ""
         if node.function == "@in" and overload == "in_list" and args[1].is_constant:
-            member = self._membership(args[0], args[1].constant)
+            # Upstream counts a look into a set as free, and one into nothing as known.
+            if not args[1].constant:
+                return Plan(constant=False)
+            member = calls.membership(args[0].step, args[1].constant)
             if member is not None:
-                return member
-        implementation, variadic = implementation_of(self.environment, node)
+                return Plan(member)
+        implementation, variadic = calls.implementation_of(self.environment, node)
         if node.function in CONVERSIONS and len(args) == 1 and args[0].is_constant:
             try:
                 return Plan(constant=implementation(args[0].constant))
@@ -224,229 +190,79 @@ class _Planner:
         price = self.environment.prices.get(overload) or metering.price(node.function, overload)
         steps = [arg.step for arg in args]
         if variadic or len(steps) not in (1, 2):
-            return Plan(_variadic(steps, implementation, price))
+            return Plan(calls.variadic(steps, implementation, price))
         if len(steps) == 1:
             return Plan(
-                _unary(steps[0], implementation, price, strict=node.function != "@not_strictly_false")
+                calls.unary(steps[0], implementation, price, strict=node.function != "@not_strictly_false")
             )
-        step = _binary(steps[0], steps[1], implementation, price)
-        return Plan(_adding(step) if node.function == "_+_" else step)
-
-    def _membership(self, element: Plan, values: Sequence[Value]) -> Plan | None:
-        """``x in [constants]`` as a look into a set, which upstream counts as free."""
-        if not values:
-            return Plan(constant=False)
-        if any(type(value) not in SET_TYPES for value in values):
-            return None
-        known = Map((value, True) for value in values)
-        step = element.step
-
-        def member(frame: Frame) -> Value:
-            value = step(frame)
-            if value.__class__ is EvaluationError:
-                return value
-            return type(value) in SET_TYPES and value in known
-
-        return Plan(member)
+        step = calls.binary(steps[0], steps[1], implementation, price)
+        return Plan(calls.adding(step) if node.function == "_+_" else step)
 
     def _and(self, node: Call) -> Plan:
-        return Plan(_logical([self.plan(arg).step for arg in node.args], decisive=False))
+        return Plan(calls.logical([self.plan(arg).step for arg in node.args], decisive=False))
 
     def _or(self, node: Call) -> Plan:
-        return Plan(_logical([self.plan(arg).step for arg in node.args], decisive=True))
+        return Plan(calls.logical([self.plan(arg).step for arg in node.args], decisive=True))
 
     def _equals(self, node: Call) -> Plan:
         left, right = (self.plan(arg).step for arg in node.args)
-        return Plan(_binary(left, right, equals, metering.price("_==_", "equals")))
+        return Plan(calls.binary(left, right, equals, metering.price("_==_", "equals")))
 
     def _not_equals(self, node: Call) -> Plan:
         left, right = (self.plan(arg).step for arg in node.args)
-        return Plan(_binary(left, right, _unequal, metering.price("_!=_", "not_equals")))
+        return Plan(calls.binary(left, right, _unequal, metering.price("_!=_", "not_equals")))
 
-    def _or_optional(self, node: Call) -> Plan:
+    def _alternative(self, node: Call) -> Plan:
         assert node.target is not None
         first, second = self.plan(node.target).step, self.plan(node.args[0]).step
-        unwrap = node.function == "orValue"
-
-        def choose(frame: Frame) -> Value:
-            value = first(frame)
-            if type(value) is not Optional:
-                return value
-            if value.present:
-                return value.value if unwrap else value
-            return second(frame)
-
-        return Plan(choose)
-
-    def _or_method(self, node: Call) -> Plan:
-        if node.target is not None and len(node.args) == 1:
-            return self._or_optional(node)
-        raise AssertionError(node.function)
+        return Plan(calls.alternative(first, second, unwrap=node.function == "orValue"))
 
     # Constructors
 
     def list_(self, node: ListNode) -> Plan:
         plans = [self.plan(element) for element in node.elements]
-        optional = [i in node.optional for i in range(len(plans))]
-        steps = [each.step for each in plans]
-
-        def build(frame: Frame) -> Value:
-            values: list[Value] = []
-            for step, may_lack in zip(steps, optional, strict=True):
-                value = step(frame)
-                if value.__class__ is EvaluationError:
-                    return value
-                if may_lack:
-                    if type(value) is not Optional:
-                        return EvaluationError(
-                            f"cannot initialize optional list element from non-optional value {show(value)}"
-                        )
-                    if not value.present:
-                        continue
-                    value = value.value
-                values.append(value)
-            return values
-
-        return self._constructed(build, plans, metering.LIST)
+        elements = [(plan.step, i in node.optional) for i, plan in enumerate(plans)]
+        return self._constructed(constructors.build_list(elements), plans, metering.LIST)
 
     def map_(self, node: MapNode) -> Plan:
-        plans = [plan for entry in node.entries for plan in (self.plan(entry.key), self.plan(entry.value))]
-        entries = [
-            (plans[2 * i].step, plans[2 * i + 1].step, entry.optional) for i, entry in enumerate(node.entries)
-        ]
+        planned = [(self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in node.entries]
+        entries = [(key.step, value.step, optional) for key, value, optional in planned]
+        parts = [part for key, value, _ in planned for part in (key, value)]
+        return self._constructed(constructors.build_map(entries), parts, metering.MAP)
 
-        def build(frame: Frame) -> Value:
-            values: list[tuple[Value, Value]] = []
-            for key_step, value_step, may_lack in entries:
-                key = key_step(frame)
-                if key.__class__ is EvaluationError:
-                    return key
-                value = value_step(frame)
-                if value.__class__ is EvaluationError:
-                    return value
-                if may_lack:
-                    if type(value) is not Optional:
-                        return EvaluationError(
-                            f"cannot initialize optional entry '{show(key)}' from non-optional value {show(value)}"
-                        )
-                    if not value.present:
-                        values = [(k, v) for k, v in values if not equal(k, key)]
-                        continue
-                    value = value.value
-                values.append((key, value))
-            try:
-                return make_map(values)
-            except EvaluationError as failed:
-                return failed
-
-        return self._constructed(build, plans, metering.MAP)
-
-    def _constructed(self, build: Step, plans: list[Plan], cost: int) -> Plan:
-        if all(plan.is_constant for plan in plans):
-            value = build(Frame({}, [], 0))
-            if not _failed(value):
+    def _constructed(self, build: Step, parts: list[Plan], cost: int) -> Plan:
+        if all(part.is_constant for part in parts):
+            value = constructors.constant(build)
+            if value.__class__ is not EvaluationError:
                 return Plan(constant=value)
-
-        def construct(frame: Frame) -> Value:
-            value = build(frame)
-            frame.cost += cost
-            return value
-
-        return Plan(construct)
+        return Plan(constructors.paid(build, cost))
 
     def message(self, node: Message) -> Plan:
         make = self.environment.constructors.get(node.name)
         if make is None:
             raise Unplannable(f"unknown type: {node.name}")
         fields = [(field.name, self.plan(field.value).step, field.optional) for field in node.fields]
-
-        def build(frame: Frame) -> Value:
-            values: dict[str, Value] = {}
-            for name, step, may_lack in fields:
-                value = step(frame)
-                if value.__class__ is EvaluationError:
-                    return value
-                if may_lack:
-                    if type(value) is not Optional:
-                        return EvaluationError(
-                            f"cannot initialize optional entry '{name}' from non-optional value {show(value)}"
-                        )
-                    if not value.present:
-                        values.pop(name, None)
-                        continue
-                    value = value.value
-                values[name] = value
-            frame.cost += metering.MESSAGE
-            try:
-                return make(values)
-            except EvaluationError as failed:
-                return failed
-
-        return Plan(build)
+        return Plan(constructors.paid(constructors.build_message(fields, make), metering.MESSAGE))
 
     # Comprehensions
 
     def comprehension(self, node: Comprehension) -> Plan:
         iterated = self.plan(node.range).step
         initial = self.plan(node.initial).step
-        accumulator = self._slot()
-        first, second = self._slot(), self._slot()
-        builds = node.accumulator == ACCUMULATOR and isinstance(node.initial, ListNode | MapNode)
-
-        def accumulated(frame: Frame) -> Value:
-            value = frame.locals[accumulator]
-            if value is _UNSET:
-                value = initial(frame)
-                if builds and not _failed(value):
-                    # The loop's own list or map may grow in place: nobody else has seen it.
-                    value = list(value) if is_list(value) else Map(value.items())
-                frame.locals[accumulator] = value
-            return value
-
-        self.scopes.append({node.accumulator: accumulated})
-        inner = {node.variable: _local(first)}
-        if node.variable2:
-            inner[node.variable2] = _local(second)
-        self.scopes.append(inner)
+        slots = Slots(self._slot(), self._slot(), self._slot() if node.variable2 else None)
+        grows = node.accumulator == ACCUMULATOR and isinstance(node.initial, ListNode | MapNode)
+        read = folding.accumulated(slots.accumulator, initial, grows=grows)
+        variables = {node.variable: folding.local(slots.first)}
+        if slots.second is not None:
+            variables[node.variable2] = folding.local(slots.second)
+        self.scopes.append({node.accumulator: read})
+        self.scopes.append(variables)
         condition = self.plan(node.condition).step
-        step = (self._growing(node.step, accumulated) if builds else None) or self.plan(node.step).step
+        step = (self._growing(node.step, read) if grows else None) or self.plan(node.step).step
         self.scopes.pop()
         result = self.plan(node.result).step
         self.scopes.pop()
-        pairs = bool(node.variable2)
-
-        def fold(frame: Frame) -> Value:
-            locals = frame.locals
-            locals[accumulator] = _UNSET
-            values = iterated(frame)
-            if values.__class__ is EvaluationError:
-                return values
-            if is_list(values):
-                entries: Any = enumerate(values) if pairs else values
-            elif is_map(values):
-                entries = values.items() if pairs else values
-            elif pairs:
-                return EvaluationError(f"unsupported comprehension range type: {go_type_of(values)}")
-            else:
-                return EvaluationError(f"got '{go_type_of(values)}', expected iterable type")
-            limit = frame.limit
-            for entry in entries:
-                if pairs:
-                    locals[first], locals[second] = entry
-                else:
-                    locals[first] = entry
-                going = condition(frame)
-                if going is False:
-                    break
-                locals[accumulator] = step(frame)
-                if frame.cost > limit:
-                    raise CostExceeded
-            value = result(frame)
-            if builds and type(value) is Map:
-                value = make_map(value.items())
-            return value
-
-        return Plan(fold)
+        return Plan(folding.fold(iterated, slots, condition, step, result, grows=grows))
 
     def _slot(self) -> int:
         self.slots += 1
@@ -468,202 +284,14 @@ class _Planner:
         if not isinstance(node.args[0], Ident) or node.args[0].name != ACCUMULATOR:
             return None
         if node.function == "_+_" and isinstance(node.args[1], ListNode):
-            return _appending(accumulated, self.plan(node.args[1]).step)
+            return folding.appending(accumulated, self.plan(node.args[1]).step)
         if node.function == "cel.@mapInsert":
-            return _inserting(accumulated, [self.plan(arg).step for arg in node.args[1:]])
+            return folding.inserting(accumulated, [self.plan(arg).step for arg in node.args[1:]])
         return None
-
-
-def _local(slot: int) -> Step:
-    def read(frame: Frame) -> Value:
-        return frame.locals[slot]
-
-    return read
-
-
-def _appending(accumulated: Step, addition: Step) -> Step:
-    def append(frame: Frame) -> Value:
-        values = accumulated(frame)
-        more = addition(frame)
-        frame.cost += metering.SELECT + 1
-        if _failed(values):
-            return values
-        if _failed(more):
-            return more
-        values += more
-        return values
-
-    return append
-
-
-def _inserting(accumulated: Step, additions: list[Step]) -> Step:
-    def insert(frame: Frame) -> Value:
-        values = accumulated(frame)
-        frame.cost += metering.SELECT
-        if _failed(values):
-            if len(additions) == 1:
-                additions[0](frame)
-                frame.cost += 1
-            return values
-        given: list[Value] = []
-        for addition in additions:
-            value = addition(frame)
-            if _failed(value):
-                frame.cost += len(additions) == 1
-                return value
-            given.append(value)
-        frame.cost += 1
-        added = [tuple(given)] if len(given) == 2 else list(given[0].items())
-        for key, value in added:
-            if not values.insert(key, value):
-                return EvaluationError(f"insert failed: key {show(key)} already exists")
-        return values
-
-    return insert
 
 
 def _unequal(a: Value, b: Value) -> bool:
     return not equal(a, b)
-
-
-def _guarded(overload: Overload) -> Callable[..., Value]:
-    """The implementation behind a check of the argument types, for arguments known only at run time."""
-    implementation = overload.implementation
-    assert implementation is not None, overload.id
-    if not overload.guarded or all(arg.kind in ("dyn", "any", "param") for arg in overload.args):
-        return implementation
-    wanted = overload.args
-    name = overload.function
-
-    def guarded(*args: Value) -> Value:
-        if not all(map(accepts, wanted, args)):
-            raise no_such_overload(name, *(type_of(arg).name for arg in args))
-        return implementation(*args)
-
-    return guarded
-
-
-def _dispatch(name: str, overloads: list[Overload]) -> Callable[..., Value]:
-    def dispatch(*args: Value) -> Value:
-        for overload in overloads:
-            if len(overload.args) == len(args) and all(map(accepts, overload.args, args)):
-                assert overload.implementation is not None
-                return overload.implementation(*args)
-        raise no_such_overload(name, *(type_of(arg).name for arg in args))
-
-    return dispatch
-
-
-def _charge(frame: Frame, price: metering.Price, args: Sequence[Value], result: Value = None) -> None:
-    if isinstance(price, int):
-        frame.cost += price
-        return
-    frame.cost += price(args, result)
-    # What is priced by size can grow by itself, so the limit must hold before the next call.
-    if frame.cost > frame.limit:
-        raise CostExceeded
-
-
-def _adding(step: Step) -> Step:
-    """Concatenation costs one unit whatever the lists, since upstream copies nothing; here it does, within reason."""
-
-    def add(frame: Frame) -> Value:
-        value = step(frame)
-        if is_list(value):
-            frame.copied += len(value)
-            if frame.copied > MAX_COPIED:
-                raise CostExceeded
-        return value
-
-    return add
-
-
-def _unary(
-    argument: Step, implementation: Callable[..., Value], price: metering.Price, *, strict: bool
-) -> Step:
-    call = _paid(implementation, price)
-
-    def evaluate(frame: Frame) -> Value:
-        value = argument(frame)
-        if strict and value.__class__ is EvaluationError:
-            _charge(frame, price, (value,), value)
-            return value
-        return call(frame, (value,))
-
-    return evaluate
-
-
-def _binary(left: Step, right: Step, implementation: Callable[..., Value], price: metering.Price) -> Step:
-    call = _paid(implementation, price)
-
-    def evaluate(frame: Frame) -> Value:
-        a = left(frame)
-        b = right(frame)
-        if a.__class__ is EvaluationError:
-            _charge(frame, price, (a, b), a)
-            return a
-        if b.__class__ is EvaluationError:
-            _charge(frame, price, (a, b), b)
-            return b
-        return call(frame, (a, b))
-
-    return evaluate
-
-
-def _variadic(arguments: list[Step], implementation: Callable[..., Value], price: metering.Price) -> Step:
-    call = _paid(implementation, price)
-
-    def evaluate(frame: Frame) -> Value:
-        values: list[Value] = []
-        for argument in arguments:
-            value = argument(frame)
-            if value.__class__ is EvaluationError:
-                return value
-            values.append(value)
-        return call(frame, values)
-
-    return evaluate
-
-
-def _paid(
-    implementation: Callable[..., Value], price: metering.Price
-) -> Callable[[Frame, Sequence[Value]], Value]:
-    """A call with its price: paid before the work is done wherever it can be told."""
-
-    def run(args: Sequence[Value]) -> Value:
-        try:
-            return implementation(*args)
-        except CostExceeded:
-            raise
-        except EvaluationError as failed:
-            return failed
-
-    def prepaid(frame: Frame, args: Sequence[Value]) -> Value:
-        _charge(frame, price, args)
-        return run(args)
-
-    def postpaid(frame: Frame, args: Sequence[Value]) -> Value:
-        result = run(args)
-        _charge(frame, price, args, result)
-        return result
-
-    return postpaid if isinstance(price, metering.ByResult) else prepaid
-
-
-def _logical(terms: list[Step], *, decisive: bool) -> Step:
-    """``&&`` (decided by false) and ``||`` (decided by true): a decisive term wins over any error."""
-
-    def evaluate(frame: Frame) -> Value:
-        error: EvaluationError | None = None
-        for term in terms:
-            value = term(frame)
-            if value is decisive:
-                return decisive
-            if value is not True and value is not False and error is None:
-                error = value if value.__class__ is EvaluationError else no_such_overload()
-        return not decisive if error is None else error
-
-    return evaluate
 
 
 _REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
@@ -688,6 +316,6 @@ SPECIAL: Final[dict[str, Callable[[_Planner, Call], Plan]]] = {
     "_[_]": lambda planner, node: planner._index(node, optional=False),
     "_[?_]": lambda planner, node: planner._index(node, optional=True),
     "_?._": lambda planner, node: planner._index(node, optional=True),
-    "or": _Planner._or_method,
-    "orValue": _Planner._or_method,
+    "or": _Planner._alternative,
+    "orValue": _Planner._alternative,
 }

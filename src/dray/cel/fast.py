@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from dray.cel import operators, regex
 from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, Node, Select
+from dray.cel.calls import implementation_of
 from dray.cel.decls import Environment
 from dray.cel.errors import EvaluationError
-from dray.cel.evaluator import CONVERSIONS, SPECIAL, implementation_of
+from dray.cel.evaluator import CONVERSIONS, SPECIAL
 from dray.cel.macros import ACCUMULATOR
 from dray.cel.values import SET_TYPES, Map, Value, equal, equals
 
