@@ -16,7 +16,7 @@ from pathlib import Path
 from dray.api.kinds import UserInfo
 from dray.app import cluster as clusters
 from dray.app.options import ServerOptions
-from dray.app.running import ended
+from dray.app.running import calm_collector, ended
 from dray.app.server import RunningServer, run_server
 from dray.server.inprocess import InProcess
 
@@ -75,6 +75,7 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
         async with run_server(server_options) as server:
             cluster = Cluster(options, server)
             clusters.write(server_options.data, _state(cluster))
+            calm_collector()
             try:
                 await _run_components(cluster, components(options), hooks, end)
             finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from dray.api.errors import (
@@ -101,6 +102,13 @@ class API:
 
     def _authorize(self, user: UserInfo, target: Target, request: Request) -> None:
         attributes = attributes_of(user, target, request)
+        verdict = self.authorizer.authorize(attributes)
+        if not verdict.allowed:
+            raise forbidden(attributes, verdict.reason)
+
+    def authorize_create(self, call: Call) -> None:
+        """An update or an apply that would create its object needs the right to create as well."""
+        attributes = replace(attributes_of(call.user, call.target, call.request), verb="create")
         verdict = self.authorizer.authorize(attributes)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import platform
+import resource
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from dray.server.api import API
 from dray.server.requests import Request
@@ -31,15 +35,57 @@ def version_info(api: API) -> dict[str, str]:
     }
 
 
+def _resident() -> float:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return float(pages * resource.getpagesize())
+
+
 class Pages:
     def __init__(self, api: API) -> None:
         self._api = api
+        self._started = time.time()
 
     def install(self) -> None:
         pages = self._api.pages
         pages["/"] = self.root
         pages["/version"] = self.version
         pages["/metrics"] = self.metrics
+        self._add_gauges()
+
+    def _add_gauges(self) -> None:
+        metrics, resources = self._api.metrics, self._api.resources
+
+        def stored() -> Iterator[tuple[Mapping[str, str], float]]:
+            for served in resources:
+                if served.collection is not None and served.kind.stored_as is None:
+                    labels = {"group": served.kind.group, "resource": served.kind.plural}
+                    yield labels, float(len(served.collection))
+
+        def watched() -> Iterator[tuple[Mapping[str, str], float]]:
+            for served in resources:
+                if served.collection is not None and (count := served.collection.watchers):
+                    labels = {
+                        "group": served.kind.group,
+                        "kind": served.kind.kind,
+                        "version": served.served[0],
+                    }
+                    yield labels, float(count)
+
+        metrics.gauge(
+            "apiserver_storage_objects", "Number of stored objects at the time of last check.", stored
+        )
+        metrics.gauge("apiserver_registered_watchers", "Number of currently registered watchers.", watched)
+        metrics.gauge(
+            "process_resident_memory_bytes", "Resident memory size in bytes.", lambda: [({}, _resident())]
+        )
+        metrics.gauge(
+            "process_start_time_seconds",
+            "Start time since the epoch in seconds.",
+            lambda: [({}, self._started)],
+        )
 
     async def root(self, request: Request, target: Target) -> Response:
         paths = {p for p in self._api.pages if p not in ("/", "")}

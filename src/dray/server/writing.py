@@ -131,6 +131,7 @@ async def modify(
         if current is None:
             if not create_missing:
                 raise call.not_found()
+            call.api.authorize_create(call)
             attributes.operation, attributes.old = admission.CREATE, None
             obj = await make(None)
             attributes.object = obj

@@ -394,6 +394,23 @@ async def test_what_is_not_allowed_is_forbidden_in_upstreams_words():
         await nobody.request("GET", "/metrics")
 
 
+async def test_an_apply_that_creates_needs_the_right_to_create():
+    from dray.server.auth import Attributes, Decision, Verdict
+
+    class NoCreation:
+        def authorize(self, attributes: Attributes) -> Verdict:
+            allowed = attributes.verb != "create" or attributes.user.name != "bob"
+            return Verdict(Decision.ALLOW if allowed else Decision.NO_OPINION)
+
+    server = await make_server(authorizer=NoCreation())
+    apply = {"content_type": "application/apply-patch+yaml", "query": {"fieldManager": "me"}}
+    with pytest.raises(Forbidden, match='User "bob" cannot create resource "configmaps"'):
+        await server.as_user("bob").request("PATCH", f"{MAPS}/a", body=config("a"), **apply)
+    await server.as_user().request("POST", MAPS, body=config("a"))
+    changed = await server.as_user("bob").request("PATCH", f"{MAPS}/a", body=config("a", k="v"), **apply)
+    assert changed.object["data"] == {"k": "v"}
+
+
 async def test_every_error_is_a_status():
     client = (await make_server()).as_user()
     with pytest.raises(StatusError) as refused:
