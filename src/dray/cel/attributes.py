@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dray.cel.errors import EvaluationError, no_such_overload
-from dray.cel.values import NONE, SET_TYPES, Map, Optional, Value, find, go_type_of, index_of, is_list, show
+from dray.cel.show import show
+from dray.cel.values import NONE, SET_TYPES, Map, Optional, Value, find, go_type_of, index_of, is_list
 
 ABSENT: Final = object()
 

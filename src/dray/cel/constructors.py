@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from dray.cel.attributes import Frame, Step
 from dray.cel.errors import EvaluationError
-from dray.cel.values import Optional, Value, equal, make_map, show
+from dray.cel.show import show
+from dray.cel.values import Optional, Value, equal, make_map
 
 
 def build_list(elements: list[tuple[Step, bool]]) -> Step:

@@ -10,17 +10,8 @@ from dray.cel import temporal
 from dray.cel import types as t
 from dray.cel.errors import EvaluationError
 from dray.cel.operators import timestamp
-from dray.cel.values import (
-    INT_MAX,
-    INT_MIN,
-    UINT_MAX,
-    Duration,
-    Timestamp,
-    UInt,
-    Value,
-    format_g,
-    type_of,
-)
+from dray.cel.show import format_g
+from dray.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, UInt, Value, type_of
 
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})

@@ -8,7 +8,8 @@ from typing import Any, Final
 from dray.cel import metering
 from dray.cel.attributes import Frame, Step
 from dray.cel.errors import CostExceeded, EvaluationError
-from dray.cel.values import Map, Value, go_type_of, is_list, is_map, make_map, show
+from dray.cel.show import show
+from dray.cel.values import Map, Value, go_type_of, is_list, is_map, make_map
 
 UNSET: Final = object()
 

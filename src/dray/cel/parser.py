@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from dray.cel import syntax
+from dray.cel import literals, syntax
 from dray.cel.ast import (
     Call,
     Entry,
@@ -18,10 +18,9 @@ from dray.cel.ast import (
     Node,
     Select,
 )
-from dray.cel.lexer import EOF, Token, UnknownToken, bytes_value, string_value, tokenize
+from dray.cel.lexer import EOF, Token, UnknownToken, tokenize
 from dray.cel.macros import ANY_NUMBER, Macro, MacroError, MacroKey
 from dray.cel.source import Problem
-from dray.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 MAX_DEPTH: Final = 250
 MAX_CODE_POINTS: Final = 100_000
@@ -243,7 +242,7 @@ class _Parser:
         kind = self.kind
         if kind == "!":
             return self._repeated("!", "!_")
-        if kind == "-" and self.tokens[self.position + 1][0] not in ("NUM_INT", "NUM_FLOAT"):
+        if kind == "-" and self.tokens[self.position + 1][0] not in literals.NUMBERS:
             return self._repeated("-", "-_")
         return self.member()
 
@@ -307,9 +306,10 @@ class _Parser:
         kind, _, offset = self.tokens[self.position]
         if kind == "IDENTIFIER":
             return self._named(offset, "")
-        literal = _LITERALS.get(kind)
-        if literal is not None:
-            return literal(self)
+        if kind in literals.KINDS:
+            return self._literal()
+        if kind == "-" or kind in literals.NUMBERS:
+            return self._number()
         match kind:
             case "(":
                 self.advance()
@@ -453,76 +453,22 @@ class _Parser:
 
     # Literals
 
+    def _literal(self) -> Node:
+        kind, word, offset = self.advance()
+        try:
+            return Literal(offset, literals.read(kind, word))
+        except ValueError as wrong:
+            return self.problem(offset, str(wrong))
+
     def _number(self) -> Node:
         offset = self.tokens[self.position][2]
         negative = self.kind == "-"
         if negative:
             self.advance()
-        if self.kind == "NUM_INT":
-            return self._int(offset, self.advance()[1], negative=negative)
-        if self.kind == "NUM_FLOAT":
-            return self._double(offset, self.advance()[1], negative=negative)
-        raise _Refused
-
-    def _int(self, offset: int, word: str, *, negative: bool) -> Node:
-        value = _digits(word)
-        value = -value if negative else value
-        if not INT_MIN <= value <= INT_MAX:
-            return self.problem(offset, "invalid int literal")
-        return Literal(offset, value)
-
-    def _uint(self) -> Node:
-        _, word, offset = self.advance()
-        value = _digits(word[:-1])
-        if value > UINT_MAX:
-            return self.problem(offset, "invalid uint literal")
-        return Literal(offset, UInt(value))
-
-    def _double(self, offset: int, word: str, *, negative: bool) -> Node:
-        value = float(word)
-        if value == float("inf"):
-            return self.problem(offset, "invalid double literal")
-        return Literal(offset, -value if negative else value)
-
-    def _string(self) -> Node:
-        _, word, offset = self.advance()
+        if self.kind not in literals.NUMBERS:
+            raise _Refused
+        kind, word, _ = self.advance()
         try:
-            return Literal(offset, string_value(word))
+            return Literal(offset, literals.read_number(kind, word, negative=negative))
         except ValueError as wrong:
             return self.problem(offset, str(wrong))
-
-    def _bytes(self) -> Node:
-        _, word, offset = self.advance()
-        try:
-            return Literal(offset, bytes_value(word[1:]))
-        except ValueError as wrong:
-            return self.problem(offset, str(wrong))
-
-    def _true(self) -> Node:
-        return Literal(self.advance()[2], True)
-
-    def _false(self) -> Node:
-        return Literal(self.advance()[2], False)
-
-    def _null(self) -> Node:
-        return Literal(self.advance()[2], None)
-
-
-def _digits(word: str) -> int:
-    # Python refuses decimal strings of thousands of digits; they are beyond 64 bits in any case.
-    if len(word) > 1000:
-        return 1 << 65
-    return int(word, 16) if word.startswith("0x") else int(word)
-
-
-_LITERALS: Final = {
-    "NUM_INT": _Parser._number,
-    "NUM_FLOAT": _Parser._number,
-    "-": _Parser._number,
-    "NUM_UINT": _Parser._uint,
-    "STRING": _Parser._string,
-    "BYTES": _Parser._bytes,
-    "true": _Parser._true,
-    "false": _Parser._false,
-    "null": _Parser._null,
-}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from dray.api.field import quote
@@ -16,7 +16,8 @@ from dray.cel import conversions
 from dray.cel import types as t
 from dray.cel.decls import Environment, Library, overload
 from dray.cel.errors import EvaluationError
-from dray.cel.values import Duration, Timestamp, UInt, Value, equal, go_type_of, is_list, is_map, show
+from dray.cel.show import show
+from dray.cel.values import Duration, Timestamp, UInt, Value, equal, go_type_of, is_list, is_map
 
 OBJECT: Final = "Object"
 JSON_PATCH_TYPE: Final = t.object_type("JSONPatch")
@@ -215,7 +216,5 @@ _JSON_PATCH: Final = Library(
 
 def with_patch_types(environment: Environment) -> Environment:
     """The environment with the types of patches and what helps to write them."""
-    from dataclasses import replace
-
     extended = replace(environment, messages=_Messages(environment.messages), constructors=_Constructors())
     return extended.with_libraries(_JSON_PATCH)

@@ -11,7 +11,8 @@ from dray.cel import types as t
 from dray.cel.decls import Environment, Function, Library, Overload, overload
 from dray.cel.errors import EvaluationError, no_such_overload
 from dray.cel.regex import matches
-from dray.cel.values import Duration, Map, Timestamp, Value, size
+from dray.cel.show import show
+from dray.cel.values import Duration, Map, Timestamp, Value, make_map, size
 
 
 def _operator(name: str, implementation: Callable[..., Any] | None, *signatures: tuple[str, str]) -> Function:
@@ -293,12 +294,8 @@ def _map_insert(target: Value, *update: Value) -> Value:
     added = [update] if len(update) == 2 else list(update[0].items())
     for key, value in added:
         if key in known:
-            from dray.cel.values import show
-
             raise EvaluationError(f"insert failed: key {show(key)} already exists")
         entries.append((key, value))
-    from dray.cel.values import make_map
-
     return make_map(entries)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from typing import Final
+from zoneinfo import ZoneInfo
 
+from dray.api.field import quote
 from dray.cel.errors import EvaluationError
 from dray.cel.operators import timestamp
 from dray.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
@@ -99,13 +102,7 @@ def fixed(number: float) -> str:
     text = repr(number)
     if "e" not in text and "E" not in text:
         return text.removesuffix(".0")
-    return f"{_decimal(number):f}"
-
-
-def _decimal(number: float) -> object:
-    from decimal import Decimal
-
-    return Decimal(repr(number))
+    return f"{Decimal(text):f}"
 
 
 def zone(name: str) -> tzinfo:
@@ -124,18 +121,14 @@ def zone(name: str) -> tzinfo:
 def _named_zone(name: str) -> tzinfo:
     if name in ("", "UTC"):
         return UTC
-    from zoneinfo import ZoneInfo
-
     try:
         return ZoneInfo(name)
-    except Exception:
+    except (KeyError, ValueError, OSError):
         raise EvaluationError(f"unknown time zone {name}") from None
 
 
 def _atoi(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+", text):
-        from dray.api.field import quote
-
         raise EvaluationError(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
     return int(text)
 

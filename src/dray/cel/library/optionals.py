@@ -8,7 +8,8 @@ from dray.cel import macros
 from dray.cel import types as t
 from dray.cel.decls import Library, overload
 from dray.cel.errors import EvaluationError
-from dray.cel.values import NONE, Duration, Optional, Timestamp, Value, show
+from dray.cel.show import show
+from dray.cel.values import NONE, Duration, Optional, Timestamp, Value
 
 
 def _of_non_zero(value: Value) -> Optional:

@@ -9,7 +9,8 @@ from dray.cel.decls import Library, Overload, overload
 from dray.cel.errors import EvaluationError
 from dray.cel.library import formatting
 from dray.cel.limits import ensure
-from dray.cel.values import Value, show
+from dray.cel.show import show
+from dray.cel.values import Value
 
 # What Go's unicode.IsSpace calls space; Python's strip would take a few more.
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # fmt: skip
