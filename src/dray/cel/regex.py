@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import re2
 
@@ -27,12 +27,29 @@ def compile_pattern(pattern: str) -> Any:
         raise EvaluationError(f"error parsing regexp: {_reason(wrong, pattern)}") from None
 
 
+# RE2's reasons in the words of Go's regexp package.
+_REASONS: Final = {
+    "unexpected error": "regexp/syntax: internal error",
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+
+
 def _reason(wrong: Exception, pattern: str) -> str:
-    reason = wrong.args[0] if wrong.args else ""
-    if isinstance(reason, bytes):
-        reason = reason.decode(errors="replace")
-    kind, _, detail = str(reason).partition(": ")
-    return f"{kind}: `{detail or pattern}`"
+    said = wrong.args[0] if wrong.args else ""
+    if isinstance(said, bytes):
+        said = said.decode(errors="replace")
+    kind, colon, detail = str(said).partition(": ")
+    kind = _REASONS.get(kind, kind)
+    if kind.startswith("trailing backslash"):
+        return f"{kind}: ``"
+    return f"{kind}: `{detail if colon else pattern}`"
 
 
 def matches(text: str, pattern: str) -> bool:
