@@ -28,6 +28,7 @@ from dray.node.dra.plugins import HealthReport, PluginRegistry, Plugins, Trustin
 from dray.node.dra.state import ClaimState
 from dray.node.dra.watcher import PluginWatcher
 from dray.node.metrics import Metrics
+from dray.node.mirror import MirrorPods, is_mirror
 from dray.node.options import NodeOptions
 from dray.node.podresources import PodResources
 from dray.node.registration import Registration
@@ -47,25 +48,23 @@ _WIPE_RETRY = Backoff(initial=1.0, factor=2.0, maximum=300.0, jitter=0.2)
 class Shared:
     """What the nodes of one process have in common."""
 
-    client: Client
     runtime: Runtime
-    recorder: EventRecorder
     metrics: Metrics
     clock: Callable[[], float]
     version: str  # of the resource API
 
 
 class Agent:
-    """One node."""
+    """One node, with its own way to the API server."""
 
-    def __init__(self, shared: Shared, options: NodeOptions) -> None:
+    def __init__(self, shared: Shared, options: NodeOptions, client: Client, recorder: EventRecorder) -> None:
         self.options = options
-        self.client = shared.client
+        self.client = client
         self.runtime = shared.runtime
         self.clock = shared.clock
         self.simulated = shared.runtime.name == "simulated"
         self.facts = NodeFacts(options.address, shared.runtime.name)
-        self._recorder = shared.recorder
+        self._recorder = recorder
         self._claims = RESOURCE_CLAIMS.at(shared.version)
         self._slices = RESOURCE_SLICES.at(shared.version)
         self._workers: dict[str, PodWorker] = {}
@@ -91,13 +90,16 @@ class Agent:
             plugins=plugins,
             metrics=shared.metrics,
         )
-        self.volumes = None if self.simulated else Volumes(shared.client, options.paths, clock=shared.clock)
+        self.volumes = None if self.simulated else Volumes(client, options.paths, clock=shared.clock)
         self.resolver = Resolver(options.paths.cdi, locate=options.paths.locate)
         self.registration = Registration(
-            shared.client,
+            client,
             options,
             runtime=f"{shared.runtime.name}://{shared.runtime.version}",
             clock=shared.clock,
+        )
+        self._mirrors = MirrorPods(
+            client, options.control_plane, node=options.name, address=options.address, clock=shared.clock
         )
 
     # Running
@@ -109,6 +111,8 @@ class Agent:
             self._tasks = group
             tasks = [group.create_task(self.registration.run(), name=f"lease of {self.options.name}")]
             resources = None
+            if self.options.control_plane:
+                tasks.append(group.create_task(self._mirrors.run(self.registration.uid), name="mirror pods"))
             if self.registry:
                 await self._expect_drivers()
                 watcher = PluginWatcher(
@@ -149,6 +153,9 @@ class Agent:
     # Pods
 
     def pod_added(self, pod: Object, *, recovered: Recovered | None = None) -> None:
+        if is_mirror(pod):
+            self._mirrors.changed(pod)
+            return
         uid = pods.uid(pod)
         if uid in self._workers:
             self._workers[uid].pod_changed(pod)
@@ -166,7 +173,9 @@ class Agent:
         self.pod_added(pod)
 
     def pod_deleted(self, pod: Object) -> None:
-        if worker := self._workers.get(pods.uid(pod)):
+        if is_mirror(pod):
+            self._mirrors.deleted(pod)
+        elif worker := self._workers.get(pods.uid(pod)):
             worker.pod_removed()
 
     def container_changed(self, status: ContainerStatus) -> None:
@@ -288,14 +297,36 @@ class Agent:
 class Nodes:
     """The nodes of this process."""
 
-    def __init__(self, shared: Shared, options: Sequence[NodeOptions]) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        options: Sequence[NodeOptions],
+        client: Client,
+        *,
+        client_for: Callable[[str], Client] | None = None,
+    ) -> None:
+        """``client_for`` gives each node its own identity; it then watches its own pods, as its rights allow.
+        Otherwise all nodes share one client and one watch."""
         self.shared = shared
-        self.agents = {o.name: Agent(shared, o) for o in options}
         self._recovered: dict[str, Recovered] = {}
         self._owners: dict[str, Agent] = {}
-        # One node watches its own pods, as its rights allow; many watch together.
-        selector = f"spec.nodeName={options[0].name}" if len(options) == 1 else ""
-        self._informer = Informer(shared.client, PODS, field_selector=selector)
+        self.agents: dict[str, Agent] = {}
+        self._recorders: list[EventRecorder] = []
+        self._informers: list[Informer] = []
+        if client_for is None and len(options) == 1:
+            client_for = lambda name: client  # noqa: E731
+        if client_for is None:
+            self._recorders.append(EventRecorder(client, "kubelet"))
+            self._informers.append(Informer(client, PODS))
+        for node in options:
+            own, recorder = client, self._recorders[0] if self._recorders else None
+            if client_for is not None:
+                own = client_for(node.name)
+                recorder = EventRecorder(own, "kubelet", host=node.name)
+                self._recorders.append(recorder)
+                self._informers.append(Informer(own, PODS, field_selector=f"spec.nodeName={node.name}"))
+            assert recorder is not None
+            self.agents[node.name] = Agent(shared, node, own, recorder)
 
     async def run(self, *, ready: Callable[[], None] | None = None) -> None:
         self._recovered = by_pod(await self.shared.runtime.list())
@@ -305,10 +336,13 @@ class Nodes:
             for agent in self.agents.values():
                 await stack.enter_async_context(agent.running())
             group.create_task(self._follow_runtime(), name="containers")
-            group.create_task(self.shared.recorder.run(), name="events")
-            self._informer.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted)
-            group.create_task(self._informer.run(), name="pods")
-            await self._informer.synced()
+            for recorder in self._recorders:
+                group.create_task(recorder.run(), name="events")
+            for informer in self._informers:
+                informer.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted)
+                group.create_task(informer.run(), name="pods")
+            for informer in self._informers:
+                await informer.synced()
             for agent in self.agents.values():
                 agent.pods_known(self._recovered)
             self._recovered = {}
@@ -363,14 +397,8 @@ def by_pod(listing: Listing) -> dict[str, Recovered]:
     return out
 
 
-async def connect(client: Client, runtime: Runtime, *, host: str = "") -> Shared:
+async def connect(client: Client, runtime: Runtime) -> Shared:
     """Finds out what nodes need to know about the cluster."""
     claims = await Discovery(client).newest(RESOURCE_CLAIMS, CLAIM_VERSIONS)
-    return Shared(
-        client=client,
-        runtime=runtime,
-        recorder=EventRecorder(client, "kubelet", host=host),
-        metrics=Metrics(),
-        clock=time.time,
-        version=claims.version if claims else CLAIM_VERSIONS[0],
-    )
+    version = claims.version if claims else CLAIM_VERSIONS[0]
+    return Shared(runtime=runtime, metrics=Metrics(), clock=time.time, version=version)

@@ -11,6 +11,7 @@ from typing import Any
 
 from dray.node.dra.plugins import WIPE_AFTER
 from dray.node.hostpaths import HostPaths
+from dray.node.mirror import ControlPlanePart
 
 
 def machine_capacity() -> dict[str, str]:
@@ -42,6 +43,8 @@ class NodeOptions:
     services: Mapping[str, str] = field(default_factory=dict)
     #: Drivers register over sockets; otherwise every driver is taken to be there (simulated nodes).
     drivers: bool = True
+    #: Parts of the control plane that run on this node, shown as pods in kube-system.
+    control_plane: tuple[ControlPlanePart, ...] = ()
     #: Offer the PodResources service.
     pod_resources: bool = True
     #: Seconds after which the slices of a driver that is gone are withdrawn; None leaves them (as before 1.33).

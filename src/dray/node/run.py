@@ -29,14 +29,15 @@ async def run(
     client: Client,
     *,
     options: Options,
+    client_for: Callable[[str], Client] | None = None,
     ready: Callable[[Nodes], None] | None = None,
 ) -> None:
-    """Runs the nodes until cancelled. ``ready`` is called when they are registered and know their pods."""
+    """Runs the nodes until cancelled. ``client_for`` gives a node an identity of its own, by its name.
+    ``ready`` is called when they are registered and know their pods."""
     runtime = make_runtime(options)
     await runtime.start()
     try:
-        host = options.nodes[0].name if len(options.nodes) == 1 else ""
-        nodes = Nodes(await connect(client, runtime, host=host), options.nodes)
+        nodes = Nodes(await connect(client, runtime), options.nodes, client, client_for=client_for)
         await nodes.run(ready=(lambda: ready(nodes)) if ready else None)
     finally:
         await runtime.close(keep=options.keep_containers)

@@ -22,6 +22,7 @@ from dray.kubelet_api.services import POD_RESOURCES, stub
 from dray.kubelet_api.unix import SocketPath
 from dray.node.agent import Nodes
 from dray.node.hostpaths import HostPaths
+from dray.node.mirror import ControlPlanePart
 from dray.node.options import NodeOptions
 from dray.node.proxy import LogQuery, NodeProxy
 from dray.node.run import Options, run
@@ -494,3 +495,40 @@ async def test_a_driver_that_vanishes_during_a_call_does_not_take_the_pod_along(
             await until(lambda: any("NodePrepareResources" in m for _, m in world.events))
         async with world.driver(Cats(), instance="two"):
             await until(lambda: world.phase("p") == "Running")
+
+
+async def test_parts_of_the_control_plane_show_as_pods_that_come_back(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    path = "/api/v1/namespaces/kube-system/pods/kube-scheduler-las1"
+    async with world.node(control_plane=(ControlPlanePart(name="kube-scheduler"),)):
+        await until(lambda: api.objects.get(path, {}).get("status", {}).get("phase") == "Running")
+        pod = api.objects[path]
+        assert pod["metadata"]["labels"]["tier"] == "control-plane"
+        first = pod["metadata"]["uid"]
+        doomed = {**pod["metadata"], "deletionTimestamp": from_epoch(time.time())}
+        api.put(path, {**pod, "metadata": doomed})
+        await until(lambda: api.objects.get(path, {}).get("metadata", {}).get("uid") not in (None, first))
+        await until(lambda: api.objects[path].get("status", {}).get("phase") == "Running")
+
+
+async def test_nodes_with_identities_of_their_own_watch_only_their_pods(api: Any, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def client_for(name: str) -> Any:
+        asked.append(name)
+        return api.client
+
+    options = Options(
+        nodes=[NodeOptions.simulated(n) for n in ("las1", "las2")], runtime="simulated", runtime_dir=tmp_path
+    )
+    ready = asyncio.Event()
+    task = asyncio.create_task(
+        run(api.client, options=options, client_for=client_for, ready=lambda nodes: ready.set())
+    )
+    await ready.wait()
+    world = World(api, tmp_path)
+    world.pod("p")
+    await until(lambda: world.phase("p") == "Running")
+    assert asked == ["las1", "las2"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

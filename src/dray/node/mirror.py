@@ -1,0 +1,156 @@
+"""Pods that stand for what runs on a node anyway: the parts of the control plane, as a kubeadm cluster shows them.
+
+They are mirrors: to delete one does nothing to what it shows, and it comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dray.api.errors import AlreadyExists, NotFound, StatusError
+from dray.api.kinds import Object
+from dray.api.timefmt import from_epoch
+from dray.client.client import Client, PatchType
+from dray.client.resources import PODS
+from dray.client.retry import Backoff
+
+log = logging.getLogger(__name__)
+
+NAMESPACE = "kube-system"
+ANNOTATION = "kubernetes.io/config.mirror"
+_RETRY = Backoff(initial=0.2, factor=2.0, maximum=10.0, jitter=0.2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ControlPlanePart:
+    """One part, such as the API server."""
+
+    name: str
+    command: Sequence[str] = ()
+    image: str = "dray"
+
+
+def is_mirror(pod: Object) -> bool:
+    return ANNOTATION in (pod["metadata"].get("annotations") or {})
+
+
+def pod_of(part: ControlPlanePart, *, node: str, node_uid: str) -> Object:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": True}
+    return {
+        "metadata": {
+            "name": f"{part.name}-{node}",
+            "namespace": NAMESPACE,
+            "labels": {"component": part.name, "tier": "control-plane"},
+            "annotations": {
+                ANNOTATION: part.name,
+                "kubernetes.io/config.hash": part.name,
+                "kubernetes.io/config.source": "file",
+            },
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "nodeName": node,
+            "hostNetwork": True,
+            "priorityClassName": "system-node-critical",
+            "automountServiceAccountToken": False,
+            "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
+            "containers": [{"name": part.name, "image": part.image, "command": list(part.command)}],
+        },
+    }
+
+
+class MirrorPods:
+    """Keeps the mirrors of one node."""
+
+    def __init__(
+        self,
+        client: Client,
+        parts: Sequence[ControlPlanePart],
+        *,
+        node: str,
+        address: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._parts = {f"{p.name}-{node}": p for p in parts}
+        self._node = node
+        self._address = address
+        self._clock = clock
+        self._since = from_epoch(clock())
+        self._wake = asyncio.Event()
+        self._doomed: dict[str, str] = {}  # pods that somebody wants deleted, by name
+
+    def changed(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        if metadata.get("deletionTimestamp"):
+            self._doomed[metadata["name"]] = metadata["uid"]
+            self._wake.set()
+
+    def deleted(self, pod: Object) -> None:
+        self._wake.set()
+
+    async def run(self, node_uid: str) -> None:
+        pauses = _RETRY.pauses()
+        while True:
+            self._wake.clear()
+            try:
+                await self._bury()
+                for part in self._parts.values():
+                    await self._ensure(part, node_uid)
+                pauses = _RETRY.pauses()
+                await self._wake.wait()
+            except StatusError as e:
+                log.info("mirror pods of %s: %s", self._node, e)
+                await asyncio.sleep(next(pauses))
+
+    async def _bury(self) -> None:
+        """Nothing has to end for a mirror to go: its deletion is confirmed at once."""
+        for name, uid in list(self._doomed.items()):
+            with contextlib.suppress(NotFound):
+                await self._client.delete(PODS, NAMESPACE, name, uid=uid, grace_seconds=0)
+            del self._doomed[name]
+
+    async def _ensure(self, part: ControlPlanePart, node_uid: str) -> None:
+        wanted = pod_of(part, node=self._node, node_uid=node_uid)
+        name = wanted["metadata"]["name"]
+        try:
+            pod = await self._client.create(PODS, NAMESPACE, wanted)
+        except AlreadyExists:
+            pod = await self._client.get(PODS, NAMESPACE, name)
+        if (pod.get("status") or {}).get("phase") != "Running":
+            await self._client.patch_status(
+                PODS, NAMESPACE, name, {"status": self._status(part)}, type=PatchType.STRATEGIC
+            )
+
+    def _status(self, part: ControlPlanePart) -> dict[str, Any]:
+        kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+        return {
+            "phase": "Running",
+            "startTime": self._since,
+            "hostIP": self._address,
+            "hostIPs": [{"ip": self._address}],
+            "podIP": self._address,
+            "podIPs": [{"ip": self._address}],
+            "conditions": [
+                {"type": k, "status": "True", "lastProbeTime": None, "lastTransitionTime": self._since}
+                for k in kinds
+            ],
+            "containerStatuses": [
+                {
+                    "name": part.name,
+                    "state": {"running": {"startedAt": self._since}},
+                    "lastState": {},
+                    "ready": True,
+                    "started": True,
+                    "restartCount": 0,
+                    "image": part.image,
+                    "imageID": part.image,
+                    "containerID": f"dray://{part.name}",
+                }
+            ],
+        }
