@@ -24,6 +24,10 @@ class NotServed(Exception):
     """A controller needs a kind that the server does not have: it has no work there."""
 
 
+class NotConfigured(Exception):
+    """A controller needs a setting that it was not given: it cannot work here."""
+
+
 class SharedInformers(Informers):
     """The informers of all controllers."""
 

@@ -19,7 +19,7 @@ from dray.client.events import EventRecorder
 from dray.client.informers import RELIST_BACKOFF
 from dray.client.leases import LeaderElector
 from dray.controllers.discovering import Discovered, discover
-from dray.controllers.framework import Controller, Kit, NotServed, SharedInformers
+from dray.controllers.framework import Controller, Kit, NotConfigured, NotServed, SharedInformers
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ class Entry:
     gates: tuple[str, ...] = ()
     default: bool = True
     reporter: str = ""  # who its events say they are from, where that is not its name
+    account: str = ""  # the service account it acts as, where that is not called like it
 
 
 #: By upstream's names. Imported only when they are run.
@@ -42,6 +43,7 @@ CONTROLLERS: Mapping[str, Entry] = {
         "resource-claim-controller",
         ("DynamicResourceAllocation",),
         reporter="resource_claim",
+        account="resource-claim-controller",
     ),
     "device-taint-eviction-controller": Entry(
         "dray.controllers.device_taints:DeviceTaintController", gates=("DRADeviceTaints",)
@@ -50,9 +52,13 @@ CONTROLLERS: Mapping[str, Entry] = {
         "dray.controllers.pool_status:PoolStatusController", gates=("DRAResourcePoolStatus",)
     ),
     "resourceslice-cleanup-controller": Entry("dray.controllers.slices:SliceController", default=False),
-    "pod-garbage-collector-controller": Entry("dray.controllers.podgc:PodGarbageController", "podgc"),
+    "pod-garbage-collector-controller": Entry(
+        "dray.controllers.podgc:PodGarbageController", "podgc", account="pod-garbage-collector"
+    ),
     "garbage-collector-controller": Entry(
-        "dray.controllers.garbage.collector:GarbageCollector", "garbagecollector"
+        "dray.controllers.garbage.collector:GarbageCollector",
+        "garbagecollector",
+        account="generic-garbage-collector",
     ),
     "namespace-controller": Entry("dray.controllers.namespaces:NamespaceController", "namespace"),
     "replicaset-controller": Entry(
@@ -64,9 +70,26 @@ CONTROLLERS: Mapping[str, Entry] = {
     "statefulset-controller": Entry(
         "dray.controllers.workloads.statefulsets:StatefulSetController", "statefulset"
     ),
-    "daemonset-controller": Entry("dray.controllers.workloads.daemonsets:DaemonSetController", "daemonset"),
+    "daemonset-controller": Entry(
+        "dray.controllers.workloads.daemonsets:DaemonSetController",
+        "daemonset",
+        account="daemon-set-controller",
+    ),
     "job-controller": Entry("dray.controllers.workloads.jobs:JobController", "job"),
     "cronjob-controller": Entry("dray.controllers.workloads.cronjobs:CronJobController", "cronjob"),
+    "clusterrole-aggregation-controller": Entry(
+        "dray.controllers.roles:RoleController", "clusterrole-aggregation"
+    ),
+    "serviceaccount-controller": Entry(
+        "dray.controllers.serviceaccounts:ServiceAccountController",
+        "serviceaccount",
+        account="service-account-controller",
+    ),
+    "root-ca-certificate-publisher-controller": Entry(
+        "dray.controllers.rootca:RootCAController",
+        "root-ca-cert-publisher",
+        account="root-ca-cert-publisher",
+    ),
 }
 
 
@@ -111,7 +134,8 @@ async def run(
     client_for: Callable[[str], Client] | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
-    """Run the chosen controllers until cancelled. ``client_for`` gives each its own identity where that is possible."""
+    """Run the chosen controllers until cancelled. ``client_for`` gives each its own identity where that is possible,
+    by the name of a service account."""
     if not options.leader_election:
         await _run(client, options, client_for, ready)
         return
@@ -135,7 +159,7 @@ async def _run(
     recorders: list[EventRecorder] = []
     controllers: list[Controller[Any]] = []
     for name in chosen(options.controllers, options.gates):
-        own = client_for(name) if client_for is not None else client
+        own = client_for(CONTROLLERS[name].account or name) if client_for is not None else client
         recorder = EventRecorder(own, CONTROLLERS[name].reporter or name)
         kit = Kit(
             client=own, informers=informers, recorder=recorder, gates=options.gates, discovered=discovered
@@ -146,6 +170,8 @@ async def _run(
             controllers.append(getattr(import_module(module), kind)(kit, **settings))
         except NotServed as problem:
             _log.info("%s is not run, as the server has no %s", name, problem)
+        except NotConfigured as problem:
+            _log.info("%s is not run, as it was given no %s", name, problem)
         else:
             recorders.append(recorder)
     async with informers, asyncio.TaskGroup() as tasks:

@@ -1,0 +1,56 @@
+"""Cluster roles that are put together from others: their rules are those of all roles that their selectors choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dray.api.kinds import Object
+from dray.api.selectors import label_selector
+from dray.client.resources import CLUSTER_ROLES
+from dray.controllers.framework import Controller, Kit
+
+Document = Mapping[str, Any]
+MANAGER: Final = "clusterrole-aggregation-controller"
+
+
+def aggregated(role: Document, roles: Iterable[Document]) -> list[Object]:
+    """The rules a role gets from others: selector by selector, role by role in the order of names, each rule once."""
+    by_name = sorted(roles, key=lambda r: r["metadata"]["name"])
+    found: list[Object] = []
+    for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
+        test = label_selector(selector)
+        for other in by_name:
+            metadata = other["metadata"]
+            if metadata["name"] == role["metadata"]["name"] or not test.matches(metadata.get("labels")):
+                continue
+            found += [rule for rule in other.get("rules") or () if rule not in found]
+    return found
+
+
+class RoleController(Controller[str]):
+    """Keys are names of aggregating roles. Which roles they draw on is not tracked: any change concerns all of them."""
+
+    name = "clusterrole-aggregation-controller"
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._roles = kit.informers.get(CLUSTER_ROLES)
+        self._roles.add_handler(
+            on_add=self._changed, on_update=lambda old, new: self._changed(new), on_delete=self._changed
+        )
+
+    def _changed(self, role: Document) -> None:
+        for other in self._roles.items():
+            if other.get("aggregationRule"):
+                self.enqueue(other["metadata"]["name"])
+
+    async def sync(self, key: str) -> float | None:
+        role = self._roles.get("", key)
+        if role is None or not role.get("aggregationRule"):
+            return None
+        rules = aggregated(role, self._roles.items())
+        if rules != (role.get("rules") or []):
+            wanted = {"metadata": {"name": key}, "rules": rules}
+            await self.kit.client.apply(CLUSTER_ROLES, "", wanted, field_manager=MANAGER, force=True)
+        return None

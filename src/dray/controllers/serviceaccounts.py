@@ -1,0 +1,51 @@
+"""The service account ``default``: every namespace that is in use has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dray.api.errors import AlreadyExists, Forbidden, NotFound
+from dray.client.resources import NAMESPACES, SERVICE_ACCOUNTS
+from dray.controllers.framework import Controller, Kit
+
+Document = Mapping[str, Any]
+DEFAULT: Final = "default"
+
+
+def is_terminating(problem: Forbidden) -> bool:
+    """Whether something could not be made because its namespace is about to go."""
+    causes = (problem.details or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+class ServiceAccountController(Controller[str]):
+    """Keys are namespaces."""
+
+    name = "serviceaccount-controller"
+    workers = 1
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._namespaces = kit.informers.get(NAMESPACES)
+        self._accounts = kit.informers.get(SERVICE_ACCOUNTS)
+        self._namespaces.add_handler(
+            on_add=lambda new: self.enqueue(new["metadata"]["name"]),
+            on_update=lambda old, new: self.enqueue(new["metadata"]["name"]),
+        )
+        self._accounts.add_handler(on_delete=lambda old: self.enqueue(old["metadata"]["namespace"]))
+
+    async def sync(self, key: str) -> float | None:
+        namespace = self._namespaces.get("", key)
+        if namespace is None or (namespace.get("status") or {}).get("phase") != "Active":
+            return None
+        if self._accounts.get(key, DEFAULT) is not None:
+            return None
+        try:
+            await self.kit.client.create(SERVICE_ACCOUNTS, key, {"metadata": {"name": DEFAULT}})
+        except (AlreadyExists, NotFound):
+            return None
+        except Forbidden as problem:
+            if not is_terminating(problem):
+                raise
+        return None
