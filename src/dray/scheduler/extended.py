@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dray.api.amounts import whole
 from dray.api.claims import EXTENDED_RESOURCE_ANNOTATION
 from dray.scheduler.pods import Pod
-from dray.scheduler.resources import whole
 
 #: any class can be asked for by this prefix and its name, without an extendedResourceName of its own
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"

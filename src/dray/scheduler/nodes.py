@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dray.api.amounts import Amounts, amounts, minus, plus, whole
 from dray.scheduler.pods import HostPort, Pod
-from dray.scheduler.resources import Amounts, amounts, minus, plus, whole
 
 
 class Node:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dray.api import matching
-from dray.scheduler.resources import Amounts, pod_requests, scoring_requests
+from dray.api.amounts import Amounts, pod_requests, scoring_requests
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _NO_ITEMS: tuple[Any, ...] = ()

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from dray.api.amounts import Amounts, pod_requests
 from dray.scheduler.config import ConfigError, parse
 from dray.scheduler.extended import ClassNames, Requests, requests, wanted
 from dray.scheduler.pods import Pod
-from dray.scheduler.resources import Amounts, pod_requests
 
 from .making import pod
 
