@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
-import uuid
 from collections.abc import Callable
 from typing import Final
 
@@ -56,6 +56,25 @@ def generate_name(base: str) -> str:
     return cut + "".join(_random.choices(_ALPHABET, k=_SUFFIX))
 
 
+class _Uids:
+    """Random version 4 UUIDs as text. The kernel is asked for entropy a page at a time, not for each."""
+
+    def __init__(self) -> None:
+        self._entropy = b""
+        self._at = 0
+
+    def __call__(self) -> str:
+        if self._at >= len(self._entropy):
+            self._entropy, self._at = os.urandom(4096), 0
+        digits = self._entropy[self._at : self._at + 16].hex()
+        self._at += 16
+        variant = "89ab"[int(digits[16], 16) & 3]
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+_uids = _Uids()
+
+
 def wipe(metadata: Object) -> None:
     """Forget what a client may not choose on creation."""
     for key in ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
@@ -64,7 +83,7 @@ def wipe(metadata: Object) -> None:
 
 def fill(metadata: Object, now: str) -> None:
     metadata["creationTimestamp"] = now
-    metadata["uid"] = str(uuid.uuid4())
+    metadata["uid"] = _uids()
 
 
 def dedup_owners(metadata: Object, warn: Callable[[str], None], *, admitted: bool) -> None:

@@ -77,6 +77,21 @@ async def test_generated_names_have_five_harmless_characters():
     assert len(name) == 63 and set(name[58:]) <= set("bcdfghjklmnpqrstvwxz2456789")
 
 
+def test_uids_are_random_uuids():
+    import uuid
+
+    from dray.server.metadata import fill
+
+    found = set()
+    for _ in range(1000):
+        metadata: dict = {}
+        fill(metadata, "now")
+        parsed = uuid.UUID(metadata["uid"])
+        assert (parsed.version, parsed.variant, str(parsed)) == (4, uuid.RFC_4122, metadata["uid"])
+        found.add(parsed)
+    assert len(found) == 1000
+
+
 async def test_a_dry_run_leaves_nothing_behind():
     client = (await make_server()).as_user()
     shown = await client.request("POST", MAPS, body=config("a"), query={"dryRun": "All"})
