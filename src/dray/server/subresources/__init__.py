@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.server.api import API
 from dray.server.auth.reviews import self_subject_review
 from dray.server.subresources import binding, eviction, scale
-from dray.server.subresources.nodes import NodeProxy, NoNodes, node_verbs
+from dray.server.subresources.nodes import NodeProxy, NodeRouter, NoNodes, node_verbs
 
 
 def install(api: API, *, nodes: NodeProxy | None = None) -> None:
@@ -20,4 +20,4 @@ def install(api: API, *, nodes: NodeProxy | None = None) -> None:
         verbs.action("", plural, subresource, table)
 
 
-__all__ = ["NoNodes", "NodeProxy", "install"]
+__all__ = ["NoNodes", "NodeProxy", "NodeRouter", "install"]

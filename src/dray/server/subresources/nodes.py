@@ -45,6 +45,25 @@ class NoNodes:
         )
 
 
+class NodeRouter:
+    """Nodes that come later: until ``use`` says who reaches them, nobody does."""
+
+    def __init__(self) -> None:
+        self._nodes: NodeProxy = NoNodes()
+
+    def use(self, nodes: NodeProxy) -> None:
+        self._nodes = nodes
+
+    async def log(self, call: Call, pod: Document, container: str) -> Response:
+        return await self._nodes.log(call, pod, container)
+
+    async def interact(self, call: Call, pod: Document, container: str) -> Response:
+        return await self._nodes.interact(call, pod, container)
+
+    async def proxy(self, call: Call) -> Response:
+        return await self._nodes.proxy(call)
+
+
 def _unreachable(call: Call, pod: Document) -> StatusError:
     """Upstream's answer for a node it knows nothing about."""
     node = pod.hub.get("spec", {}).get("nodeName", "")

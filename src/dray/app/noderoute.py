@@ -1,0 +1,109 @@
+"""From the API server to the nodes of this process: logs as a stream, commands as an upgraded connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+from dray.api.errors import BadRequest, StatusError
+from dray.node import channels
+from dray.node.proxy import LogQuery, NodeProxy
+from dray.runtimes.interface import Session
+from dray.runtimes.logs import LogOptions
+from dray.server.calls import Call
+from dray.server.documents import Document
+from dray.server.metadata import Clock
+from dray.server.requests import Query, Sink
+from dray.server.responses import Response, Streaming, Upgraded
+
+
+class LocalNodes:
+    """The server's ``NodeProxy`` for nodes that run beside it."""
+
+    def __init__(self, nodes: NodeProxy) -> None:
+        self._nodes = nodes
+
+    async def log(self, call: Call, pod: Document, container: str) -> Response:
+        query = LogQuery(
+            previous=call.request.query.boolean("previous"),
+            options=log_options(call.request.query, now=call.api.clock.seconds()),
+        )
+        chunks = self._nodes.logs(pod.hub, container, query)
+        return Response(200, Streaming(_Chunks(chunks), "text/plain"))
+
+    async def interact(self, call: Call, pod: Document, container: str) -> Response:
+        query = call.request.query
+        action = call.target.subresource
+        if action == "portforward":
+            raise StatusError("ports cannot be forwarded to this node", code=501, reason="NotImplemented")
+        tty, stdin = query.boolean("tty"), query.boolean("stdin")
+        _, headers = channels.accept(call.request.headers.get)
+
+        async def start() -> Session:
+            if action == "attach":
+                return await self._nodes.attach(pod.hub, container, tty=tty, stdin=stdin)
+            return await self._nodes.exec(pod.hub, container, query.all("command"), tty=tty, stdin=stdin)
+
+        if action == "exec" and not query.all("command"):
+            raise BadRequest("you must specify at least 1 command for the container")
+        return Response(101, Upgraded(channels.ChannelConnection(start), headers))
+
+    async def proxy(self, call: Call) -> Response:
+        raise StatusError(f"{call.target.resource} cannot be proxied to", code=501, reason="NotImplemented")
+
+
+class _Chunks:
+    """An iterator of bytes as the body of a response. Closing it ends the wait for the next chunk."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self, sink: Sink) -> None:
+        if self._closed:
+            return
+        self._task = asyncio.create_task(self._copy(sink))
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+
+    async def _copy(self, sink: Sink) -> None:
+        async for chunk in self._chunks:
+            sink.write(chunk)
+            if sink.congested:
+                await sink.drained()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+def log_options(query: Query, *, now: float) -> LogOptions:
+    """What ``kubectl logs`` asks for, checked."""
+    for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
+        value = query.integer(name)
+        if value is not None and value < least:
+            raise BadRequest(f"{name}: Invalid value: {value}: must be greater than or equal to {least}")
+    seconds = query.integer("sinceSeconds")
+    return LogOptions(
+        follow=query.boolean("follow"),
+        tail=query.integer("tailLines"),
+        limit_bytes=query.integer("limitBytes"),
+        since=_utc(query.get("sinceTime")) if seconds is None else Clock.format(int(now) - seconds),
+        timestamps=query.boolean("timestamps"),
+        stream=query.get("stream").lower().replace("all", ""),
+    )
+
+
+def _utc(text: str) -> str:
+    if not text:
+        return ""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    except ValueError:
+        raise BadRequest(f'parsing time "{text}": it is not RFC 3339') from None
