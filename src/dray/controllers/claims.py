@@ -1,25 +1,28 @@
 """Resource claims: made from templates, reserved for pods that bypassed the scheduler, released when nobody is left.
 
 Never allocates: that is the scheduler's. Order of writes and words of events are upstream's.
+
+Handlers see every change of every pod and claim, thousands a second: they look things up, queue a key only where there
+is something to write, and leave the rest to the workers.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dray.api import claims
 from dray.api.errors import NotFound, StatusError
 from dray.api.kinds import Object
-from dray.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dray.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, ObjectKey, key_of
 from dray.controllers.framework import Controller, Kit
+from dray.controllers.templates import TemplateProblem, from_template
 
-FIELD_MANAGER = "ResourceClaimController"
+FIELD_MANAGER: Final = "ResourceClaimController"
 #: Where claims have the shape that is dealt with here, newest first.
-VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
-_MAX_BASE = 57  # leaves room for a hyphen and five random characters in a name of 63
+VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+_REMEMBERED: Final = 5000
 
 Document = Mapping[str, Any]
 
@@ -32,80 +35,54 @@ class Key(NamedTuple):
     name: str
 
 
+class Made(NamedTuple):
+    """Which claim was made: the pod's uid and the entry it is for."""
+
+    pod: str
+    entry: str
+
+
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-class TemplateProblem(Exception):
-    """A claim cannot be made from its template."""
+def released(claim: Document, remaining: Iterable[Document]) -> Object | None:
+    """The status a claim should have when only ``remaining`` consumers are left; None: the one it has.
 
-
-def generate_name(pod: str, entry: str) -> str:
-    """``<pod>-<entry>-``, both cut in proportion where that is too long."""
-    whole = f"{pod}-{entry}-"
-    if len(whole) <= _MAX_BASE:
-        return whole
-    return f"{pod[: len(pod) * _MAX_BASE // len(whole)]}-{entry[: len(entry) * _MAX_BASE // len(whole)]}"
-
-
-def from_template(
-    pod: Document, entry: str, template: Document, *, admin_access: bool, alternatives: bool
-) -> Object:
-    """The claim a template stands for in this pod."""
-    spec = template["spec"]
-    requests = (spec["spec"].get("devices") or {}).get("requests") or ()
-    if not admin_access and any((r.get("exactly") or {}).get("adminAccess") for r in requests):
-        raise TemplateProblem("admin access is requested, but the feature is disabled")
-    if not alternatives and any(r.get("firstAvailable") for r in requests):
-        raise TemplateProblem(
-            "template includes a prioritized list of subrequests, but the feature is disabled"
-        )
-    wanted = spec.get("metadata") or {}
-    metadata: Object = {
-        "generateName": generate_name(pod["metadata"]["name"], entry),
-        "annotations": {**(wanted.get("annotations") or {}), claims.POD_CLAIM_ANNOTATION: entry},
-        "ownerReferences": [
-            {
-                "apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"],
-                "controller": True,
-            }
-        ],
-    }  # fmt: skip
-    if wanted.get("labels"):
-        metadata["labels"] = wanted["labels"]
-    return {"metadata": metadata, "spec": spec["spec"]}
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What a claim's status should become: fewer consumers, perhaps no allocation."""
-
-    reserved_for: tuple[Document, ...]
-    deallocate: bool
-
-
-def release(claim: Document, remaining: Iterable[Document]) -> Release | None:
-    """Consumers that are gone leave the claim; the last one takes the allocation with it."""
-    reserved = (claim.get("status") or {}).get("reservedFor") or ()
-    left = tuple(remaining)
-    protected = claims.FINALIZER in (claim["metadata"].get("finalizers") or ())
-    if len(left) < len(reserved):
-        return Release(left, deallocate=not left and protected)
-    if (
-        protected
-        and "deletionTimestamp" in claim["metadata"]
-        and not left
-        and claims.allocation(claim) is not None
-    ):
-        return Release((), deallocate=True)
-    return None
-
-
-def unprotect(claim: Document) -> bool:
-    """Whether the finalizer has nothing left to protect, and somebody wants it gone."""
-    if claims.FINALIZER not in (claim["metadata"].get("finalizers") or ()):
-        return False
+    The last consumer takes the allocation with it. One that was allocated and never used stays so, until it is deleted.
+    """
     status = claim.get("status") or {}
-    return not status.get("allocation") and not status.get("reservedFor")
+    left = list(remaining)
+    protected = claims.FINALIZER in (claim["metadata"].get("finalizers") or ())
+    if len(left) < len(status.get("reservedFor") or ()):
+        deallocate = not left and protected
+    elif protected and "deletionTimestamp" in claim["metadata"] and not left and status.get("allocation"):
+        deallocate = True
+    else:
+        return None
+    return {k: v for k, v in status.items() if k != "allocation" or not deallocate} | {"reservedFor": left}
+
+
+def is_needlessly_protected(claim: Document) -> bool:
+    """Whether the finalizer has nothing left to protect."""
+    status = claim.get("status") or {}
+    unused = not status.get("allocation") and not status.get("reservedFor")
+    return unused and claims.FINALIZER in (claim["metadata"].get("finalizers") or ())
+
+
+def owning_pod(claim: Document) -> Document | None:
+    """The reference to the pod for which a claim was made."""
+    owner = claims.controller_of(claim)
+    return owner if owner is not None and owner["kind"] == "Pod" and owner["apiVersion"] == "v1" else None
+
+
+def should_reserve(pod: Document, claim: Document) -> bool:
+    """Whether a pod that did not get its node from the scheduler has yet to be told of as a consumer."""
+    return (
+        bool(pod["spec"].get("nodeName"))
+        and claims.allocation(claim) is not None
+        and not claims.is_reserved_for(claim, pod["metadata"]["uid"])
+        and not claims.is_done(pod)
+    )
 
 
 # -- the controller -------------------------------------------------------------------------------------------------
@@ -119,65 +96,101 @@ class ClaimController(Controller[Key]):
         super().__init__(kit)
         get = kit.informers.get
         self._resource = kit.resource(RESOURCE_CLAIMS, *VERSIONS)
-        self._pods = get(PODS, indexers={"claim": _claims_of, "template": _templates_of})
-        self._claims = get(self._resource, indexers={"pod": _owner_of})
+        self._pods = get(PODS, indexers={"named claim": _named_claims})
+        self._claims = get(self._resource, indexers={"owning pod": _owner_uid})
         self._templates = get(kit.resource(RESOURCE_CLAIM_TEMPLATES, *VERSIONS))
         self._gone: dict[str, None] = {}  # uids of deleted pods, oldest first
-        self._made: dict[
-            tuple[str, str], Object
-        ] = {}  # (pod uid, entry) → claim made, until an informer shows it
+        self._made: dict[Made, str] = {}  # names of claims that no informer has shown yet
+        self._told: dict[str, list[Object]] = {}  # pod uid → what we wrote and no informer has shown yet
+        self._waiting: dict[ObjectKey, dict[ObjectKey, None]] = {}  # missing template → pods
+        self._usurped: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim with a name taken from pods → pods
         self._admin_access = "DRAAdminAccess" in kit.gates
         self._alternatives = "DRAPrioritizedList" in kit.gates
         self._pods.add_handler(
-            on_add=self._pod_set, on_update=lambda o, n: self._pod_set(n), on_delete=self._pod_gone
+            on_add=self._pod_set, on_update=lambda old, new: self._pod_set(new), on_delete=self._pod_gone
         )
         self._claims.add_handler(
-            on_add=self._claim_set, on_update=lambda o, n: self._claim_set(n), on_delete=self._claim_gone
+            on_add=self._claim_set,
+            on_update=lambda old, new: self._claim_set(new),
+            on_delete=self._claim_gone,
         )
-        self._templates.add_handler(on_add=self._template_set, on_update=lambda o, n: self._template_set(n))
+        self._templates.add_handler(
+            on_add=self._template_set, on_update=lambda old, new: self._template_set(new)
+        )
 
     # -- what happens -----------------------------------------------------------------------------------------------
 
-    def _pod_set(self, pod: Document) -> None:
-        if not pod["spec"].get("resourceClaims") and not _extended(pod):
+    def _pod_set(self, pod: Object) -> None:
+        if "resourceClaims" not in pod["spec"] and _extended(pod) is None:
             return
         metadata = pod["metadata"]
+        if self._told and "resourceClaimStatuses" in (pod.get("status") or {}):
+            self._told.pop(metadata["uid"], None)
         if claims.is_done(pod):
-            for name in _claim_names(pod):
-                self.enqueue(Key("claim", metadata["namespace"], name))
-        if "deletionTimestamp" not in metadata and self._needs_work(pod):
+            self._look_at_claims_of(pod)
+        elif "deletionTimestamp" not in metadata and self._pod_needs_work(pod):
             self.enqueue(Key("pod", metadata["namespace"], metadata["name"]))
 
     def _pod_gone(self, pod: Document) -> None:
-        metadata = pod["metadata"]
-        self._gone[metadata["uid"]] = None
-        while len(self._gone) > 5000:
+        if "resourceClaims" not in pod["spec"] and _extended(pod) is None:
+            return
+        uid = pod["metadata"]["uid"]
+        self._told.pop(uid, None)
+        for entry in pod["spec"].get("resourceClaims") or ():
+            self._made.pop(Made(uid, entry["name"]), None)
+        self._gone[uid] = None
+        while len(self._gone) > _REMEMBERED:
             del self._gone[next(iter(self._gone))]
-        for name in _claim_names(pod):
-            self.enqueue(Key("claim", metadata["namespace"], name))
+        self._look_at_claims_of(pod)
 
-    def _claim_set(self, claim: Document) -> None:
+    def _look_at_claims_of(self, pod: Document) -> None:
+        namespace = pod["metadata"]["namespace"]
+        for wanted in claims.references(pod):
+            if wanted.claim is not None:
+                self.enqueue(Key("claim", namespace, wanted.claim))
+        if (extended := _extended(pod)) is not None:
+            self.enqueue(Key("claim", namespace, extended))
+
+    def _claim_set(self, claim: Object) -> None:
         metadata = claim["metadata"]
-        owner = claims.controller_of(claim)
-        if owner is not None and owner["kind"] == "Pod":
+        owner = owning_pod(claim)
+        if owner is not None:
             entry = (metadata.get("annotations") or {}).get(claims.POD_CLAIM_ANNOTATION)
-            self._made.pop((owner["uid"], entry or ""), None)
-        self.enqueue(Key("claim", metadata["namespace"], metadata["name"]))
-        self._claim_users(metadata)
+            self._made.pop(Made(owner["uid"], entry or ""), None)
+        if self._claim_needs_work(claim, owner):
+            self.enqueue(Key("claim", metadata["namespace"], metadata["name"]))
+        self._look_at_pods_of(claim, owner)
 
-    def _claim_gone(self, claim: Document) -> None:
-        self._claim_users(claim["metadata"])
+    def _claim_gone(self, claim: Object) -> None:
+        self._look_at_pods_of(claim, owning_pod(claim), gone=True)
 
-    def _claim_users(self, metadata: Document) -> None:
-        for pod in self._pods.by_index("claim", f"{metadata['namespace']}/{metadata['name']}"):
+    def _look_at_pods_of(self, claim: Object, owner: Document | None, *, gone: bool = False) -> None:
+        key = key_of(claim)
+        if owner is not None:
+            pod = self._pods.get(key.namespace, owner["name"])
+            # The scheduler reserves claims for pods that it places; only others may need something from us.
+            if (
+                pod is not None
+                and pod["metadata"]["uid"] == owner["uid"]
+                and (gone or pod["spec"].get("nodeName"))
+            ):
+                self._pod_set(pod)
+        for pod in self._pods.by_index("named claim", str(key)):
             self._pod_set(pod)
+        self._look_again(self._usurped.pop(key, ()))
 
-    def _template_set(self, template: Document) -> None:
-        metadata = template["metadata"]
-        for pod in self._pods.by_index("template", f"{metadata['namespace']}/{metadata['name']}"):
-            self._pod_set(pod)
+    def _template_set(self, template: Object) -> None:
+        self._look_again(self._waiting.pop(key_of(template), ()))
 
-    def _needs_work(self, pod: Document) -> bool:
+    def _look_again(self, pods: Iterable[ObjectKey]) -> None:
+        for key in pods:
+            pod = self._pods.get(*key)
+            if pod is not None:
+                self._pod_set(pod)
+
+    def _pod_needs_work(self, pod: Object) -> bool:
+        """Whether a claim is to be made or reserved."""
+        namespace = pod["metadata"]["namespace"]
         for entry in pod["spec"].get("resourceClaims") or ():
             try:
                 wanted = claims.reference(pod, entry)
@@ -185,18 +198,41 @@ class ClaimController(Controller[Key]):
                 return True
             if wanted.claim is None:
                 continue
-            claim = self._claims.get(pod["metadata"]["namespace"], wanted.claim)
+            claim = self._claims.get(namespace, wanted.claim)
             if claim is None:
-                if wanted.generated:
+                if wanted.generated and self._made.get(Made(pod["metadata"]["uid"], wanted.entry)) is None:
                     return True
-                continue
-            if wanted.generated and claims.not_for_pod(pod, claim):
-                continue
-            if pod["spec"].get("nodeName") and _should_reserve(claim, pod):
+            elif wanted.generated and claims.not_for_pod(pod, claim):
+                # Nothing can be done until that other claim is gone.
+                self._usurped.setdefault(key_of(claim), {})[key_of(pod)] = None
+            elif should_reserve(pod, claim):
                 return True
         return False
 
-    # -- pods -------------------------------------------------------------------------------------------------------
+    def _claim_needs_work(self, claim: Document, owner: Document | None) -> bool:
+        metadata = claim["metadata"]
+        if "deletionTimestamp" in metadata:
+            return True
+        reserved = (claim.get("status") or {}).get("reservedFor")
+        if reserved:
+            return not all(self._is_used_by(metadata["namespace"], entry) for entry in reserved)
+        return owner is not None and self._is_abandoned(metadata["namespace"], owner)
+
+    def _is_used_by(self, namespace: str, consumer: Document) -> bool | None:
+        """Whether a consumer is still there; None if only the server can tell."""
+        if consumer.get("apiGroup") or consumer["resource"] != "pods":
+            return True  # somebody we do not know
+        if consumer["uid"] in self._gone:
+            return False
+        pod = self._pods.get(namespace, consumer["name"])
+        if pod is None:
+            return None
+        return bool(pod["metadata"]["uid"] == consumer["uid"]) and not claims.is_done(pod)
+
+    def _is_abandoned(self, namespace: str, owner: Document) -> bool:
+        """Whether the pod that a claim was made for is certain not to need it. A pod not known may just be new."""
+        pod = self._pods.get(namespace, owner["name"])
+        return pod is not None and (pod["metadata"]["uid"] != owner["uid"] or claims.is_done(pod))
 
     async def sync(self, key: Key) -> float | None:
         if key.kind == "pod":
@@ -205,65 +241,76 @@ class ClaimController(Controller[Key]):
             await self._sync_claim(key)
         return None
 
+    # -- pods -------------------------------------------------------------------------------------------------------
+
     async def _sync_pod(self, key: Key) -> None:
         pod = self._pods.get(key.namespace, key.name)
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
-        made: list[Object] = []
+        statuses: list[Object] = []
+        changed = False
         for entry in pod["spec"].get("resourceClaims") or ():
             try:
-                name = await self._claim_for(pod, entry)
-            except (TemplateProblem, StatusError) as problem:
+                status, is_new = await self._claim_status(pod, entry)
+            except StatusError as problem:
                 text = f"PodResourceClaim {entry['name']}: {problem}"
                 self.kit.recorder.event(PODS, pod, "Warning", "FailedResourceClaimCreation", text)
                 raise
-            if name is not None:
-                made.append({"name": entry["name"], "resourceClaimName": name})
-        if made:
-            await self.kit.client.apply(
-                PODS,
-                key.namespace,
-                {"metadata": {"name": key.name}, "status": {"resourceClaimStatuses": made}},
-                field_manager=FIELD_MANAGER,
-                force=True,
-                subresource="status",
-            )
+            if status is not None:
+                statuses.append(status)
+                changed = changed or is_new
+        if changed and self._told.get(pod["metadata"]["uid"]) != statuses:
+            await self._tell(key, pod["metadata"]["uid"], statuses)
         if pod["spec"].get("nodeName"):
             await self._reserve_all(pod)
 
-    async def _claim_for(self, pod: Document, entry: Document) -> str | None:
-        """The name of a claim that the pod's status does not tell yet, made if need be."""
-        namespace = pod["metadata"]["namespace"]
+    async def _tell(self, key: Key, uid: str, statuses: list[Object]) -> None:
+        """Write a pod's claims into its status: all of them, as what is left out of an apply is removed by it."""
+        wanted = {"metadata": {"name": key.name}, "status": {"resourceClaimStatuses": statuses}}
+        self._told[uid] = statuses
         try:
-            wanted = claims.reference(pod, entry)
-        except claims.ClaimNotCreated:
-            pass
-        else:
-            if wanted.claim is None or not wanted.generated:
-                return None
-            known = self._claims.get(namespace, wanted.claim)
-            if known is not None and not claims.not_for_pod(pod, known):
-                return None
+            await self.kit.client.apply(
+                PODS, key.namespace, wanted, field_manager=FIELD_MANAGER, force=True, subresource="status"
+            )
+        except NotFound:
+            self._told.pop(uid, None)
+        except BaseException:
+            self._told.pop(uid, None)
+            raise
+
+    async def _claim_status(self, pod: Object, entry: Document) -> tuple[Object | None, bool]:
+        """What the pod's status is to say about an entry, and whether that is new. Makes the claim if need be."""
+        name = entry["name"]
         template = claims.claim_source(entry)[1]
         if template is None:
-            return None
-        uid = pod["metadata"]["uid"]
-        claim: Document | None = self._made.get((uid, entry["name"])) or next(
-            (
-                c
-                for c in self._claims.by_index("pod", uid)
-                if (c["metadata"].get("annotations") or {}).get(claims.POD_CLAIM_ANNOTATION) == entry["name"]
-            ),
-            None,
-        )
-        if claim is None:
-            claim = await self._make(pod, entry["name"], namespace, template)
-        name: str = claim["metadata"]["name"]
-        return name
+            return None, False
+        known: str | None = ""
+        with contextlib.suppress(claims.ClaimNotCreated):
+            known = claims.reference(pod, entry).claim
+        if known is None:
+            return {"name": name}, False  # long ago somebody found that none is needed
+        claim = self._claims.get(pod["metadata"]["namespace"], known)
+        if claim is not None and not claims.not_for_pod(pod, claim):
+            return {"name": name, "resourceClaimName": known}, False
+        made = self._find(pod["metadata"]["uid"], name) or await self._make(pod, name, template)
+        return {"name": name, "resourceClaimName": made}, made != known
 
-    async def _make(self, pod: Document, entry: str, namespace: str, template_name: str) -> Document:
+    def _find(self, pod: str, entry: str) -> str | None:
+        """The claim that was made for an entry before, though the pod's status does not tell."""
+        made = self._made.get(Made(pod, entry))
+        if made is not None:
+            return made
+        for claim in self._claims.by_index("owning pod", pod):
+            metadata = claim["metadata"]
+            if (metadata.get("annotations") or {}).get(claims.POD_CLAIM_ANNOTATION) == entry:
+                return str(metadata["name"])
+        return None
+
+    async def _make(self, pod: Object, entry: str, template_name: str) -> str:
+        namespace = pod["metadata"]["namespace"]
         template = self._templates.get(namespace, template_name)
         if template is None:
+            self._waiting.setdefault(ObjectKey(namespace, template_name), {})[key_of(pod)] = None
             raise TemplateProblem(
                 f'resource claim template "{template_name}": '
                 f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
@@ -275,19 +322,19 @@ class ClaimController(Controller[Key]):
             made = await self.kit.client.create(self._resource, namespace, wanted)
         except StatusError as problem:
             raise TemplateProblem(f"create ResourceClaim : {problem}") from problem
-        if self._claims.get(namespace, made["metadata"]["name"]) is None:
-            self._made[(pod["metadata"]["uid"], entry)] = made
-        return made
+        name: str = made["metadata"]["name"]
+        if self._claims.get(namespace, name) is None:
+            self._made[Made(pod["metadata"]["uid"], entry)] = name
+        return name
 
-    async def _reserve_all(self, pod: Document) -> None:
-        """The pod got its node without the scheduler: claims that are allocated are reserved for it."""
+    async def _reserve_all(self, pod: Object) -> None:
         namespace = pod["metadata"]["namespace"]
         for wanted in claims.references(pod):
-            claim = self._claims.get(namespace, wanted.claim) if wanted.claim is not None else None
+            claim = self._claims.get(namespace, wanted.claim or "")
             if claim is None or (wanted.generated and claims.not_for_pod(pod, claim)):
                 continue
-            if _should_reserve(claim, pod):
-                status = claim.get("status") or {}
+            if should_reserve(pod, claim):
+                status = claim["status"]
                 reserved = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
                 changed = {**claim, "status": {**status, "reservedFor": reserved}}
                 await self.kit.client.update_status(self._resource, namespace, changed)
@@ -295,82 +342,63 @@ class ClaimController(Controller[Key]):
     # -- claims -----------------------------------------------------------------------------------------------------
 
     async def _sync_claim(self, key: Key) -> None:
-        claim: Document | None = self._claims.get(key.namespace, key.name)
+        claim = self._claims.get(key.namespace, key.name)
         if claim is None:
             return
         remaining = [
-            entry
-            for entry in (claim.get("status") or {}).get("reservedFor") or ()
-            if await self._still_used(key.namespace, entry)
+            consumer
+            for consumer in (claim.get("status") or {}).get("reservedFor") or ()
+            if await self._is_still_used_by(key.namespace, consumer)
         ]
-        change = release(claim, remaining)
-        if change is not None:
-            status = {**(claim.get("status") or {}), "reservedFor": list(change.reserved_for)}
-            if change.deallocate:
-                status.pop("allocation", None)
+        status = released(claim, remaining)
+        if status is not None:
             claim = await self.kit.client.update_status(
                 self._resource, key.namespace, {**claim, "status": status}
             )
-        if (change is not None or "deletionTimestamp" in claim["metadata"]) and unprotect(claim):
+        if (status is not None or "deletionTimestamp" in claim["metadata"]) and is_needlessly_protected(
+            claim
+        ):
             metadata = claim["metadata"]
             finalizers = [f for f in metadata["finalizers"] if f != claims.FINALIZER]
-            claim = await self.kit.client.update(
-                self._resource, key.namespace, {**claim, "metadata": {**metadata, "finalizers": finalizers}}
-            )
-        if not remaining:
-            await self._delete_if_unused(claim)
-
-    async def _still_used(self, namespace: str, entry: Document) -> bool:
-        if entry.get("apiGroup") or entry.get("resource") != "pods":
-            return True  # somebody we do not know
-        if entry["uid"] in self._gone:
-            return False
-        pod = self._pods.get(namespace, entry["name"])
-        if pod is None:
-            # Perhaps it is so new that no informer has shown it: ask.
-            try:
-                pod = await self.kit.client.get(PODS, namespace, entry["name"])
-            except NotFound:
-                return False
-            return bool(pod["metadata"]["uid"] == entry["uid"])
-        return pod["metadata"]["uid"] == entry["uid"] and not claims.is_done(pod)
-
-    async def _delete_if_unused(self, claim: Document) -> None:
-        """A generated claim outlives its pod only until somebody notices."""
-        owner = claims.controller_of(claim)
-        metadata = claim["metadata"]
-        if owner is None or owner["kind"] != "Pod" or "deletionTimestamp" in metadata:
+            changed = {**claim, "metadata": {**metadata, "finalizers": finalizers}}
+            claim = await self.kit.client.update(self._resource, key.namespace, changed)
+        owner = owning_pod(claim)
+        if remaining or owner is None or "deletionTimestamp" in claim["metadata"]:
             return
-        pod = self._pods.get(metadata["namespace"], owner["name"])
-        if pod is not None and (pod["metadata"]["uid"] != owner["uid"] or claims.is_done(pod)):
+        # The garbage collector would do this, too, but perhaps not for a long time: finished pods stay.
+        if self._is_abandoned(key.namespace, owner):
             with contextlib.suppress(NotFound):
-                await self.kit.client.delete(self._resource, metadata["namespace"], metadata["name"])
+                await self.kit.client.delete(
+                    self._resource, key.namespace, key.name, uid=claim["metadata"]["uid"]
+                )
 
-
-def _should_reserve(claim: Document, pod: Document) -> bool:
-    return claims.allocation(claim) is not None and not claims.is_reserved_for(claim, pod["metadata"]["uid"])
+    async def _is_still_used_by(self, namespace: str, consumer: Document) -> bool:
+        known = self._is_used_by(namespace, consumer)
+        if known is not None:
+            return known
+        # Perhaps it is so new that no informer has shown it: to take its claim away would be bad.
+        try:
+            pod = await self.kit.client.get(PODS, namespace, consumer["name"])
+        except NotFound:
+            return False
+        return bool(pod["metadata"]["uid"] == consumer["uid"])
 
 
 def _extended(pod: Document) -> str | None:
-    return ((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    """The claim that the scheduler made for the pod's extended resources."""
+    found = (pod.get("status") or {}).get("extendedResourceClaimStatus")
+    return found["resourceClaimName"] if found else None
 
 
-def _claim_names(pod: Document) -> list[str]:
-    names = [r.claim for r in claims.references(pod) if r.claim is not None]
-    extended = _extended(pod)
-    return [*names, extended] if extended else names
-
-
-def _claims_of(pod: Object) -> list[str]:
-    return [f"{pod['metadata']['namespace']}/{name}" for name in _claim_names(pod)]
-
-
-def _templates_of(pod: Object) -> list[str]:
+def _named_claims(pod: Object) -> list[str]:
+    """The claims that a pod names itself; those made for it are found through their owner."""
+    entries = pod["spec"].get("resourceClaims")
+    if not entries:
+        return []
     namespace = pod["metadata"]["namespace"]
-    entries = pod["spec"].get("resourceClaims") or ()
-    return [f"{namespace}/{t}" for t in (claims.claim_source(e)[1] for e in entries) if t is not None]
+    return [f"{namespace}/{name}" for entry in entries if (name := claims.claim_source(entry)[0]) is not None]
 
 
-def _owner_of(claim: Object) -> list[str]:
-    owner = claims.controller_of(claim)
-    return [owner["uid"]] if owner is not None and owner["kind"] == "Pod" else []
+def _owner_uid(claim: Object) -> list[str]:
+    owner = owning_pod(claim)
+    return [owner["uid"]] if owner is not None else []

@@ -1,0 +1,59 @@
+"""From a claim template to the claim of one pod. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dray.api import claims
+from dray.api.errors import StatusError
+from dray.api.kinds import Object
+
+Document = Mapping[str, Any]
+
+_MAX_BASE: Final = 57  # leaves room for a hyphen and five random characters in a name of 63
+
+
+class TemplateProblem(StatusError):
+    """A claim cannot be made from its template, for a reason that users are told."""
+
+
+def generate_name(pod: str, entry: str) -> str:
+    """``<pod>-<entry>-``, both cut in proportion where that is too long."""
+    whole = f"{pod}-{entry}-"
+    if len(whole) <= _MAX_BASE:
+        return whole
+    return f"{pod[: len(pod) * _MAX_BASE // len(whole)]}-{entry[: len(entry) * _MAX_BASE // len(whole)]}"
+
+
+def from_template(
+    pod: Document, entry: str, template: Document, *, admin_access: bool, alternatives: bool
+) -> Object:
+    """The claim a template stands for in this pod."""
+    spec = template["spec"]
+    requests = (spec["spec"].get("devices") or {}).get("requests") or ()
+    # In old versions of the API what is now below "exactly" is in the request itself.
+    if not admin_access and any((r.get("exactly") or r).get("adminAccess") for r in requests):
+        raise TemplateProblem("admin access is requested, but the feature is disabled")
+    if not alternatives and any(r.get("firstAvailable") for r in requests):
+        raise TemplateProblem(
+            "template includes a prioritized list of subrequests, but the feature is disabled"
+        )
+    wanted = spec.get("metadata") or {}
+    owner = pod["metadata"]
+    metadata: Object = {
+        "generateName": generate_name(owner["name"], entry),
+        "annotations": {**(wanted.get("annotations") or {}), claims.POD_CLAIM_ANNOTATION: entry},
+        "ownerReferences": [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": owner["name"],
+                "uid": owner["uid"],
+                "controller": True,
+            }
+        ],
+    }
+    if wanted.get("labels"):
+        metadata["labels"] = wanted["labels"]
+    return {"metadata": metadata, "spec": spec["spec"]}
