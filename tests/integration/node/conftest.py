@@ -110,6 +110,33 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     started.stop()
 
 
+@pytest.fixture(scope="session")
+def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tuple[Server, Path]]]:
+    """Starts an API server and, in another process, everything else of a cluster with the drivers of a profile."""
+    with contextlib.ExitStack() as stack:
+
+        def start(profile: str) -> tuple[Server, Path]:
+            directory = tmp_path_factory.mktemp(profile)
+            server = Server(directory / "data")
+            stack.callback(server.stop)
+            program = Program(
+                *(
+                    str(HERE / "programs.py"),
+                    "cluster",
+                    str(server.kubeconfig),
+                    str(directory),
+                    "las",
+                    profile,
+                ),
+                log=directory / "cluster.log",
+            )
+            stack.callback(program.stop)
+            program.wait_ready()
+            return server, directory
+
+        yield start
+
+
 class NodeWorld:
     """One node in a directory: its agent, its driver, its pods."""
 

@@ -14,6 +14,7 @@ from dray import driver as sdk
 from dray.client.connecting import connect
 from dray.driver import Claim, ClaimRef, Driver, Prepared
 from dray.driver.model import Allocated, Device, Edits
+from dray.drivers.gpu import GpuDriver, GpuOptions
 from dray.node.hostpaths import HostPaths
 from dray.node.options import NodeOptions
 from dray.node.run import Options, run
@@ -81,12 +82,43 @@ async def driver(kubeconfig: str, directory: Path, node: str, _: str) -> None:
         await asyncio.Event().wait()
 
 
+PROFILES = {
+    "plain": GpuOptions(),
+    "partitions": GpuOptions(partitions=4),
+    "shared": GpuOptions(shared=True),
+    "status": GpuOptions(device_status=True, health=True, metadata=True),
+}
+
+
+async def cluster(kubeconfig: str, directory: Path, prefix: str, profile: str) -> None:
+    """Scheduler, controllers, two nodes and the shipped drivers, all over HTTP."""
+    from dray.controllers import running as controllers
+    from dray.drivers.nic import Fabric, NicDriver, run_controller
+    from dray.scheduler import running as scheduler
+
+    names = [f"{prefix}1", f"{prefix}2"]
+    nodes = [NodeOptions(name=n, paths=HostPaths.below(directory / n)) for n in names]
+    ready = asyncio.Event()
+    async with connect(kubeconfig) as client, asyncio.TaskGroup() as group:
+        group.create_task(controllers.run(client, options=controllers.Options()))
+        group.create_task(scheduler.run(client, options=scheduler.Options()))
+        options = Options(nodes=nodes, runtime="process", runtime_dir=directory / "runtime")
+        group.create_task(run(client, options=options, ready=lambda _: ready.set()))
+        await ready.wait()
+        group.create_task(run_controller(client, fabric=Fabric()))
+        for node in nodes:
+            for own in (GpuDriver(PROFILES[profile]), NicDriver()):
+                place = sdk.Options(node=node.name, kubelet_dir=node.paths.kubelet, cdi_dir=node.paths.cdi[0])
+                group.create_task(sdk.run(client, own, options=place))
+        print("ready", flush=True)
+
+
 async def main() -> None:
     what, kubeconfig, directory, node, runtime = sys.argv[1:]
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    program = {"agent": agent, "driver": driver}[what]
+    program = {"agent": agent, "driver": driver, "cluster": cluster}[what]
     await program(kubeconfig, Path(directory), node, runtime)
 
 

@@ -1,0 +1,196 @@
+"""Every directory of examples/, applied with real kubectl to a cluster with the driver it asks for."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples"
+
+GPU = re.compile(r"^GPU_DEVICE_(\w+?)=(gpu-\S+)$", re.MULTILINE)
+CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu.example.com"},
+    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    server: Any
+    directory: Path
+    kubectl: str
+
+    def run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [self.kubectl, "--kubeconfig", str(self.server.kubeconfig), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def log(self, namespace: str, pod: str, container: str = "main") -> str:
+        paths = self.directory.glob(f"*/logs/{namespace}_{pod}_*/{container}/0.log")
+        return "\n".join(line.split(" ", 3)[-1] for p in paths for line in p.read_text().splitlines())
+
+    def gpus(self, namespace: str, pod: str, container: str = "main") -> list[str]:
+        return sorted(device for _, device in GPU.findall(self.log(namespace, pod, container)))
+
+    def claims(self, namespace: str) -> list[Any]:
+        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+        items: list[Any] = self.server.request("GET", path)["items"]
+        return items
+
+    def phase(self, namespace: str, pod: str) -> str:
+        found = self.server.request("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")
+        return str((found or {}).get("status", {}).get("phase", ""))
+
+
+@pytest.fixture(scope="session")
+def clusters(
+    start_cluster: Callable[[str], tuple[Any, Path]], tool: Callable[[str], str]
+) -> Callable[[str], Cluster]:
+    kubectl = tool("kubectl-1.36")
+
+    @functools.cache
+    def start(profile: str) -> Cluster:
+        server, directory = start_cluster(profile)
+        server.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", CLASS)
+        return Cluster(server, directory, kubectl)
+
+    return start
+
+
+def _two_gpus(cluster: Cluster, until: Any) -> None:
+    until(lambda: cluster.gpus("template", "first") and cluster.gpus("template", "second"))
+    assert len(cluster.claims("template")) == 2
+
+
+def _both_containers(cluster: Cluster, until: Any) -> None:
+    until(lambda: cluster.gpus("shared-containers", "pod", "right"))
+    assert cluster.gpus("shared-containers", "pod", "left") == cluster.gpus(
+        "shared-containers", "pod", "right"
+    )
+
+
+def _both_pods(cluster: Cluster, until: Any) -> None:
+    until(lambda: cluster.gpus("shared-pods", "one") and cluster.gpus("shared-pods", "two"))
+    assert cluster.gpus("shared-pods", "one") == cluster.gpus("shared-pods", "two")
+    [claim] = cluster.claims("shared-pods")
+    assert len(claim["status"]["reservedFor"]) == 2
+
+
+def _last(cluster: Cluster, until: Any) -> None:
+    until(lambda: cluster.gpus("selectors", "pod") == ["gpu-7"])
+
+
+def _pair(cluster: Cluster, until: Any) -> None:
+    until(lambda: len(cluster.gpus("match-attribute", "pod")) == 2)
+
+
+def _alternative(cluster: Cluster, until: Any) -> None:
+    until(lambda: len(cluster.gpus("alternatives", "pod")) == 2)
+    [claim] = cluster.claims("alternatives")
+    assert {r["request"] for r in claim["status"]["allocation"]["devices"]["results"]} == {"gpu/pair"}
+
+
+def _all(cluster: Cluster, until: Any) -> None:
+    until(lambda: len(cluster.gpus("admin-access", "monitor")) == 8)
+    assert "DRA_ADMIN_ACCESS=true" in cluster.log("admin-access", "monitor")
+
+
+def _partitions(cluster: Cluster, until: Any) -> None:
+    until(lambda: cluster.gpus("partitions", "small") and cluster.gpus("partitions", "large"))
+    assert "partition" in cluster.gpus("partitions", "small")[0]
+    assert cluster.gpus("partitions", "large")[0].endswith("-full")
+
+
+def _capacity(cluster: Cluster, until: Any) -> None:
+    until(lambda: "_MEMORY=10Gi" in cluster.log("shared-capacity", "one") + "")
+    until(lambda: "_MEMORY=10Gi" in cluster.log("shared-capacity", "two"))
+    results = [c["status"]["allocation"]["devices"]["results"][0] for c in cluster.claims("shared-capacity")]
+    assert len({r["shareID"] for r in results}) == 2
+
+
+def _taints(cluster: Cluster, until: Any) -> None:
+    until(lambda: cluster.gpus("taints", "tolerates") == ["gpu-0"])
+    assert cluster.phase("taints", "waits") == "Pending"
+    cluster.run("delete", "devicetaintrule", "example-maintenance")
+    until(lambda: cluster.gpus("taints", "waits") == ["gpu-0"])
+
+
+def _attached(cluster: Cluster, until: Any) -> None:
+    until(lambda: "NIC_DEVICE_0_INTERFACE=net0" in cluster.log("binding-conditions", "pod"))
+    [claim] = cluster.claims("binding-conditions")
+    [status] = claim["status"]["devices"]
+    assert status["conditions"][0]["type"] == "nic.example.com/attached"
+    assert status["networkData"]["interfaceName"] == "net0"
+
+
+def _limits(cluster: Cluster, until: Any) -> None:
+    until(lambda: len(cluster.gpus("extended-resource", "pod")) == 2)
+    [claim] = cluster.claims("extended-resource")
+    assert claim["metadata"]["name"].startswith("pod-extended-resources-")
+
+
+def _configured(cluster: Cluster, until: Any) -> None:
+    until(lambda: "_TIMESLICE_INTERVAL=Long" in cluster.log("opaque-config", "pod", "sliced"))
+    until(lambda: "_PARTITION_COUNT=10" in cluster.log("opaque-config", "pod", "parted"))
+
+
+def _described(cluster: Cluster, until: Any) -> None:
+    until(lambda: cluster.gpus("device-status", "pod"))
+    [claim] = cluster.claims("device-status")
+    [status] = claim["status"]["devices"]
+    assert status["data"]["model"] == {"string": "LATEST-GPU-MODEL"}
+
+
+CHECKS: dict[str, tuple[str, Callable[[Cluster, Any], None]]] = {
+    "template": ("plain", _two_gpus),
+    "shared-between-containers": ("plain", _both_containers),
+    "shared-between-pods": ("plain", _both_pods),
+    "selectors": ("plain", _last),
+    "match-attribute": ("plain", _pair),
+    "alternatives": ("plain", _alternative),
+    "admin-access": ("plain", _all),
+    "partitions": ("partitions", _partitions),
+    "shared-capacity": ("shared", _capacity),
+    "taints": ("plain", _taints),
+    "binding-conditions": ("plain", _attached),
+    "extended-resource": ("plain", _limits),
+    "opaque-config": ("plain", _configured),
+    "device-status": ("status", _described),
+}
+
+
+def test_every_example_is_checked() -> None:
+    directories = {p.name for p in EXAMPLES.iterdir() if p.is_dir()}
+    assert directories - {"seeds"} == set(CHECKS)
+    assert all((EXAMPLES / name / "README.md").exists() for name in CHECKS)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_example_does_what_its_readme_says(
+    name: str, clusters: Callable[[str], Cluster], until: Callable[..., None]
+) -> None:
+    profile, check = CHECKS[name]
+    cluster = clusters(profile)
+    cluster.run("apply", "-f", str(EXAMPLES / name))
+    try:
+        check(cluster, until)
+    finally:
+        cluster.run("delete", "--ignore-not-found", "--wait=false", "-f", str(EXAMPLES / name))
+    specs = f"*/cdi/k8s.{'nic' if name == 'binding-conditions' else 'gpu'}.example.com-*_*-*.json"
+    until(lambda: not list(cluster.directory.glob(specs)))
