@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import platform
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -90,6 +91,7 @@ CONTROLLERS: Mapping[str, Entry] = {
         "root-ca-cert-publisher",
         account="root-ca-cert-publisher",
     ),
+    "resourcequota-controller": Entry("dray.controllers.quota:QuotaController", "resourcequota"),
 }
 
 
@@ -105,6 +107,7 @@ class Options:
     gates: Gates = field(default_factory=lambda: everything().gates())
     leader_election: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # what single controllers need, by their name
+    clock: Callable[[], float] = time.time
 
 
 def chosen(wanted: Iterable[str], gates: Gates) -> list[str]:
@@ -162,7 +165,12 @@ async def _run(
         own = client_for(CONTROLLERS[name].account or name) if client_for is not None else client
         recorder = EventRecorder(own, CONTROLLERS[name].reporter or name)
         kit = Kit(
-            client=own, informers=informers, recorder=recorder, gates=options.gates, discovered=discovered
+            client=own,
+            informers=informers,
+            recorder=recorder,
+            gates=options.gates,
+            clock=options.clock,
+            discovered=discovered,
         )
         module, _, kind = CONTROLLERS[name].where.partition(":")
         settings = options.settings.get(name) or {}
