@@ -6,10 +6,7 @@ into the expected type, and only a document that does not fit is looked at more 
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +19,7 @@ from dray.server.documents import Codec, Codecs, encode
 from dray.server.negotiation import input_type
 from dray.server.requests import Request
 from dray.server.resources import Resources
+from dray.server.yamldocs import json_from_yaml, json_name
 
 STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
 
@@ -30,7 +28,6 @@ _SUMMARY: Final = 30
 _TYPE_STRUCT: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
-_MAX_YAML_NODES: Final = 1_000_000
 
 
 class Decoder:
@@ -39,16 +36,22 @@ class Decoder:
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
 
-    def read(self, request: Request, codec: Codec, codecs: Codecs, *, directive: str) -> Object:
-        """The body as a hub object, defaulted."""
-        return self.hub(self.versioned(request, codec, directive=directive), codec.version, codecs)
+    def read(
+        self, request: Request, codec: Codec, codecs: Codecs, *, directive: str, known: Object | None = None
+    ) -> Object:
+        """The body as a hub object, defaulted. ``known``: the object it may have been made from, in this version."""
+        return self.hub(
+            self.versioned(request, codec, directive=directive, known=known), codec.version, codecs
+        )
 
     def hub(self, obj: Object, version: Version, codecs: Codecs) -> Object:
         if version.default is not None:
             version.default(obj)
         return codecs.hub_of(obj, version)
 
-    def versioned(self, request: Request, codec: Codec, *, directive: str) -> Object:
+    def versioned(
+        self, request: Request, codec: Codec, *, directive: str, known: Object | None = None
+    ) -> Object:
         """The body as an object of the version, shaped but not defaulted."""
         body = request.body
         doubled: list[str] = []
@@ -59,7 +62,7 @@ class Decoder:
                 case negotiation.PROTOBUF:
                     body = self._from_protobuf(body, codec)
         try:
-            obj, problems = self.shape(body, codec, strict=directive != IGNORE)
+            obj, problems = self.shape(body, codec, strict=directive != IGNORE, known=known)
         except WrongVersion as e:
             if directive == WARN:
                 for problem in e.problems:
@@ -92,10 +95,17 @@ class Decoder:
         except protobuf.Malformed as e:
             raise _not_handled(codec, codec.kind.kind, codec.version.name, str(e)) from None
 
-    def shape(self, body: bytes | Object, codec: Codec, *, strict: bool) -> tuple[Object, list[str]]:
+    def shape(
+        self, body: bytes | Object, codec: Codec, *, strict: bool, known: Object | None = None
+    ) -> tuple[Object, list[str]]:
+        """``known`` is a shaped object; what ``body`` took over from it need not be shaped again."""
         kind, version = codec.kind, codec.version
         try:
-            if codec.type is not None:
+            if codec.type is not None and known is not None and isinstance(body, dict):
+                obj, problems = schema.reshape(codec.type, body, known)
+                if obj.get("metadata") is known.get("metadata") and obj.get("metadata"):
+                    obj["metadata"] = dict(obj["metadata"])
+            elif codec.type is not None:
                 obj, problems = schema.decode(codec.type, body, strict=strict)
             else:
                 obj, problems = _custom(body, version)
@@ -217,22 +227,6 @@ def _summary(data: bytes) -> str:
     return (cut.decode("utf-8", "replace") if data[:1] == b"{" else cut.hex()) + more
 
 
-def json_name(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
 def split_api_version(text: str) -> tuple[str, str]:
     group, _, version = text.rpartition("/")
     return group, version
@@ -245,123 +239,3 @@ def clone(value: Any) -> Any:
     if isinstance(value, list):
         return [clone(v) if isinstance(v, dict | list) else v for v in value]
     return value
-
-
-def json_from_yaml(data: bytes) -> tuple[bytes, list[str]]:
-    """YAML as the JSON upstream makes of it, and what a strict reader would object to."""
-    document, problems = load_yaml(data)
-    return encode(document), problems
-
-
-def load_yaml_object(data: bytes) -> tuple[Object, list[str]]:
-    """An apply's configuration: one YAML document (JSON is YAML too) that holds an object."""
-    try:
-        document, problems = load_yaml(data)
-    except BadRequest as e:
-        raise BadRequest(f"error decoding YAML: {e.message}") from None
-    if document is None:
-        document = {}
-    if not isinstance(document, dict):
-        kind = json_name(document)
-        words = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
-    return document, problems
-
-
-def load_yaml(data: bytes) -> tuple[Any, list[str]]:
-    """One document, no dates, no bombs made of aliases; and the keys that occur twice, in upstream's words."""
-    if data.lstrip()[:1] == b"{":
-        try:
-            found = schema.parse(data)
-            if isinstance(found.object, dict):
-                return found.object, found.problems
-        except BadRequest:
-            pass  # perhaps YAML in flow style
-    import yaml
-
-    loader = _loader()(data)
-    try:
-        document = loader.get_single_data()
-    except yaml.YAMLError as e:
-        raise BadRequest(f"error converting YAML to JSON: yaml: {_yaml_problem(e)}") from None
-    except (ValueError, RecursionError, OverflowError) as e:
-        raise BadRequest(f"error converting YAML to JSON: yaml: {e}") from None
-    finally:
-        loader.dispose()
-    try:
-        shaped = _json_values(document, [_MAX_YAML_NODES])
-    except RecursionError:
-        raise BadRequest("error converting YAML to JSON: yaml: exceeded max depth") from None
-    if loader.twice:
-        return shaped, ["yaml: unmarshal errors:" + "".join(f"\n  {words}" for words in loader.twice)]
-    return shaped, []
-
-
-def _yaml_problem(error: Any) -> str:
-    """The words and the line of go-yaml, which shares libyaml's words but counts lines in its own way."""
-    import yaml
-
-    scanning = isinstance(error, yaml.scanner.ScannerError)
-    for mark in (getattr(error, "context_mark", None), getattr(error, "problem_mark", None)):
-        if mark is not None and mark.line + scanning:
-            return f"line {mark.line + scanning}: {error.problem}"
-    problem = getattr(error, "problem", None) or str(error).replace("\n", " ")
-    return str(problem)
-
-
-def _json_values(value: Any, budget: list[int]) -> Any:
-    budget[0] -= 1
-    if budget[0] < 0:
-        raise BadRequest("error converting YAML to JSON: yaml: document contains excessive aliasing")
-    if isinstance(value, dict):
-        return {_json_key(k): _json_values(v, budget) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_json_values(v, budget) for v in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        raise BadRequest(f"error converting YAML to JSON: json: unsupported value: {value}")
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise BadRequest(f"error converting YAML to JSON: unsupported value of type {type(value).__name__}")
-
-
-def _json_key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if isinstance(key, int | float):
-        return str(key)
-    raise BadRequest(f"error converting YAML to JSON: unsupported map key: {key!r}")
-
-
-@cache
-def _loader() -> Any:
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Loader(base):  # type: ignore[misc]
-        """Safe, without dates (JSON has none, and upstream keeps them as text), and aware of doubled keys."""
-
-        def __init__(self, stream: bytes) -> None:
-            super().__init__(stream)
-            self.twice: list[str] = []
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in seen:
-                        self.twice.append(
-                            f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
-                        )
-                    seen.add(key.value)
-            return super().construct_mapping(node, deep=deep)
-
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-        for first, found in base.yaml_implicit_resolvers.items()
-    }
-    return Loader

@@ -11,10 +11,11 @@ from dray.api.patch.apply import Applier
 from dray.api.patch.fieldsets import FieldSet, of_paths
 from dray.api.schema import Struct
 from dray.server import customtypes
-from dray.server.bodies import IGNORE, STRICT, load_yaml_object, split_api_version
+from dray.server.bodies import IGNORE, STRICT, split_api_version
 from dray.server.calls import Call
 from dray.server.documents import Codec
 from dray.server.options import WriteOptions
+from dray.server.yamldocs import load_yaml_object
 
 _NOTHING: Final[FieldSet] = {}
 _MAX_CUSTOM: Final = 500

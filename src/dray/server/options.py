@@ -11,9 +11,10 @@ from dray.api.errors import BadRequest, StatusError, invalid
 from dray.api.field import FieldError, Path
 from dray.api.kinds import Object
 from dray.server import negotiation
-from dray.server.bodies import WARN, json_name, load_yaml
+from dray.server.bodies import WARN
 from dray.server.negotiation import input_type
 from dray.server.requests import Query, Request
+from dray.server.yamldocs import json_name, load_yaml
 
 META_GROUP: Final = "meta.k8s.io"
 

@@ -12,13 +12,13 @@ from dray.api.field import Path
 from dray.api.kinds import Object, Scale
 from dray.api.schema import Decoded
 from dray.server import admission, writing
-from dray.server.bodies import load_yaml_object
 from dray.server.calls import Call, check_name, ensure_namespace
 from dray.server.documents import Document, encode
 from dray.server.options import json_object, write_options
 from dray.server.responses import Response
 from dray.server.verbs.patch import patch_type
 from dray.server.verbs.update import admit
+from dray.server.yamldocs import load_yaml_object
 
 _TYPE = "autoscaling/v1.Scale"
 _API_VERSION = "autoscaling/v1"
