@@ -13,11 +13,12 @@ from dray.api import release as releases
 from dray.api.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
-from dray.server import subresources
+from dray.server import auth, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.plugins import plugins
 from dray.server.api import API
-from dray.server.auth import AlwaysAllow, AuthenticatorChain, Authorizer, AuthorizerChain, Superusers
+from dray.server.auth import AuthenticatorChain, Authorizer, AuthorizerChain, policy
+from dray.server.auth.rbac import RBAC, Resolver
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
 from dray.server.bootstrap import bootstrap
 from dray.server.bridging import bridge
@@ -45,6 +46,7 @@ class RunningServer:
     health: Health
     url: str
     pki: pki.Pki
+    nodes: subresources.NodeRouter  # told later who reaches the nodes
 
 
 @asynccontextmanager
@@ -65,10 +67,13 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         health = Health(api)
         for part in (Discovery(api), health, Pages(api), OpenAPIPages(api, custom=published_schema)):
             part.install()
-        subresources.install(api)
+        nodes = subresources.NodeRouter()
+        subresources.install(api, nodes=nodes)
         definitions = Definitions(api)
         await definitions.start()
         await bootstrap(api, port=port)
+        if "RBAC" in options.authorization:
+            await policy.reconcile(api)
         http = HTTPServer(Renderer(api).serve, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
         url = f"https://{_reachable(host)}:{port}"
@@ -76,7 +81,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(definitions.run(), name="custom resource definitions")
             try:
-                yield RunningServer(api, health, url, keys)
+                yield RunningServer(api, health, url, keys, nodes)
             finally:
                 health.shutting_down = True
                 await http.drain(_DRAIN_SECONDS)
@@ -123,7 +128,7 @@ async def assemble(options: ServerOptions, store: Store) -> API:
         release=release,
         gates=gates,
         authenticator=_authenticator(options),
-        authorizer=_authorizer(options),
+        authorizer=auth.Superusers(),  # until roles can be read
         expressions=compile_expression,
         policies=compile_policy,
         rules=compile_rule,
@@ -139,6 +144,7 @@ async def assemble(options: ServerOptions, store: Store) -> API:
         if served:
             await api.resources.add(kind, served)
     _bridge_generations(api)
+    api.authorizer = _authorizer(options, api)
     return api
 
 
@@ -159,7 +165,19 @@ def _authenticator(options: ServerOptions) -> AuthenticatorChain:
     return AuthenticatorChain([ClientCertificates(), StaticTokens(users)], anonymous=options.anonymous)
 
 
-def _authorizer(options: ServerOptions) -> Authorizer:
-    if "AlwaysAllow" in options.authorization:
-        return AlwaysAllow()
-    return AuthorizerChain([Superusers()])
+def _authorizer(options: ServerOptions, api: API) -> Authorizer:
+    """The authorizers of ``--authorization-mode`` in their order; the administrators' group needs none of them."""
+    chain: list[Authorizer] = [auth.Superusers()]
+    for mode in options.authorization:
+        match mode:
+            case "RBAC":
+                chain.append(RBAC(Resolver(api.resources)))
+            case "AlwaysAllow":
+                chain.append(auth.AlwaysAllow())
+            case "AlwaysDeny":
+                chain.append(auth.AlwaysDeny())
+            case "Node":
+                pass
+            case _:
+                raise OptionError(f"--authorization-mode: {mode} is none of {', '.join(auth.MODES)}")
+    return AuthorizerChain(chain)

@@ -14,6 +14,7 @@ from dray.server.requests import Request
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
+MODES: Final = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC")
 ANONYMOUS: Final = UserInfo("system:anonymous", groups=(UNAUTHENTICATED,))
 
 
@@ -41,7 +42,8 @@ class Attributes:
 
     @property
     def is_resource(self) -> bool:
-        return bool(self.resource)
+        # A review may ask about resources without naming one; only what is about no resource has nothing but a path.
+        return bool(self.resource) or not self.path
 
 
 class Decision(Enum):
@@ -112,6 +114,11 @@ class AuthorizerChain:
 class AlwaysAllow:
     def authorize(self, attributes: Attributes) -> Verdict:
         return Verdict(Decision.ALLOW)
+
+
+class AlwaysDeny:
+    def authorize(self, attributes: Attributes) -> Verdict:
+        return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
 
 
 class Superusers:
