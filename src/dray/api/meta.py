@@ -46,6 +46,18 @@ def validate_object_meta(
     return found + _validate_common(meta, path, finalizers=meta.get("finalizers") or ())
 
 
+def same_but_for_upkeep(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether an update leaves everything in the metadata alone that a client has a say in."""
+    if not new.get("resourceVersion"):
+        return False
+    return all(
+        name in _UPKEEP or new.get(name) == old.get(name) for name in new.keys() | old.keys()
+    ) and new.get("generation", 0) >= old.get("generation", 0)
+
+
+_UPKEEP: Final = frozenset({"resourceVersion", "managedFields", "generation"})
+
+
 def validate_object_meta_update(
     new: Mapping[str, Any], old: Mapping[str, Any], *, path: Path = _METADATA
 ) -> list[FieldError]:

@@ -75,12 +75,13 @@ class Managing:
             reset=self._reset_fields(call) or _NOTHING,
             convert=self._converter(call),
         )
-        found = applier.apply(None if live is None else call.codec.object(live), config)
+        before = None if live is None else call.codec.object(live)
+        found = applier.apply(before, config)
         if found.object is None:
             assert live is not None
             new = {**live, "metadata": dict(live["metadata"])}
         else:
-            shaped, _ = call.api.decoder.shape(found.object, call.codec, strict=False)
+            shaped, _ = call.api.decoder.shape(found.object, call.codec, strict=False, known=before)
             new = call.api.decoder.hub(shaped, call.codec.version, call.resource.codecs)
         if found.managed_fields:
             new["metadata"]["managedFields"] = found.managed_fields

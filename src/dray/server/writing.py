@@ -15,7 +15,6 @@ from dray.api.field import FieldError, Path
 from dray.api.kinds import Context, Object, UpdateRules
 from dray.api.strategies import path_segment
 from dray.server import admission, metadata, storing
-from dray.server.bodies import clone
 from dray.server.calls import Call, ensure_namespace
 from dray.server.documents import Document
 from dray.server.options import RevisionError, parse_revision
@@ -47,12 +46,12 @@ async def create(call: Call, obj: Object, attributes: admission.Attributes) -> D
         return await _create_once(call, obj, attributes)
     for attempt in range(_CREATE_ATTEMPTS):
         try:
-            fresh = clone(obj)
-            attributes.object = fresh
-            return await _create_once(call, fresh, attributes)
+            return await _create_once(call, obj, attributes)
         except errors.AlreadyExists:
             if attempt == _CREATE_ATTEMPTS - 1:
                 raise
+            del meta_["name"]
+            attributes.name = ""
     raise AssertionError("unreachable")
 
 
@@ -104,6 +103,8 @@ def _update_problems(
     Upstream looks at the metadata of a changed object three times, the last time among the rules of the kind, and
     says each time what it finds.
     """
+    if meta.same_but_for_upkeep(new, old):
+        return found  # what was good enough to be stored still is
     changed = meta.validate_object_meta_update(new, old)
     if not changed and new.get("finalizers") == old.get("finalizers"):
         return found  # what the first look is about, beyond labels and the like, cannot change

@@ -45,7 +45,7 @@ from dray.api.schema.structural import structural_type
 
 __all__ = [
     "Decoded", "Field", "ListOf", "MapOf", "Parsed", "Scalar", "Struct", "Type", "UnionOf",
-    "decode", "has_duplicates", "known", "normalise", "parse", "settle", "structs", "structural_type", "type_of", "zero",
+    "decode", "has_duplicates", "known", "normalise", "parse", "reshape", "settle", "structs", "structural_type", "type_of", "zero",
 ]  # fmt: skip
 
 
@@ -72,6 +72,30 @@ def decode(type_: Struct, data: bytes | dict[str, Any], *, strict: bool = False)
     except Unsupported:
         pass
     return Decoded(*read(type_, data if isinstance(data, dict) else gojson.parse(data)))
+
+
+def reshape(type_: Struct, document: dict[str, Any], known: dict[str, Any]) -> Decoded:
+    """Shape a document that was made from ``known``, a shaped one: parts taken over as they are stay as they are."""
+    result: dict[str, Any] = {}
+    for field in type_.fields:
+        name = field.name
+        if name not in document:
+            if field.emit in ("required", "always"):
+                return decode(type_, document)
+            continue
+        value = document[name]
+        if value is known.get(name):
+            result[name] = value
+        elif isinstance(field.type, Struct) and isinstance(value, dict):
+            part = decode(field.type, value)
+            if part.problems or not (part.object or field.emit in ("required", "always")):
+                return decode(type_, document)
+            result[name] = part.object
+        elif isinstance(value, str) and value == known.get(name):
+            result[name] = value
+        else:
+            return decode(type_, document)
+    return Decoded(result, []) if len(result) == len(document) else decode(type_, document)
 
 
 def normalise(type_: Struct, document: dict[str, Any]) -> dict[str, Any]:

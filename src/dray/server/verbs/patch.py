@@ -75,15 +75,19 @@ def patched(call: Call, hub: Object, media: str, data: bytes, options: WriteOpti
     """The hub object after a patch that is not an apply."""
 
     codec = call.codec
+    before = codec.object(hub)
 
     def decode(document: Object) -> Decoded:
         nonlocal codec
         codec = _codec_of(call, document)
-        return Decoded(*call.api.decoder.shape(document, codec, strict=options.directive != IGNORE))
+        known = before if codec is call.codec else None
+        return Decoded(
+            *call.api.decoder.shape(document, codec, strict=options.directive != IGNORE, known=known)
+        )
 
     try:
         result = patches.apply_patch(
-            media, codec.object(hub), data, decode=decode, type_=codec.type, validation=options.directive
+            media, before, data, decode=decode, type_=codec.type, validation=options.directive
         )
     except StatusError as e:
         if e.http_code == 422 and not e.status_reason:
