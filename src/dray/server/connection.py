@@ -100,6 +100,7 @@ class Connection(asyncio.Protocol):
         self._chunked = False
         self._refused = False
         self._reading = True
+        self._early: bytes | None = None  # what came after an offer to upgrade that is not decided yet
         self._room: asyncio.Event | None = None  # present while the peer is slow
         # the request being parsed
         self._method = ""  # when it is not one of the parser's
@@ -177,15 +178,18 @@ class Connection(asyncio.Protocol):
             return
         if self._refused:
             return
+        if self._early is not None:
+            self._early += data
+            if len(self._early) > self.server.limits.body_bytes:
+                self.abort()
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as e:
-            # Whatever protocol the client offers, the request itself is plain HTTP and is answered as such; a
-            # handler that accepts the offer takes over the bytes that follow.
-            rest = data[e.args[0] :]
+            # The request itself is plain HTTP and is answered as such. Whose the bytes that follow are is known when
+            # the handler has accepted or ignored the offer.
+            self._early = data[e.args[0] :]
             self._parser = httptools.HttpRequestParser(self)
-            if rest and self._duplex is None:
-                self.data_received(rest)
         except httptools.HttpParserCallbackError as e:
             cause = e.__context__
             if isinstance(cause, _TooLarge):
@@ -320,8 +324,11 @@ class Connection(asyncio.Protocol):
             self._switch(reply)
             return
         self._send(reply, head_only=request.method == "HEAD", http=version)
-        if reply.stream is not None and request.method != "HEAD":
-            await self._run(reply.stream)
+        if reply.stream is not None:
+            if request.method == "HEAD":
+                reply.stream.close()
+            else:
+                await self._run(reply.stream)
         self._task = None
         if self._transport is None:
             return
@@ -335,6 +342,10 @@ class Connection(asyncio.Protocol):
         if not self._reading and len(self._queue) < self.server.limits.pipelined:
             self._reading = True
             self._transport.resume_reading()
+        if request.upgradable and self._early is not None:
+            early, self._early = self._early, None
+            if early:
+                self.data_received(early)
 
     async def _run(self, stream: Stream) -> None:
         self._stream = stream
@@ -357,7 +368,9 @@ class Connection(asyncio.Protocol):
     def _send(self, reply: Reply, *, head_only: bool, http: str) -> None:
         parts = [_STATUS_LINES.get(reply.code) or f"HTTP/1.1 {reply.code} Status\r\n".encode()]
         for name, value in reply.headers:
-            parts.append(f"{name}: {value}\r\n".encode("latin-1", "replace"))
+            if "\n" in value or "\r" in value:
+                value = value.replace("\r", " ").replace("\n", " ")
+            parts.append(f"{name}: {value}\r\n".encode())
         parts.append(self.server.date)
         if not self._keep_alive:
             parts.append(b"Connection: close\r\n")
@@ -392,6 +405,9 @@ class Connection(asyncio.Protocol):
         self._task = None
         self._chunked = False
         reply.duplex.opened(self)
+        early, self._early = self._early, None
+        if early:
+            reply.duplex.received(early)
 
     # -- Sink
 

@@ -142,9 +142,10 @@ async def test_an_unheard_of_method_reaches_the_handler():
 
 async def test_an_offer_to_upgrade_can_be_ignored():
     async with serving() as (_, peer):
-        peer.send("GET /x HTTP/1.1\nHost: x\nConnection: Upgrade\nUpgrade: h2c\n\n")
+        peer.send(
+            "GET /x HTTP/1.1\nHost: x\nConnection: Upgrade\nUpgrade: h2c\n\nGET /y HTTP/1.1\nHost: x\n\n"
+        )
         assert (await peer.answer())[2] == b"GET /x  "
-        peer.send("GET /y HTTP/1.1\nHost: x\n\n")
         assert (await peer.answer())[2] == b"GET /y  "
 
 
@@ -289,7 +290,28 @@ async def test_a_handler_may_take_the_connection_over():
         return Reply(101, (("Upgrade", "shout"), ("Connection", "Upgrade")), duplex=Shout())
 
     async with serving(handler) as (_, peer):
-        peer.send("GET / HTTP/1.1\nHost: x\nConnection: Upgrade\nUpgrade: shout\n\n")
+        peer.send("GET / HTTP/1.1\nHost: x\nConnection: Upgrade\nUpgrade: shout\n\nearly")
         assert (await peer.answer())[0] == 101
         peer.send("hello")
-        assert await peer.reader.readexactly(5) == b"HELLO"
+        assert await peer.reader.readexactly(10) == b"EARLYHELLO"
+
+
+async def test_a_header_cannot_be_split_by_what_it_says():
+    async def handler(request: Request) -> Reply:
+        return Reply(200, (("Warning", '299 - "a\r\nSet-Cookie: b"'),), b"")
+
+    async with serving(handler) as (_, peer):
+        peer.send("GET / HTTP/1.1\nHost: x\n\n")
+        _, headers, _ = await peer.answer()
+        assert "set-cookie" not in headers
+
+
+async def test_a_stream_nobody_asked_to_see_is_closed():
+    ticker = Ticker()
+
+    async def handler(request: Request) -> Reply:
+        return Reply(200, (), stream=ticker)
+
+    async with serving(handler) as (_, peer):
+        peer.send("HEAD / HTTP/1.1\nHost: x\n\n")
+        assert await ticker.lines.get() is None
