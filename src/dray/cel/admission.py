@@ -224,6 +224,8 @@ def compile(
     )
     if variables is not None:
         declared = variables.declared(declared)
+        if patch_types:  # whose types, being without number, do not survive other declarations
+            declared = patches.with_patch_types(declared)
     node = compiler.check_text(expression, declared)
     if results and not any(t.same(node.type, _result_type(name)) for name in results):
         wanted = results[0] if len(results) == 1 else f"one of [{' '.join(results)}]"
