@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from dray.server import auth
 from dray.server.admission import AdmissionPlugin
+from dray.server.admission.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
+from dray.server.admission.images import AlwaysPullImages
 from dray.server.admission.lifecycle import NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle
 from dray.server.admission.limits import LimitRanger
 from dray.server.admission.lookups import Lookups
 from dray.server.admission.matching import Matcher
+from dray.server.admission.noderestriction import NodeRestriction
+from dray.server.admission.nodeselectors import PodNodeSelector
+from dray.server.admission.owners import OwnerReferencesPermissionEnforcement
+from dray.server.admission.policies.mutating import MutatingAdmissionPolicy
 from dray.server.admission.policies.validating import ValidatingAdmissionPolicy
 from dray.server.admission.priority import Priority
 from dray.server.admission.runtimeclass import RuntimeClass
+from dray.server.admission.simple import (
+    AlwaysDeny,
+    DenyServiceExternalIPs,
+    LimitPodHardAntiAffinityTopology,
+)
 from dray.server.admission.tolerations import DefaultTolerationSeconds, ExtendedResourceToleration
+from dray.server.admission.topology import PodTopologyLabels
 from dray.server.api import API
 
 
@@ -20,15 +37,43 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
     """Those of the named plugins that have an effect here."""
     lookups = Lookups(api)
     matcher = Matcher(api.resources, lookups)
+
+    def ask(asked: auth.Attributes) -> auth.Verdict:
+        return api.authorizer.authorize(asked)
+
     known: Mapping[str, Callable[[], AdmissionPlugin]] = {
         "NamespaceAutoProvision": lambda: NamespaceAutoProvision(api, lookups),
         "NamespaceLifecycle": lambda: NamespaceLifecycle(lookups),
         "NamespaceExists": lambda: NamespaceExists(lookups),
+        "LimitPodHardAntiAffinityTopology": LimitPodHardAntiAffinityTopology,
         "LimitRanger": lambda: LimitRanger(lookups),
+        "NodeRestriction": lambda: NodeRestriction(
+            lookups, ask, audiences="ServiceAccountNodeAudienceRestriction" in api.gates
+        ),
+        "AlwaysPullImages": AlwaysPullImages,
+        "PodNodeSelector": lambda: PodNodeSelector(lookups),
         "Priority": lambda: Priority(lookups),
         "DefaultTolerationSeconds": DefaultTolerationSeconds,
         "ExtendedResourceToleration": ExtendedResourceToleration,
+        "OwnerReferencesPermissionEnforcement": lambda: OwnerReferencesPermissionEnforcement(
+            api.resources, ask
+        ),
         "RuntimeClass": lambda: RuntimeClass(lookups),
+        "CertificateApproval": lambda: CertificateApproval(ask),
+        "CertificateSigning": lambda: CertificateSigning(ask),
+        "CertificateSubjectRestriction": CertificateSubjectRestriction,
+        "DenyServiceExternalIPs": DenyServiceExternalIPs,
+        "PodTopologyLabels": lambda: PodTopologyLabels(lookups),
+        "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(api, lookups, matcher),
         "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(api, lookups, matcher),
+        "AlwaysDeny": AlwaysDeny,
     }
-    return [make() for name, make in known.items() if name in names]
+    unwanted = {name for name, gate in _GATES.items() if gate not in api.gates}
+    return [make() for name, make in known.items() if name in names and name not in unwanted]
+
+
+#: Plugins that also need a feature gate.
+_GATES: Mapping[str, str] = {
+    "PodTopologyLabels": "PodTopologyLabelsAdmission",
+    "MutatingAdmissionPolicy": "MutatingAdmissionPolicy",
+}

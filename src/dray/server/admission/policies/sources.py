@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 from dray.api.kinds import Object
 from dray.server.admission import Attributes
 from dray.server.admission.matching import Criteria, Matcher
-from dray.server.admission.policies.params import ConfigurationError, resource_of
+from dray.server.admission.policies.params import resource_of
 from dray.server.api import API
 from dray.server.documents import Codec, Document
 from dray.server.resources import Resource
@@ -137,6 +137,3 @@ class PolicySource(Generic[E]):
         resource = self._api.resources.resource(GROUP, plural)
         assert resource is not None
         return resource.stored
-
-
-__all__ = ["Binding", "ConfigurationError", "Hook", "Policy", "PolicySource"]

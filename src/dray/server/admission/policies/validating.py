@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from dray.api.errors import StatusError
 from dray.api.kinds import Object
 from dray.server.admission import Attributes
 from dray.server.admission.conditions import Conditions, compilation_error, compiled
 from dray.server.admission.evaluating import Inputs, authorize, namespace_object
 from dray.server.admission.lookups import Lookups
-from dray.server.admission.matching import Matcher
+from dray.server.admission.matching import Matched, Matcher
+from dray.server.admission.policies.dispatching import Misconfigured, invocations
 from dray.server.admission.policies.excluding import excluded
-from dray.server.admission.policies.params import collect
-from dray.server.admission.policies.sources import Binding, ConfigurationError, Hook, Policy, PolicySource
+from dray.server.admission.policies.sources import Binding, Policy, PolicySource
 from dray.server.api import API
 
 if TYPE_CHECKING:
     from dray.cel import CompileError
     from dray.cel.admission import Expression
-    from dray.cel.library.authorization import Authorize
 
 _CODES: Final = {"Forbidden": 403, "RequestEntityTooLarge": 413, "Unauthorized": 401, "Invalid": 422}
 _FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
@@ -235,74 +233,44 @@ class ValidatingAdmissionPolicy:
         return not excluded(attributes) and bool(self._source.hooks(attributes))
 
     async def validate(self, attributes: Attributes) -> None:
-        request = _Request(self, attributes)
-        for hook in self._source.hooks(attributes):
-            request.hold_against(hook)
+        request = _Request(attributes)
+        inputs: dict[Matched, Inputs] = {}
+        for found in invocations(self._source, self._matcher, attributes):
+            if isinstance(found, Misconfigured):
+                request.misconfigured(found)
+                continue
+            seen = inputs.get(found.matched)
+            if seen is None:
+                seen = inputs[found.matched] = self._inputs(attributes, found.matched)
+            if found.param is not None:
+                seen = seen.with_params(found.param)
+            request.apply(found.policy, found.binding, found.policy.evaluator.evaluate(seen))
         request.conclude()
+
+    def _inputs(self, attributes: Attributes, matched: Matched) -> Inputs:
+        answer = authorize(self._api.authorizer.authorize, attributes.user)
+        return Inputs(attributes, matched, answer, namespace=namespace_object(self._lookups, attributes))
 
 
 class _Request:
-    """One request on its way through the policies."""
+    """What policies have found about one request."""
 
-    def __init__(self, plugin: ValidatingAdmissionPolicy, attributes: Attributes) -> None:
-        self._plugin = plugin
+    def __init__(self, attributes: Attributes) -> None:
         self._attributes = attributes
-        self._denied: list[tuple[Policy[Validator], Binding | None, Denial]] = []
-        self._answer: Authorize | None = None
+        self._denied: list[tuple[str, Binding | None, Denial]] = []
+        self._annotations: dict[str, list[str]] = {}
 
-    def hold_against(self, hook: Hook[Validator]) -> None:
-        plugin, policy, attributes = self._plugin, hook.policy, self._attributes
-        try:
-            matched = plugin._matcher.matches(policy.match, attributes)
-            if matched is None:
-                return
-            kind = plugin._source.params(policy)
-        except (StatusError, ConfigurationError) as e:
-            self._misconfigured(policy, None, e)
-            return
-        annotations: dict[str, list[str]] = {}
-        inputs: Inputs | None = None
-        for binding in hook.bindings:
-            try:
-                if binding.match is not None and plugin._matcher.matches(binding.match, attributes) is None:
-                    continue
-                params = collect(kind, binding.spec.get("paramRef"), attributes.namespace)
-            except (StatusError, ConfigurationError) as e:
-                self._misconfigured(policy, binding, e)
-                continue
-            if inputs is None:
-                namespace = namespace_object(plugin._lookups, attributes)
-                inputs = Inputs(attributes, matched, self._authorize(), namespace=namespace)
-            for param in params:
-                seen = inputs if param is None else inputs.with_params(param)
-                self._apply(policy, binding, policy.evaluator.evaluate(seen), annotations)
-        for key, values in annotations.items():
-            attributes.annotate(f"{policy.name}/{key}", ", ".join(values))
+    def misconfigured(self, found: Misconfigured[Validator]) -> None:
+        if not found.policy.ignores_failures:
+            self._denied.append((found.policy.name, found.binding, Denial(found.message)))
 
-    def _authorize(self) -> Authorize:
-        if self._answer is None:
-            self._answer = authorize(self._plugin._api.authorizer.authorize, self._attributes.user)
-        return self._answer
-
-    def _misconfigured(self, policy: Policy[Validator], binding: Binding | None, error: Exception) -> None:
-        if not policy.ignores_failures:
-            what = "policy" if binding is None else "binding"
-            denial = Denial(f"failed to configure {what}: {error}")
-            self._denied.append((policy, binding, denial))
-
-    def _apply(
-        self,
-        policy: Policy[Validator],
-        binding: Binding,
-        found: Findings,
-        annotations: dict[str, list[str]],
-    ) -> None:
+    def apply(self, policy: Policy[Validator], binding: Binding, found: Findings) -> None:
         actions: Sequence[str] = binding.spec.get("validationActions") or ()
         for denial in found.denials:
             for action in actions:
                 match action:
                     case "Deny":
-                        self._denied.append((policy, binding, denial))
+                        self._denied.append((policy.name, binding, denial))
                     case "Audit":
                         self._note(policy, binding, denial)
                     case "Warn":
@@ -312,10 +280,10 @@ class _Request:
                         )
         for key, value in found.annotations:
             cut = value.encode()[:_LONGEST_ANNOTATION].decode(errors="ignore")
-            values = annotations.setdefault(key, [])
+            values = self._annotations.setdefault(f"{policy.name}/{key}", [])
             if cut not in values:
                 values.append(cut)
-        self._denied += ((policy, binding, Denial(failure)) for failure in found.failures)
+        self._denied += ((policy.name, binding, Denial(failure)) for failure in found.failures)
 
     def _note(self, policy: Policy[Validator], binding: Binding, denial: Denial) -> None:
         failure = {
@@ -329,10 +297,12 @@ class _Request:
 
     def conclude(self) -> None:
         """Refuse if any policy does; the first refusal is the one that is told."""
+        for key, values in self._annotations.items():
+            self._attributes.annotate(key, ", ".join(values))
         if not self._denied:
             return
         policy, binding, denial = self._denied[0]
-        by = f"ValidatingAdmissionPolicy '{policy.name}'"
+        by = f"ValidatingAdmissionPolicy '{policy}'"
         if binding is not None:
             by += f" with binding '{binding.name}'"
         message = f"{by} denied request: {denial.message}"

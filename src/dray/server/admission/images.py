@@ -1,0 +1,63 @@
+"""AlwaysPullImages: nobody uses an image that is on the node only because somebody else could pull it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dray.api import field
+from dray.api.field import Path
+from dray.api.kinds import Object
+from dray.server.admission import CREATE, UPDATE, Attributes
+
+_ALWAYS = "Always"
+_SPEC = Path("spec")
+
+
+def _containers(pod: Object) -> Iterator[tuple[Object, Path]]:
+    for part in ("initContainers", "containers", "ephemeralContainers"):
+        for i, container in enumerate(pod.get("spec", {}).get(part) or ()):
+            yield container, _SPEC.child(part).index(i)
+
+
+def _volumes(pod: Object) -> Iterator[tuple[Object, Path]]:
+    for i, volume in enumerate(pod.get("spec", {}).get("volumes") or ()):
+        if volume.get("image") is not None:
+            yield volume["image"], _SPEC.child("volumes").index(i).child("image")
+
+
+class AlwaysPullImages:
+    name = "AlwaysPullImages"
+
+    def handles(self, attributes: Attributes) -> bool:
+        if not attributes.is_for("", "pods"):
+            return False
+        return attributes.operation == CREATE or (attributes.operation == UPDATE and _new_images(attributes))
+
+    async def admit(self, attributes: Attributes) -> None:
+        assert attributes.object is not None
+        for container, _ in _containers(attributes.object):
+            container["imagePullPolicy"] = _ALWAYS
+        for image, _ in _volumes(attributes.object):
+            image["pullPolicy"] = _ALWAYS
+
+    async def validate(self, attributes: Attributes) -> None:
+        assert attributes.object is not None
+        wrong = [
+            field.not_supported(path.child(key), part.get(key, ""), (_ALWAYS,))
+            for key, parts in (
+                ("imagePullPolicy", _containers(attributes.object)),
+                ("pullPolicy", _volumes(attributes.object)),
+            )
+            for part, path in parts
+            if part.get(key) != _ALWAYS
+        ]
+        if wrong:
+            raise attributes.forbidden(str(wrong[0]))
+
+
+def _new_images(attributes: Attributes) -> bool:
+    old, new = (
+        {container.get("image") for container, _ in _containers(pod or {})}
+        for pod in (attributes.old, attributes.object)
+    )
+    return not new <= old

@@ -1,0 +1,201 @@
+"""MutatingAdmissionPolicy: expressions that change the objects of requests.
+
+A policy whose reinvocationPolicy is IfNeeded runs again when later ones have changed the object after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dray.api.errors import BadRequest, InternalError, StatusError
+from dray.api.kinds import Object
+from dray.server.admission import CONNECT, DELETE, Attributes
+from dray.server.admission.conditions import Conditions, compiled
+from dray.server.admission.evaluating import Inputs, authorize, namespace_object
+from dray.server.admission.lookups import Lookups
+from dray.server.admission.matching import Matcher
+from dray.server.admission.policies.dispatching import Invocation, Misconfigured, invocations
+from dray.server.admission.policies.excluding import excluded
+from dray.server.admission.policies.patching import PatchError, apply_configuration, json_patch
+from dray.server.admission.policies.sources import PolicySource
+from dray.server.api import API
+from dray.server.bodies import clone
+from dray.server.documents import Codec
+
+if TYPE_CHECKING:
+    from dray.cel import CompileError
+    from dray.cel.admission import Expression
+
+_PARTS = {
+    "ApplyConfiguration": ("applyConfiguration", "Object"),
+    "JSONPatch": ("jsonPatch", "list(JSONPatch)"),
+}
+
+
+class Mutator:
+    """A compiled policy."""
+
+    def __init__(self, policy: Object) -> None:
+        from dray.cel.admission import compile_variables
+
+        spec = policy.get("spec", {})
+        params = spec.get("paramKind") is not None
+        definitions = [(v.get("name", ""), v.get("expression", "")) for v in spec.get("variables") or ()]
+        self._variables = compile_variables(definitions, params=params, authorizer=True)
+        self.conditions = Conditions(
+            spec.get("matchConditions") or (),
+            params=params,
+            variables=self._variables,
+            ignore_failures=spec.get("failurePolicy") == "Ignore",
+        )
+        self.mutations: list[tuple[str, Expression | CompileError]] = []
+        for mutation in spec.get("mutations") or ():
+            kind = mutation.get("patchType", "")
+            part, result = _PARTS[kind]
+            expression = compiled(
+                (mutation.get(part) or {}).get("expression", ""),
+                params=params,
+                patch_types=True,
+                variables=self._variables,
+                results=(result,),
+            )
+            self.mutations.append((kind, expression))
+
+    def mutated(self, kind: str, expression: Expression | CompileError, inputs: Inputs) -> Object:
+        """The object after one mutation, in the version that it was matched in; PatchError if there is none."""
+        from dray.cel.admission import BUDGET, Expression, OutOfBudget
+
+        if not isinstance(expression, Expression):
+            raise PatchError(expression.message)
+        try:
+            outcome = expression.evaluate(inputs.activation(self._variables), BUDGET)
+        except OutOfBudget as e:
+            raise PatchError(e.message) from None
+        if outcome.error is not None:
+            raise PatchError(outcome.error.message)
+        assert inputs.object is not None
+        apply: Any = apply_configuration if kind == "ApplyConfiguration" else json_patch
+        found: Object = apply(inputs.matched.codec, inputs.object, outcome.value)
+        return found
+
+
+class _Key(NamedTuple):
+    """What is remembered of an invocation between the two rounds."""
+
+    policy: str
+    binding: str
+    param: tuple[str, str] | None
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What this plugin has to know in the second round."""
+
+    output: Object | None = None  # the object as the first round left it
+    repeatable: set[_Key] = field(default_factory=set)  # have run, and shall run again if the object changes
+    again: set[_Key] = field(default_factory=set)
+
+    def object_changed(self) -> None:
+        self.again |= self.repeatable
+        self.repeatable = set()
+
+
+class MutatingAdmissionPolicy:
+    """The plugin."""
+
+    name = "MutatingAdmissionPolicy"
+
+    def __init__(self, api: API, lookups: Lookups, matcher: Matcher) -> None:
+        self._api = api
+        self._lookups = lookups
+        self._matcher = matcher
+        self._source: PolicySource[Mutator] = PolicySource(api, matcher, "mutating", Mutator)
+
+    def handles(self, attributes: Attributes) -> bool:
+        # A deletion has no object to change; what connects has one that is of no kind.
+        if attributes.operation in (DELETE, CONNECT):
+            return False
+        return not excluded(attributes) and bool(self._source.hooks(attributes))
+
+    async def admit(self, attributes: Attributes) -> None:
+        refusals: list[tuple[str, str]] = []  # message and reason
+        relevant: list[Invocation[Mutator]] = []
+        for found in invocations(self._source, self._matcher, attributes):
+            if isinstance(found, Invocation):
+                relevant.append(found)
+            elif not found.policy.ignores_failures:
+                refusals.append((_refusal(found, found.message), ""))
+        if relevant:
+            refusals += self._run(relevant, attributes)
+        if refusals:
+            raise _refused(attributes, refusals)
+
+    def _run(self, relevant: Sequence[Invocation[Mutator]], attributes: Attributes) -> list[tuple[str, str]]:
+        rounds = attributes.rounds()
+        memory: _Memory = rounds.memory.setdefault(self.name, _Memory())
+        if rounds.running and memory.output != attributes.object:
+            memory.object_changed()
+        namespace = namespace_object(self._lookups, attributes)
+        answer = authorize(self._api.authorizer.authorize, attributes.user)
+        refusals: list[tuple[str, str]] = []
+        for invocation in relevant:
+            policy, matched = invocation.policy, invocation.matched
+            inputs = Inputs(attributes, matched, answer, params=invocation.param, namespace=namespace)
+            verdict = policy.evaluator.conditions.hold(inputs)
+            if verdict.error and not policy.ignores_failures:
+                refusals.append((_refusal(invocation, verdict.error), "Invalid"))
+            if not verdict.matches:
+                continue
+            key = _key(invocation)
+            if rounds.running and key not in memory.again:
+                continue
+            before = clone(attributes.object)
+            for kind, expression in policy.evaluator.mutations:
+                try:
+                    mutated = policy.evaluator.mutated(kind, expression, inputs)
+                    attributes.replace(self._hub(mutated, matched.codec, attributes))
+                except (PatchError, BadRequest) as e:
+                    if not policy.ignores_failures:
+                        refusals.append((_refusal(invocation, str(e)), "Invalid"))
+                    continue
+                inputs = Inputs(attributes, matched, answer, params=invocation.param, namespace=namespace)
+            if attributes.object != before:
+                memory.object_changed()
+                rounds.wanted = True
+            if policy.spec.get("reinvocationPolicy") == "IfNeeded":
+                memory.repeatable.add(key)
+        memory.output = clone(attributes.object)
+        return refusals
+
+    def _hub(self, obj: Object, codec: Codec, attributes: Attributes) -> Object:
+        """A mutated object read anew, with defaults for what the mutation has added."""
+        found = self._api.resources.find(attributes.group, attributes.version, attributes.resource)
+        if found is None or codec.kind is not found[0].kind:
+            raise InternalError(f"Internal error occurred: {codec.kind.kind} cannot be changed here")
+        shaped, _ = self._api.decoder.shape(clone(obj), codec, strict=False)
+        return self._api.decoder.hub(shaped, codec.version, found[0].codecs)
+
+
+def _key(invocation: Invocation[Mutator]) -> _Key:
+    param = None
+    if invocation.param is not None:
+        meta = invocation.param["metadata"]
+        param = (meta.get("namespace", ""), meta.get("name", ""))
+    return _Key(invocation.policy.name, invocation.binding.name, param)
+
+
+def _refusal(found: Invocation[Mutator] | Misconfigured[Mutator], problem: str) -> str:
+    if found.binding is None:
+        return f'policy "{found.policy.name}" denied request: {problem}'
+    return f"policy '{found.policy.name}' with binding '{found.binding.name}' denied request: {problem}"
+
+
+def _refused(attributes: Attributes, refusals: Sequence[tuple[str, str]]) -> StatusError:
+    error = attributes.forbidden("")
+    assert error.details is not None
+    error.message, reason = refusals[0]
+    error.status_reason = reason or error.status_reason
+    error.details["causes"] = [{"message": message} for message, _ in refusals]
+    return error

@@ -1,0 +1,41 @@
+"""PodTopologyLabels: a pod that gets a node also gets the labels that say where the node is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api.kinds import Object
+from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission.lookups import Lookups
+
+_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+class PodTopologyLabels:
+    name = "PodTopologyLabels"
+
+    def __init__(self, lookups: Lookups) -> None:
+        self._lookups = lookups
+
+    def handles(self, attributes: Attributes) -> bool:
+        if attributes.resource != "pods" or attributes.group:
+            return False
+        return attributes.subresource in ("", "binding") and attributes.operation in (CREATE, UPDATE)
+
+    async def admit(self, attributes: Attributes) -> None:
+        obj = attributes.object
+        assert obj is not None
+        if attributes.subresource == "binding":
+            target = obj.get("target") or {}
+            node = target.get("name", "") if target.get("kind") == "Node" else ""
+        else:
+            node = obj.get("spec", {}).get("nodeName", "")
+        labels = self._labels(node) if node else {}
+        if labels:
+            meta = obj["metadata"]
+            meta["labels"] = {**(meta.get("labels") or {}), **labels}
+
+    def _labels(self, name: str) -> Object:
+        node = self._lookups.get("", "nodes", name) or {}
+        labels = node.get("metadata", {}).get("labels") or {}
+        return {key: labels[key] for key in _LABELS if key in labels}
