@@ -46,22 +46,12 @@ def validate_object_meta(
     return found + _validate_common(meta, path, finalizers=meta.get("finalizers") or ())
 
 
-def same_but_for_upkeep(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether an update leaves everything in the metadata alone that a client has a say in."""
-    if not new.get("resourceVersion"):
-        return False
-    return all(
-        name in _UPKEEP or new.get(name) == old.get(name) for name in new.keys() | old.keys()
-    ) and new.get("generation", 0) >= old.get("generation", 0)
-
-
-_UPKEEP: Final = frozenset({"resourceVersion", "managedFields", "generation"})
-
-
 def validate_object_meta_update(
     new: Mapping[str, Any], old: Mapping[str, Any], *, path: Path = _METADATA
 ) -> list[FieldError]:
     """Metadata of a changed object beside what was stored."""
+    if _only_upkeep(new, old):
+        return []  # what was good enough to be stored still is
     found: list[FieldError] = []
     if old.get("deletionTimestamp") is not None:
         found += _no_new_finalizers(new.get("finalizers") or (), old.get("finalizers") or (), path)
@@ -74,6 +64,16 @@ def validate_object_meta_update(
         if (value := new.get(name, zero)) != old.get(name, zero):
             found.append(field.invalid(path.child(name), value, IMMUTABLE))
     return found + _validate_common(new, path)
+
+
+_UPKEEP: Final = frozenset({"resourceVersion", "managedFields", "generation"})
+
+
+def _only_upkeep(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether an update leaves everything alone that a client has a say in, which most do."""
+    if not new.get("resourceVersion") or new.get("generation", 0) < old.get("generation", 0):
+        return False
+    return all(name in _UPKEEP or new.get(name) == old.get(name) for name in new.keys() | old.keys())
 
 
 def _validate_namespace(namespace: str, namespaced: bool, path: Path) -> list[FieldError]:

@@ -103,8 +103,6 @@ def _update_problems(
     Upstream looks at the metadata of a changed object three times, the last time among the rules of the kind, and
     says each time what it finds.
     """
-    if meta.same_but_for_upkeep(new, old):
-        return found  # what was good enough to be stored still is
     changed = meta.validate_object_meta_update(new, old)
     if not changed and new.get("finalizers") == old.get("finalizers"):
         return found  # what the first look is about, beyond labels and the like, cannot change
