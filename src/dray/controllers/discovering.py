@@ -40,11 +40,12 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """The preferred resources, all versions there are, and the groups of which nothing is known at present."""
+    """The preferred resources, everything there is, and the groups of which nothing is known at present."""
 
     resources: Sequence[Served]
     failed: Sequence[str] = field(default=())  # as group/version
     versions: Mapping[Name, Sequence[str]] = field(default_factory=dict)
+    kinds: Mapping[tuple[str, str], Resource] = field(default_factory=dict)  # by apiVersion and kind
 
     def newest(self, resource: Resource, versions: Sequence[str]) -> Resource | None:
         """The resource in the first of ``versions`` that the server has."""
@@ -64,6 +65,7 @@ def preferred(offers: Iterable[Offer]) -> Discovered:
     """Of each kind the first version that has it; offers come in the server's order of preference."""
     found: dict[Name, Served] = {}
     versions: dict[Name, list[str]] = {}
+    kinds: dict[tuple[str, str], Resource] = {}
     failed = []
     for offer in offers:
         if offer.resources is None:
@@ -73,7 +75,10 @@ def preferred(offers: Iterable[Offer]) -> Discovered:
             name = Name(offer.group, served.resource.plural)
             found.setdefault(name, served)
             versions.setdefault(name, []).append(offer.version)
-    return Discovered(tuple(found.values()), tuple(failed), versions)
+            # A kind may be the answer of several resources; the one that can be read and deleted is itself.
+            if served.allows("get"):
+                kinds.setdefault((served.resource.api_version, served.resource.kind), served.resource)
+    return Discovered(tuple(found.values()), tuple(failed), versions, kinds)
 
 
 async def discover(client: Client) -> Discovered:

@@ -10,17 +10,16 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError, UnsupportedMediaType
 from dray.api.kinds import Object
 from dray.client.client import PatchType
-from dray.client.discovery import Discovery
 from dray.client.queues import FIRST_RETRY, LONGEST_RETRY
 from dray.client.resources import Resource
 from dray.controllers import metadata
-from dray.controllers.discovering import discover
+from dray.controllers.discovering import Discovered, discover
 from dray.controllers.framework import Controller, Kit, for_each
 from dray.controllers.garbage import deciding
 from dray.controllers.garbage.deciding import Decision, Delete, Forget, Keep, OwnerState
@@ -60,7 +59,7 @@ class GarbageCollector(Controller[Look | Orphan]):
         super().__init__(kit)
         self.graph = Graph()
         self._discovery_seconds = discovery_seconds
-        self._kinds = Discovery(kit.client)
+        self._kinds: Mapping[tuple[str, str], Resource] = {}
         self._monitors = Monitors(kit.client, kit.informers, self.graph, self._report)
         self._waits: dict[
             str, int
@@ -82,18 +81,22 @@ class GarbageCollector(Controller[Look | Orphan]):
             except StatusError as problem:
                 _log.info("kinds cannot be discovered, trying again: %s", problem)
             else:
-                # Of a group that cannot be seen now, what was watched goes on being watched.
-                wanted = monitored(discovered)
-                if discovered.failed:
-                    lost = {name.rpartition("/")[0] for name in discovered.failed}
-                    wanted |= {
-                        k: r
-                        for k, r in self._monitors.resources.items()
-                        if r.group in lost and k not in wanted
-                    }
-                if wanted and self._monitors.follow(wanted, tasks):
-                    self._kinds.forget()
+                self._follow(discovered, tasks)
             await asyncio.sleep(self._discovery_seconds)
+
+    def _follow(self, discovered: Discovered, tasks: asyncio.TaskGroup) -> None:
+        wanted, kinds = monitored(discovered), dict(discovered.kinds)
+        if discovered.failed:
+            # Of a group that cannot be seen now, what was known goes on being known.
+            lost = {name.rpartition("/")[0] for name in discovered.failed}
+            wanted = {k: r for k, r in self._monitors.resources.items() if r.group in lost} | wanted
+            kinds = {k: r for k, r in self._kinds.items() if r.group in lost} | kinds
+        if not wanted or (kinds == self._kinds and wanted == self._monitors.resources):
+            return
+        self._kinds = kinds
+        self._monitors.follow(wanted, tasks)
+        for uid in list(self._waits):
+            self.enqueue(Look(uid))  # perhaps it waits for a kind that is there now
 
     def _report(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -186,17 +189,13 @@ class GarbageCollector(Controller[Look | Orphan]):
     async def _owner_state(self, owner: Identity) -> OwnerState:
         if self.graph.is_absent(owner):
             return OwnerState.ABSENT
-        resource = await self._resource(owner)
-        if resource.namespaced and not owner.namespace:
-            raise Hopeless
-        if not resource.namespaced:
-            owner = owner._replace(namespace="")
+        resource, namespace = self._address(owner)
         try:
-            found = await metadata.get(self.kit.client, resource, owner.namespace, owner.name)
+            found = await metadata.get(self.kit.client, resource, namespace, owner.name)
         except NotFound:
             found = {}
         if found.get("uid") != owner.uid:
-            self.graph.note_absent(owner)
+            self.graph.note_absent(owner._replace(namespace=namespace))
             return OwnerState.ABSENT
         return deciding.owner_state(found)
 
@@ -228,25 +227,24 @@ class GarbageCollector(Controller[Look | Orphan]):
 
     # -- reading and writing
 
-    async def _resource(self, identity: Identity) -> Resource:
-        resource = await self._kinds.find(identity.api_version, identity.kind)
+    def _resource(self, identity: Identity) -> Resource:
+        resource = self._kinds.get((identity.api_version, identity.kind))
         if resource is None:
-            self._kinds.forget()
             raise UnknownKind(f'no matches for kind "{identity.kind}" in version "{identity.api_version}"')
         return resource
 
-    async def _address(self, identity: Identity) -> tuple[Resource, str]:
-        resource = await self._resource(identity)
+    def _address(self, identity: Identity) -> tuple[Resource, str]:
+        resource = self._resource(identity)
         if resource.namespaced and not identity.namespace:
             raise Hopeless
         return resource, identity.namespace if resource.namespaced else ""
 
     async def _read(self, identity: Identity) -> Object:
-        resource, namespace = await self._address(identity)
+        resource, namespace = self._address(identity)
         return await metadata.get(self.kit.client, resource, namespace, identity.name)
 
     async def _patch(self, identity: Identity, strategic: Object, merge: Callable[[Object], Object]) -> None:
-        resource, namespace = await self._address(identity)
+        resource, namespace = self._address(identity)
         client = self.kit.client
         try:
             await client.patch(resource, namespace, identity.name, strategic, type=PatchType.STRATEGIC)
@@ -256,7 +254,7 @@ class GarbageCollector(Controller[Look | Orphan]):
                 await client.patch(resource, namespace, identity.name, merge(current))
 
     async def _delete(self, identity: Identity, latest: Object, policy: deciding.Policy) -> None:
-        resource, namespace = await self._address(identity)
+        resource, namespace = self._address(identity)
         options: dict[str, Any] = {"uid": identity.uid, "propagation": policy}
         try:
             try:
@@ -275,7 +273,7 @@ class GarbageCollector(Controller[Look | Orphan]):
             self._report(self.graph.missing(identity))
 
     async def _drop_finalizer(self, identity: Identity, finalizer: str) -> None:
-        resource, namespace = await self._address(identity)
+        resource, namespace = self._address(identity)
         try:
             current = await metadata.get(self.kit.client, resource, namespace, identity.name)
             if current["uid"] != identity.uid:

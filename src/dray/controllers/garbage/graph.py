@@ -251,8 +251,11 @@ class Graph:
     def _disown(self, node: Node, owners: Iterable[str]) -> None:
         for uid in owners:
             owner = self._nodes.get(uid)
-            if owner is not None:
-                owner.lose(node.identity.uid)
+            if owner is None:
+                continue
+            owner.lose(node.identity.uid)
+            if owner.virtual and not owner.dependents:
+                del self._nodes[uid]  # nobody asks for it any more
 
     def _realize(self, node: Node, identity: Identity) -> Iterator[Effect]:
         """A node that was virtual has been seen, and perhaps is called otherwise than its dependents say."""

@@ -55,8 +55,8 @@ class Monitors:
         self._borrowed: dict[Name, tuple[Informer, Handler]] = {}
         self._watches: dict[Name, asyncio.Task[None]] = {}
 
-    def follow(self, wanted: Mapping[Name, Resource], tasks: asyncio.TaskGroup) -> bool:
-        """Watch these kinds and no others; says whether anything is different now."""
+    def follow(self, wanted: Mapping[Name, Resource], tasks: asyncio.TaskGroup) -> None:
+        """Watch these kinds and no others."""
         gone = [key for key, resource in self.resources.items() if wanted.get(key) != resource]
         new = [key for key, resource in wanted.items() if self.resources.get(key) != resource]
         for key in gone:
@@ -64,7 +64,6 @@ class Monitors:
         for key in new:
             self._start(key, wanted[key], tasks)
         self.resources = dict(wanted)
-        return bool(gone or new)
 
     def stop(self) -> None:
         for key in self.resources:
