@@ -16,8 +16,10 @@ _COMMANDS = {
     "status": "dray.cli.up:status",
     "scheduler": "dray.cli.components:scheduler",
     "controllers": "dray.cli.components:controllers",
+    "devices": "dray.cli.devices:devices",
     "allocate": "dray.cli.allocate:allocate",
     "cel": "dray.cli.cel:cel",
+    "snapshot": "dray.cli.snapshot:snapshot",
 }
 
 

@@ -1,0 +1,207 @@
+"""``dray devices``: what is free, what is taken, by whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dray.cli.looking import columns, emit, in_one_go, look, output_option, source_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dray.allocation.devices import Device
+    from dray.explain import Cluster
+    from dray.explain.devices import DeviceView, Summary
+
+_STATES = ("free", "allocated", "shared", "tainted", "unhealthy", "blocked", "withheld")
+_COLOURS = {
+    "free": "green",
+    "allocated": "blue",
+    "shared": "cyan",
+    "tainted": "yellow",
+    "unhealthy": "red",
+    "blocked": "magenta",
+    "withheld": "red",
+}
+
+
+@click.command()
+@source_options
+@output_option
+@click.option("--node", multiple=True, help="Only devices of this node.")
+@click.option("--driver", multiple=True, help="Only devices of this driver.")
+@click.option("--pool", multiple=True, help="Only devices of this pool.")
+@click.option("--class", "device_class", default="", help="Only devices that this class selects.")
+@click.option("--cel", default="", metavar="EXPR", help="Only devices on which this selector is true.")
+@click.option("--state", multiple=True, type=click.Choice(_STATES), help="Only devices in this state.")
+@click.option(
+    "--by",
+    type=click.Choice(["node", "class", "driver", "pool"]),
+    help="Count instead of listing, under these headings.",
+)
+@click.option("--wide", is_flag=True, help="Show attributes and capacity as well.")
+@click.option("-w", "--watch", is_flag=True, help="Show the list again whenever something changes.")
+def devices(
+    kubeconfig: Path | None,
+    context: str,
+    snapshot_file: Path | None,
+    output: str,
+    watch: bool,
+    **chosen: Any,
+) -> None:
+    """List devices with their state and who has them.
+
+    \b
+    Examples:
+      dray devices
+      dray devices --state free --class gpu.example.com
+      dray devices --by node
+      dray devices --cel 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("40Gi"))'
+      dray devices -o json | jq '.devices[] | select(.state == "tainted")'
+
+    \b
+    Exit code: 0, or 1 if the cluster cannot be read or an expression does not compile.
+    """
+    from dray.explain import Cluster
+
+    if watch and snapshot_file is None:
+        _watch(kubeconfig, context, output, chosen)
+        return
+    in_one_go()
+    _show(Cluster(look(kubeconfig, context, snapshot_file)), output, chosen)
+
+
+def _show(cluster: Cluster, output: str, chosen: dict[str, Any]) -> None:
+    views = _views(cluster, chosen)
+    if chosen["by"]:
+        summaries = _summaries(cluster, views, chosen["by"])
+        if output == "text":
+            _print_summaries(summaries, chosen["by"])
+        else:
+            emit({"by": chosen["by"], "groups": [one.as_document() for one in summaries]}, output)
+    elif output == "text":
+        _print(views, wide=chosen["wide"])
+    else:
+        emit({"devices": [view.as_document() for view in views]}, output)
+
+
+def _views(cluster: Cluster, chosen: dict[str, Any]) -> list[DeviceView]:
+    from dray.cel import CompileError
+    from dray.explain import devices as found
+
+    tests: list[Callable[[Device], bool]] = []
+    for names, of in ((chosen["driver"], "driver"), (chosen["pool"], "pool")):
+        if names:
+            tests.append(lambda device, names=names, of=of: getattr(device.id, of) in names)  # type: ignore[misc]
+    if chosen["node"]:
+        nodes = [
+            ((node.get("metadata") or {}).get("name", ""), (node.get("metadata") or {}).get("labels") or {})
+            for name in chosen["node"]
+            for node in [cluster.nodes.get(name) or {"metadata": {"name": name}}]
+        ]
+        tests.append(lambda device: any(device.available_on.matches(name, labels) for name, labels in nodes))
+    if chosen["device_class"]:
+        if chosen["device_class"] not in cluster.classes:
+            raise click.ClickException(f"there is no device class {chosen['device_class']}")
+        tests.append(found.in_class(cluster, chosen["device_class"]))
+    if chosen["cel"]:
+        try:
+            tests.append(found.selected_by(chosen["cel"], cluster.features))
+        except CompileError as problem:
+            raise click.ClickException(f"the expression does not compile: {problem}") from None
+    views = found.devices(cluster, wanted=tests)
+    states = chosen["state"]
+    return [view for view in views if not states or view.state.value in states]
+
+
+def _summaries(cluster: Cluster, views: list[DeviceView], by: str) -> list[Summary]:
+    from dray.explain.devices import by_class, summaries
+
+    match by:
+        case "class":
+            return by_class(cluster, views)
+        case "node":
+            return summaries((view.node, view.state) for view in views)
+        case "driver":
+            return summaries((view.id.driver, view.state) for view in views)
+        case _:
+            return summaries((str(view.id.pool_id), view.state) for view in views)
+
+
+def _print(views: list[DeviceView], *, wide: bool) -> None:
+    from collections import Counter
+
+    rows = [("NODE", "DEVICE", "STATE", "CLAIM (POD)", "NOTE")]
+    for view in views:
+        holders = ", ".join(map(str, view.holders))
+        rows.append((view.node, str(view.id), view.state.value, holders or "-", view.note))
+    lines = columns(rows, lambda row, column: _COLOURS[rows[row][2]] if column == 2 else "")
+    if wide:
+        lines = [
+            lines[0],
+            *(
+                line
+                for shown, view in zip(lines[1:], views, strict=True)
+                for line in (shown, *_details(view))
+            ),
+        ]
+    counts = Counter(view.state.value for view in views)
+    told = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
+    lines.append(f"{len(views)} devices" + (f": {told}" if told else ""))
+    click.echo("\n".join(lines))
+
+
+def _details(view: DeviceView) -> list[str]:
+    lines = [f"    {name}: {value}" for name, value in view.attributes.items()]
+    lines += [f"    {name}: {value} (capacity)" for name, value in view.capacity.items()]
+    return lines
+
+
+def _print_summaries(summaries: list[Summary], by: str) -> None:
+    from dray.explain.devices import DeviceState
+
+    present = [state for state in DeviceState if any(one.states.get(state) for one in summaries)]
+    rows = [(by.upper(), "TOTAL", *(state.value.upper() for state in present))]
+    rows += [
+        (one.name, str(one.total), *(str(one.states.get(state, 0)) for state in present)) for one in summaries
+    ]
+    colours = ["", "", *(_COLOURS[state.value] for state in present)]
+    click.echo("\n".join(columns(rows, lambda row, column: colours[column])))
+
+
+def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str, Any]) -> None:
+    """Show the devices anew when slices or claims have changed."""
+    import asyncio
+
+    from dray.cli.connecting import connect
+    from dray.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+    from dray.explain import Cluster
+    from dray.explain.gathering import gather
+
+    async def follow() -> None:
+        async with connect(kubeconfig, context=context) as client:
+            changed = asyncio.Event()
+
+            async def listen(resource: Any) -> None:
+                while True:
+                    version = (await client.list(resource)).resource_version
+                    async with client.watch(resource, resource_version=version, bookmarks=False) as stream:
+                        async for _ in stream:
+                            changed.set()
+
+            async with asyncio.TaskGroup() as group:
+                for resource in (RESOURCE_CLAIMS, RESOURCE_SLICES):
+                    group.create_task(listen(resource))
+                while True:
+                    changed.clear()
+                    click.clear()
+                    _show(Cluster(await gather(client)), output, chosen)
+                    await changed.wait()
+
+    try:
+        asyncio.run(follow())
+    except KeyboardInterrupt:
+        raise SystemExit(0) from None

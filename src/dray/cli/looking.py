@@ -1,0 +1,126 @@
+"""What the looking tools share: where the cluster comes from, and how answers are shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from dray.explain import Snapshot
+
+Command = Callable[..., Any]
+
+#: Exit codes: click uses 2 for mistakes on the command line, 1 is for everything that keeps a tool from answering.
+NOT_WELL = 3
+
+
+def source_options(command: Command) -> Command:
+    """``--kubeconfig``, ``--context`` and ``--snapshot``: the cluster that is looked at."""
+    for option in (
+        click.option(
+            "--snapshot",
+            "snapshot_file",
+            type=click.Path(path_type=Path, exists=True, allow_dash=True),
+            help="Look at this file instead of a cluster.",
+        ),
+        click.option("--context", default="", help="The kubeconfig's context to use."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            help="Default: KUBECONFIG, then the running cluster of dray up.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="How to show the answer.",
+)
+
+
+def look(kubeconfig: Path | None, context: str, snapshot_file: Path | None) -> Snapshot:
+    """The cluster as it is now, or as the file has it."""
+    from dray.explain import SnapshotError, snapshot
+
+    if snapshot_file is not None:
+        try:
+            return snapshot.load(snapshot_file)
+        except SnapshotError as problem:
+            raise click.ClickException(str(problem)) from None
+    import asyncio
+
+    return asyncio.run(_gather(kubeconfig, context))
+
+
+async def _gather(kubeconfig: Path | None, context: str) -> Snapshot:
+    from dray.api.errors import StatusError
+    from dray.cli.connecting import connect
+    from dray.explain.gathering import gather
+
+    try:
+        async with connect(kubeconfig, context=context) as client:
+            return await gather(client)
+    except StatusError as problem:
+        raise click.ClickException(problem.message) from None
+    except OSError as problem:
+        raise click.ClickException(f"cannot reach the API server: {problem}") from None
+
+
+def emit(document: Any, output: str) -> None:
+    """JSON or YAML for programs."""
+    if output == "json":
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        return
+    import yaml
+
+    click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def in_one_go() -> None:
+    """A tool lives for one answer: what it has loaded stays until the end, and collecting garbage only costs time."""
+    import gc
+
+    gc.disable()
+
+
+_ANSI = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
+
+
+def paint(text: str, style: str) -> str:
+    """Coloured on a terminal."""
+    return f"\x1b[{_ANSI[style]}m{text}\x1b[0m" if style and coloured() else text
+
+
+def coloured() -> bool:
+    import os
+
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def columns(rows: Sequence[Sequence[str]], style: Callable[[int, int], str] | None = None) -> list[str]:
+    """Rows under one another, the first being the heading; quick enough for a hundred thousand of them."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    plain = not coloured()
+    lines = []
+    for number, row in enumerate(rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        cells[last] = cells[last].rstrip()
+        if not plain:
+            chosen = (lambda r, c: "bold") if number == 0 else style
+            if chosen is not None:
+                cells = [paint(cell, chosen(number, position)) for position, cell in enumerate(cells)]
+        lines.append("  ".join(cells).rstrip())
+    return lines

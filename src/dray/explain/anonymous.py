@@ -1,0 +1,242 @@
+"""A snapshot that may be shown to others: every name that could tell something replaced, consistently.
+
+What allocation depends on stays: numbers, versions, the shape of selectors and who refers to whom. Names of nodes,
+namespaces, pods, claims, pools and devices become ``node-1``, ``ns-2`` and so on; labels, annotations, images and
+environments go. Names and values of attributes stay, as selectors mean nothing without them, except where a value is
+one of the names that were replaced or looks like a serial number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dray.explain.snapshot import Document, Snapshot
+
+_SERIAL = re.compile(r"(?i)(uuid|serial|mac(address)?|ip(address)?|hostname)")
+_POD_SPEC = (
+    "nodeName", "nodeSelector", "affinity", "tolerations", "resourceClaims", "schedulerName",
+    "priority", "resources", "overhead", "schedulingGates",
+)  # fmt: skip
+_CONTAINER = ("name", "resources", "restartPolicy", "ports")
+_NODE_STATUS = ("allocatable", "capacity", "conditions")
+
+
+class _Names:
+    """One alias for each name, counted up per sort of name."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], str] = {}
+        self._counts: dict[str, int] = {}
+
+    def of(self, sort: str, name: str) -> str:
+        if not name:
+            return name
+        alias = self._known.get((sort, name))
+        if alias is None:
+            self._counts[sort] = self._counts.get(sort, 0) + 1
+            alias = self._known[sort, name] = f"{sort}-{self._counts[sort]}"
+        return alias
+
+    def known(self, sort: str, name: str) -> str | None:
+        return self._known.get((sort, name))
+
+
+def anonymised(snapshot: Snapshot) -> Snapshot:
+    names = _Names()
+    for node in snapshot.nodes:
+        names.of("node", node["metadata"]["name"])
+
+    def each(documents: tuple[Document, ...], change: Callable[[_Names, Any], dict[str, Any]]) -> Any:
+        return tuple(change(names, document) for document in documents)
+
+    return replace(
+        snapshot,
+        namespaces=each(snapshot.namespaces, _namespace),
+        nodes=each(snapshot.nodes, _node),
+        slices=each(snapshot.slices, _slice),
+        claims=each(snapshot.claims, _claim),
+        templates=each(snapshot.templates, _template),
+        pods=each(snapshot.pods, _pod),
+        taint_rules=each(snapshot.taint_rules, _rule),
+        classes=tuple(_typed(one, {"metadata": {"name": one["metadata"]["name"]}, "spec": one.get("spec") or {}}) for one in snapshot.classes),
+    )  # fmt: skip
+
+
+def _typed(document: Document, rest: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: document[key] for key in ("apiVersion", "kind") if key in document} | dict(rest)
+
+
+def _metadata(names: _Names, document: Document, sort: str) -> dict[str, Any]:
+    metadata = document.get("metadata") or {}
+    kept: dict[str, Any] = {"name": names.of(sort, metadata.get("name", ""))}
+    if metadata.get("namespace"):
+        kept["namespace"] = names.of("ns", metadata["namespace"])
+    if metadata.get("uid"):
+        kept["uid"] = names.of("uid", metadata["uid"])
+    for key in ("deletionTimestamp", "creationTimestamp", "finalizers"):
+        if metadata.get(key):
+            kept[key] = metadata[key]
+    owners = [
+        {**owner, "name": names.of(str(owner.get("kind", "owner")).lower(), owner.get("name", "")),
+         "uid": names.of("uid", owner.get("uid", ""))}
+        for owner in metadata.get("ownerReferences") or ()
+    ]  # fmt: skip
+    return kept | ({"ownerReferences": owners} if owners else {})
+
+
+def _namespace(names: _Names, document: Document) -> dict[str, Any]:
+    metadata = _metadata(names, document, "ns")
+    labels = (document["metadata"].get("labels") or {}).items()
+    kept = {key: value for key, value in labels if key.startswith("resource.kubernetes.io/")}
+    return _typed(document, {"metadata": {**metadata, "labels": kept}})
+
+
+def _node(names: _Names, document: Document) -> dict[str, Any]:
+    labels = document["metadata"].get("labels") or {}
+    metadata = {**_metadata(names, document, "node"), "labels": _labels(names, labels)}
+    spec = {k: v for k, v in (document.get("spec") or {}).items() if k in ("taints", "unschedulable")}
+    status = {k: v for k, v in (document.get("status") or {}).items() if k in _NODE_STATUS}
+    return _typed(document, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def _labels(names: _Names, labels: Mapping[str, str]) -> dict[str, str]:
+    return {key: names.known("node", value) or value for key, value in labels.items()}
+
+
+def _slice(names: _Names, document: Document) -> dict[str, Any]:
+    spec = dict(document["spec"])
+    spec["pool"] = {**spec["pool"], "name": _pool(names, spec["pool"]["name"])}
+    if spec.get("nodeName"):
+        spec["nodeName"] = names.of("node", spec["nodeName"])
+    spec["devices"] = [_device(names, device) for device in spec.get("devices") or ()]
+    if spec.get("nodeSelector"):
+        spec["nodeSelector"] = _selector(names, spec["nodeSelector"])
+    return _typed(document, {"metadata": _metadata(names, document, "slice"), "spec": spec})
+
+
+def _pool(names: _Names, name: str) -> str:
+    return names.known("node", name) or names.of("pool", name)
+
+
+def _device(names: _Names, device: Mapping[str, Any]) -> dict[str, Any]:
+    changed = dict(device)
+    if device.get("nodeName"):
+        changed["nodeName"] = names.of("node", device["nodeName"])
+    if device.get("nodeSelector"):
+        changed["nodeSelector"] = _selector(names, device["nodeSelector"])
+    attributes = device.get("attributes")
+    if attributes:
+        changed["attributes"] = {k: _attribute(names, k, v) for k, v in attributes.items()}
+    return changed
+
+
+def _attribute(names: _Names, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    text = value.get("string")
+    if text is None:
+        return value
+    if _SERIAL.search(name):
+        return {"string": names.of("serial", text)}
+    return {"string": names.known("node", text) or text}
+
+
+def _selector(names: _Names, selector: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A node selector, with the names of nodes replaced wherever they occur as values."""
+    return _replaced(selector, lambda text: names.known("node", text) or text)  # type: ignore[no-any-return]
+
+
+def _replaced(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_replaced(one, change) for one in value]
+    if isinstance(value, dict):
+        return {key: _replaced(one, change) for key, one in value.items()}
+    return value
+
+
+def _claim(names: _Names, document: Document) -> dict[str, Any]:
+    status = dict(document.get("status") or {})
+    if reserved := status.get("reservedFor"):
+        status["reservedFor"] = [
+            {**one, "name": names.of("pod", one.get("name", "")), "uid": names.of("uid", one.get("uid", ""))}
+            for one in reserved
+        ]
+    if allocation := status.get("allocation"):
+        allocation = dict(allocation)
+        devices = dict(allocation.get("devices") or {})
+        devices.pop("config", None)
+        devices["results"] = [
+            {**one, "pool": _pool(names, one["pool"])} for one in devices.get("results") or ()
+        ]
+        allocation["devices"] = devices
+        if allocation.get("nodeSelector"):
+            allocation["nodeSelector"] = _selector(names, allocation["nodeSelector"])
+        status["allocation"] = allocation
+    if devices := status.get("devices"):
+        keep = ("driver", "pool", "device", "conditions", "shareID")
+        status["devices"] = [
+            {**{k: v for k, v in one.items() if k in keep}, "pool": _pool(names, one["pool"])}
+            for one in devices
+        ]
+    rest = {
+        "metadata": _metadata(names, document, "claim"),
+        "spec": _wishes(document.get("spec") or {}),
+        "status": status,
+    }
+    return _typed(document, rest)
+
+
+def _wishes(spec: Mapping[str, Any]) -> dict[str, Any]:
+    devices = {k: v for k, v in (spec.get("devices") or {}).items() if k != "config"}
+    return {"devices": devices}
+
+
+def _template(names: _Names, document: Document) -> dict[str, Any]:
+    inner = (document.get("spec") or {}).get("spec") or {}
+    return _typed(
+        document, {"metadata": _metadata(names, document, "template"), "spec": {"spec": _wishes(inner)}}
+    )
+
+
+def _pod(names: _Names, document: Document) -> dict[str, Any]:
+    old = document.get("spec") or {}
+    spec = {key: old[key] for key in _POD_SPEC if key in old}
+    if spec.get("nodeName"):
+        spec["nodeName"] = names.of("node", spec["nodeName"])
+    if spec.get("affinity"):
+        spec["affinity"] = _selector(names, spec["affinity"])
+    if spec.get("nodeSelector"):
+        spec["nodeSelector"] = _labels(names, spec["nodeSelector"])
+    if spec.get("resourceClaims"):
+        spec["resourceClaims"] = [_entry(names, entry) for entry in spec["resourceClaims"]]
+    for group in ("containers", "initContainers"):
+        if old.get(group):
+            spec[group] = [{key: c[key] for key in _CONTAINER if key in c} for c in old[group]]
+    status = document.get("status") or {}
+    kept = {key: status[key] for key in ("phase", "conditions", "nominatedNodeName") if key in status}
+    if status.get("resourceClaimStatuses"):
+        kept["resourceClaimStatuses"] = [_entry(names, e) for e in status["resourceClaimStatuses"]]
+    if kept.get("nominatedNodeName"):
+        kept["nominatedNodeName"] = names.of("node", kept["nominatedNodeName"])
+    if kept.get("conditions"):
+        kept["conditions"] = [{k: v for k, v in c.items() if k != "message"} for c in kept["conditions"]]
+    return _typed(document, {"metadata": _metadata(names, document, "pod"), "spec": spec, "status": kept})
+
+
+def _entry(names: _Names, entry: Mapping[str, Any]) -> dict[str, Any]:
+    changed = dict(entry)
+    for key, sort in (("resourceClaimName", "claim"), ("resourceClaimTemplateName", "template")):
+        if changed.get(key):
+            changed[key] = names.of(sort, changed[key])
+    return changed
+
+
+def _rule(names: _Names, document: Document) -> dict[str, Any]:
+    spec = dict(document.get("spec") or {})
+    selector = spec.get("deviceSelector")
+    if selector and selector.get("pool"):
+        spec["deviceSelector"] = {**selector, "pool": _pool(names, selector["pool"])}
+    return _typed(document, {"metadata": _metadata(names, document, "rule"), "spec": spec})

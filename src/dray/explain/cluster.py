@@ -1,0 +1,159 @@
+"""A snapshot with everything looked up and added together: devices, what is taken, who is where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from dray.allocation import DeviceID, Features, Inventory, PoolID, Usage
+from dray.allocation.pools import Pool, Slice, assemble, newest
+from dray.allocation.taints import with_rules
+from dray.api import claims
+from dray.api.amounts import Amounts, amounts, plus, pod_requests
+from dray.api.release import PATCHES, Gates, release_named
+from dray.explain.snapshot import Document, Snapshot
+
+
+class Key(NamedTuple):
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(document: Document) -> Key:
+    metadata = document.get("metadata") or {}
+    return Key(metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+class NodeLoad(NamedTuple):
+    """What the pods of a node have asked for."""
+
+    requested: Amounts = Amounts()
+    pods: int = 0
+
+
+class Cluster:
+    """Look-ups over a snapshot, each worked out when it is first asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    @cached_property
+    def gates(self) -> Gates:
+        release = release_named(_emulated(self.snapshot.release))
+        known = release.gates()
+        return known if self.snapshot.gates is None else Gates(self.snapshot.gates, known.release)
+
+    @cached_property
+    def features(self) -> Features:
+        return Features.of(self.gates)
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        rules = self.snapshot.taint_rules if self.features.device_taints else ()
+        slices = (with_rules(one, rules) for one in self.snapshot.slices) if rules else self.snapshot.slices
+        return Inventory(slices=slices, classes=self.snapshot.classes)
+
+    @cached_property
+    def usage(self) -> Usage:
+        usage = Usage(sharing=self.features.consumable_capacity)
+        for claim in self.snapshot.claims:
+            if claims.allocation(claim) is not None:
+                usage.add(claim)
+        return usage
+
+    @cached_property
+    def nodes(self) -> dict[str, Document]:
+        return {key_of(node).name: node for node in self.snapshot.nodes}
+
+    @cached_property
+    def pods(self) -> dict[Key, Document]:
+        return {key_of(pod): pod for pod in self.snapshot.pods}
+
+    @cached_property
+    def claims(self) -> dict[Key, Document]:
+        return {key_of(claim): claim for claim in self.snapshot.claims}
+
+    @cached_property
+    def templates(self) -> dict[Key, Document]:
+        return {key_of(template): template for template in self.snapshot.templates}
+
+    @cached_property
+    def classes(self) -> dict[str, Document]:
+        return {key_of(one).name: one for one in self.snapshot.classes}
+
+    @cached_property
+    def namespaces(self) -> dict[str, Document]:
+        return {key_of(one).name: one for one in self.snapshot.namespaces}
+
+    @cached_property
+    def loads(self) -> dict[str, NodeLoad]:
+        """What is running, or about to, on each node."""
+        loads: dict[str, NodeLoad] = {}
+        for pod in self.snapshot.pods:
+            spec = pod.get("spec") or {}
+            node = spec.get("nodeName")
+            if node and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+                load = loads.get(node, NodeLoad())
+                loads[node] = NodeLoad(plus(load.requested, pod_requests(spec)), load.pods + 1)
+        return loads
+
+    def allocatable(self, node: Document) -> Amounts:
+        return amounts((node.get("status") or {}).get("allocatable") or {})
+
+    @cached_property
+    def users(self) -> dict[Key, tuple[Key, ...]]:
+        """Claim → the pods it is reserved for."""
+        by_uid = {(pod.get("metadata") or {}).get("uid"): key for key, pod in self.pods.items()}
+        found: dict[Key, tuple[Key, ...]] = {}
+        for key, claim in self.claims.items():
+            reserved = (claim.get("status") or {}).get("reservedFor") or ()
+            if reserved:
+                found[key] = tuple(
+                    by_uid.get(entry.get("uid"), Key(key.namespace, entry.get("name", "")))
+                    for entry in reserved
+                )
+        return found
+
+    @cached_property
+    def pools(self) -> dict[PoolID, Pool]:
+        """Every pool as a whole, whatever single nodes see of it."""
+        return {
+            id: pool
+            for id, slices in self._slices_by_pool.items()
+            if (pool := assemble(id, newest(slices), slices, self.features)) is not None
+        }
+
+    @cached_property
+    def _slices_by_pool(self) -> dict[PoolID, list[Slice]]:
+        found: dict[PoolID, list[Slice]] = {}
+        for one in self.inventory.slices():
+            if one.admitted(self.features):
+                found.setdefault(one.pool, []).append(one)
+        return found
+
+    def slices_of(self, pool: PoolID) -> list[Slice]:
+        """The newest generation of a pool, as far as it is there."""
+        return newest(self._slices_by_pool.get(pool, ()))
+
+    def owners(self, device: DeviceID) -> Iterator[Key]:
+        """The claims that use a device."""
+        for name in self.usage.owners(device):
+            namespace, _, name = name.rpartition("/")
+            yield Key(namespace, name)
+
+
+def _emulated(release: str) -> str:
+    """The release whose rules are known and nearest below; empty: the newest of all."""
+    try:
+        number = tuple(map(int, release.split(".")[:2]))
+    except ValueError:
+        return ""
+    known = {tuple(map(int, name.split("."))): name for name in PATCHES}
+    if not number or number > max(known):
+        return ""
+    older = [one for one in known if one <= number]
+    return known[max(older)] if older else ""
