@@ -80,6 +80,11 @@ class ChannelConnection:
         if self._task:
             self._task.cancel()
 
+    async def finished(self) -> None:
+        """Waits for the end of the session."""
+        if self._task:
+            await asyncio.wait([self._task])
+
     # The session
 
     async def _run(self) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dray.api.errors import BadRequest, InternalError, NotFound
 from dray.api.kinds import Object
+from dray.api.timefmt import to_epoch
 from dray.node import pods
 from dray.node.agent import Agent, Nodes
 from dray.node.lifecycle import Container
@@ -26,6 +28,34 @@ class LogQuery:
 
     previous: bool = False
     options: LogOptions = field(default_factory=LogOptions)
+
+    @classmethod
+    def of(cls, query: Callable[[str], str], *, now: float) -> LogQuery:
+        """Reads the parameters of a pod's ``log`` subresource, which are those of a kubelet's endpoint too."""
+
+        def number(name: str) -> int | None:
+            return _integer(name, query(name)) if query(name) else None
+
+        def flag(name: str) -> bool:
+            return query(name).lower() not in ("", "false", "0")
+
+        seconds = number("sinceSeconds")
+        since = ""
+        if seconds is not None:
+            since = _log_time(now - seconds)
+        elif text := query("sinceTime"):
+            since = _log_time(to_epoch(text))
+        return cls(
+            previous=flag("previous"),
+            options=LogOptions(
+                follow=flag("follow"),
+                tail=number("tailLines"),
+                since=since,
+                timestamps=flag("timestamps"),
+                limit_bytes=number("limitBytes"),
+                stream="" if query("stream") == "All" else query("stream"),
+            ),
+        )
 
 
 class NodeProxy:
@@ -61,6 +91,16 @@ class NodeProxy:
             return await agent.runtime.attach(running, tty=tty, stdin=stdin)
         except RuntimeFailure as e:
             raise InternalError(f"error attaching to container: {e}") from e
+
+    def pod(self, namespace: str, name: str) -> Object:
+        """A pod that runs here."""
+        for agent in self._nodes.agents.values():
+            if worker := agent.find(namespace, name):
+                return worker.pod
+        raise NotFound(f'pods "{name}" not found')
+
+    def pods(self) -> list[Object]:
+        return [w.pod for agent in self._nodes.agents.values() for w in agent.workers.values()]
 
     def metrics(self) -> str:
         """The node agents' measurements, as Prometheus text."""
@@ -112,6 +152,18 @@ class NodeProxy:
         if not attempts:
             raise BadRequest(f'container "{container}" in pod "{name}" is not available')
         return attempts[-2 if previous else -1]
+
+
+def _integer(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise BadRequest(f"{name}: {text!r} is not a number that makes sense")
+    return int(text)
+
+
+def _log_time(moment: float) -> str:
+    """As lines of the log begin, so that they compare as text."""
+    whole = datetime.fromtimestamp(moment, UTC)
+    return whole.strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
 
 def _why(worker: PodWorker, container: str) -> str:
