@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dray.api.openapi import Document, OpenAPI
-from dray.api.openapi.protobuf import MEDIA_TYPE
-from dray.api.openapi.schemas import CustomSchema
+import time
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
 from dray.server.api import API, text_not_found
 from dray.server.requests import Request
 from dray.server.responses import Raw, Response
 from dray.server.routing import Target
 
+if TYPE_CHECKING:
+    from dray.api.openapi import Document, OpenAPI
+    from dray.api.openapi.schemas import CustomSchema
+
 _PREFIX = "/openapi/v3/"
-#: Clients ask for a type with an "@", which is no proper media type; what they get back is.
-_ANSWERED_TYPE = MEDIA_TYPE.replace("@", ".")
 
 
 class OpenAPIPages:
@@ -30,6 +33,8 @@ class OpenAPIPages:
         self._api.page_prefixes[_PREFIX] = self.v3
 
     def _current(self) -> OpenAPI:
+        from dray.api.openapi import OpenAPI
+
         resources = self._api.resources
         if self._documents is None or self._generation != resources.generation:
             self._generation = resources.generation
@@ -44,8 +49,11 @@ class OpenAPIPages:
         return self._documents
 
     async def v2(self, request: Request, target: Target) -> Response:
+        from dray.api.openapi.protobuf import MEDIA_TYPE
+
         if MEDIA_TYPE in request.headers.get("accept"):
-            return _answer(request, self._current().v2_protobuf(), _ANSWERED_TYPE)
+            # Clients ask for a type with an "@", which is no proper media type; what they get back is.
+            return _answer(request, self._current().v2_protobuf(), MEDIA_TYPE.replace("@", "."))
         return _answer(request, self._current().v2())
 
     async def index(self, request: Request, target: Target) -> Response:
@@ -67,9 +75,6 @@ class OpenAPIPages:
 
 
 def _far_future() -> str:
-    import time
-    from email.utils import formatdate
-
     return formatdate(time.time() + 365 * 86400, usegmt=True)
 
 
