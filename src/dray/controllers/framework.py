@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
+from dray.api.errors import Conflict
 from dray.api.release import Gates
 from dray.client.client import Client
 from dray.client.events import EventRecorder
@@ -15,6 +17,11 @@ from dray.client.informers import Informer, Informers
 from dray.client.queues import WorkQueue
 from dray.client.resources import Resource
 from dray.controllers.discovering import Discovered
+
+_log = logging.getLogger(__name__)
+
+#: How soon to try again after a write that was made on old news.
+CONFLICT_SECONDS: Final = 0.02
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -84,7 +91,15 @@ class Controller(Generic[Key]):
 
     async def run(self) -> None:
         """Work until cancelled; the informers are synced."""
-        await self.queue.run(self.sync, workers=self.workers)
+        await self.queue.run(self._attempt, workers=self.workers)
+
+    async def _attempt(self, key: Key) -> float | None:
+        try:
+            return await self.sync(key)
+        except Conflict as problem:
+            # Somebody else was faster, which is no failure: the news of it is on its way.
+            _log.debug("%s has changed meanwhile and is looked at again: %s", key, problem)
+            return CONFLICT_SECONDS
 
 
 async def for_each(

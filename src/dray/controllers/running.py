@@ -91,6 +91,15 @@ CONTROLLERS: Mapping[str, Entry] = {
         "root-ca-cert-publisher",
         account="root-ca-cert-publisher",
     ),
+    "node-lifecycle-controller": Entry(
+        "dray.controllers.nodes:NodeController",
+        "nodelifecycle",
+        reporter="node-controller",
+        account="node-controller",
+    ),
+    "taint-eviction-controller": Entry(
+        "dray.controllers.node_taints:TaintEvictionController", account="node-controller"
+    ),
     "resourcequota-controller": Entry("dray.controllers.quota:QuotaController", "resourcequota"),
 }
 

@@ -1,0 +1,114 @@
+"""Pods on tainted nodes: those that do not tolerate a NoExecute taint go, others when their patience ends."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from dray.api.errors import NotFound
+from dray.api.matching import tolerates
+from dray.api.timefmt import from_epoch, to_epoch
+from dray.client.client import PatchType
+from dray.client.resources import NODES, PODS, ObjectKey, key_of
+from dray.controllers.framework import Controller, Kit
+from dray.controllers.nodes import by_node
+from dray.controllers.pods import disruption
+
+Document = Mapping[str, Any]
+
+REASON: Final = "DeletionByTaintManager"
+MESSAGE: Final = "Taint manager: deleting due to NoExecute taint"
+
+
+def driving(node: Document) -> list[Document]:
+    """The taints that drive pods off a node."""
+    return [t for t in (node.get("spec") or {}).get("taints") or () if t["effect"] == "NoExecute"]
+
+
+def patience(taints: Iterable[Document], tolerations: Sequence[Document]) -> float | None:
+    """How many seconds a pod bears the taints; None if for ever. Of several tolerations the first that fits counts."""
+    seconds: list[float] = []
+    for taint in taints:
+        fitting = next((t for t in tolerations if tolerates(t, taint)), None)
+        if fitting is None:
+            return 0.0
+        if fitting.get("tolerationSeconds") is not None:
+            seconds.append(max(float(fitting["tolerationSeconds"]), 0.0))
+    return min(seconds, default=None)
+
+
+def since(taints: Iterable[Document], pod: Document, *, seen: float) -> float:
+    """From when on a pod has been bearing its node's taints: known from them, else when they were first seen."""
+    times = [taint.get("timeAdded") for taint in taints]
+    if any(moment is None for moment in times):
+        return seen
+    created = pod["metadata"].get("creationTimestamp")
+    return max(to_epoch(moment) for moment in (*times, created) if moment is not None)
+
+
+class TaintEvictionController(Controller[ObjectKey]):
+    """Keys are pods."""
+
+    name = "taint-eviction-controller"
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._waiting: dict[ObjectKey, float] = {}  # pods that will have to go, and since when they bear it
+        self._nodes = kit.informers.get(NODES)
+        self._pods = kit.informers.get(PODS, indexers={"node": by_node})
+        self._nodes.add_handler(on_add=self._node_changed, on_update=lambda o, n: self._node_changed(n, o))
+        self._pods.add_handler(
+            on_add=self._pod_changed,
+            on_update=lambda o, n: self._pod_changed(n, o),
+            on_delete=lambda o: self._forget(key_of(o)),
+        )
+
+    def _node_changed(self, node: Document, old: Document | None = None) -> None:
+        if driving(node) != (driving(old) if old is not None else []):
+            for pod in self._pods.by_index("node", node["metadata"]["name"]):
+                self.enqueue(key_of(pod))
+
+    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
+        spec = pod["spec"]
+        if old is not None and all(old["spec"].get(p) == spec.get(p) for p in ("nodeName", "tolerations")):
+            return
+        node = self._nodes.get("", spec.get("nodeName") or "")
+        if node is not None and driving(node):
+            self.enqueue(ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._waiting.pop(key, None)
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        pod = self._pods.get(*key)
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
+            self._forget(key)
+            return None
+        node = self._nodes.get("", pod["spec"].get("nodeName") or "")
+        taints = driving(node) if node is not None else []
+        borne = patience(taints, pod["spec"].get("tolerations") or ())
+        if borne is None:
+            if self._waiting.pop(key, None) is not None:
+                self._say(pod, f"Cancelling deletion of Pod {key}")
+            return None
+        now = self.kit.clock()
+        if borne:
+            start = self._waiting.setdefault(key, since(taints, pod, seen=now))
+            if start + borne > now:
+                return start + borne - now
+        await self._evict(key, pod)
+        return None
+
+    async def _evict(self, key: ObjectKey, pod: Document) -> None:
+        self._say(pod, f"Marking for deletion Pod {key}")
+        patch = disruption(pod, reason=REASON, message=MESSAGE, now=from_epoch(self.kit.clock()))
+        client = self.kit.client
+        with contextlib.suppress(NotFound):
+            if patch is not None:
+                await client.patch_status(PODS, key.namespace, key.name, patch, type=PatchType.STRATEGIC)
+            await client.delete(PODS, key.namespace, key.name, uid=pod["metadata"]["uid"])
+        self._forget(key)
+
+    def _say(self, pod: Document, message: str) -> None:
+        self.kit.recorder.event(PODS, dict(pod), "Normal", "TaintManagerEviction", message)

@@ -1,0 +1,318 @@
+"""Nodes that have fallen silent: their conditions become unknown, taints say so, and other pods keep away.
+
+A node shows that it lives by renewing its Lease or by posting its status. One that never had a Lease is not judged:
+nobody is there who could renew it. Taints follow conditions at once where they only keep new pods away; those that
+drive pods off are given out at a measured pace, and not at all while no node is ready: then it is rather the control
+plane that is cut off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from dray.api.errors import NotFound
+from dray.api.kinds import Object
+from dray.api.timefmt import from_epoch
+from dray.client.client import PatchType
+from dray.client.resources import LEASES, NODES, PODS
+from dray.controllers.framework import Controller, Kit, for_each
+from dray.controllers.pods import condition_of, with_condition
+
+Document = Mapping[str, Any]
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+GRACE_SECONDS: Final = 50.0
+#: Nodes a second and zone that pods are driven from; less in a large zone of which much is ill.
+PACE: Final = 0.1
+SLOW_PACE: Final = 0.01
+LARGE_ZONE: Final = 50
+ILL_SHARE: Final = 0.55
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+#: Which taint a condition brings, by its type and status.
+_BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+_OURS: Final = frozenset({*_BY_CONDITION.values(), _UNSCHEDULABLE})
+#: The network's condition is not the kubelet's to tell.
+_POSTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_OLD_LABELS: Final[Mapping[str, str]] = {
+    "kubernetes.io/os": "beta.kubernetes.io/os",
+    "kubernetes.io/arch": "beta.kubernetes.io/arch",
+}
+
+
+# -- decisions ------------------------------------------------------------------------------------------------------
+
+
+class TaintID(NamedTuple):
+    key: str
+    effect: str
+
+
+def conditions_of(node: Document) -> list[Object]:
+    return list((node.get("status") or {}).get("conditions") or ())
+
+
+def readiness(node: Document) -> str:
+    """True, False or Unknown; empty where the node has not said anything yet."""
+    return next((c["status"] for c in conditions_of(node) if c["type"] == "Ready"), "")
+
+
+def silenced(node: Document, *, now: str) -> list[Object] | None:
+    """The conditions of a node that is not heard from; None if they say so already."""
+    present = conditions_of(node)
+    known = {c["type"] for c in present}
+    changed = []
+    for condition in present:
+        if condition["type"] in _POSTED and condition["status"] != "Unknown":
+            condition = {
+                **condition,
+                "status": "Unknown",
+                "reason": "NodeStatusUnknown",
+                "message": "Kubelet stopped posting node status.",
+                "lastTransitionTime": now,
+            }
+        changed.append(condition)
+    changed += [
+        {
+            "type": kind,
+            "status": "Unknown",
+            "reason": "NodeStatusNeverUpdated",
+            "message": "Kubelet never posted node status.",
+            "lastHeartbeatTime": node["metadata"].get("creationTimestamp"),
+            "lastTransitionTime": now,
+        }
+        for kind in _POSTED
+        if kind not in known
+    ]
+    return changed if changed != present else None
+
+
+def taints_for(node: Document) -> tuple[set[TaintID], TaintID | None]:
+    """The taints that keep pods away for a node's conditions, and the one that drives them off, if any."""
+    keys = [_BY_CONDITION.get((c["type"], c["status"])) for c in conditions_of(node)]
+    away = {TaintID(key, "NoSchedule") for key in keys if key is not None}
+    if (node.get("spec") or {}).get("unschedulable"):
+        away.add(TaintID(_UNSCHEDULABLE, "NoSchedule"))
+    key = _BY_CONDITION.get(("Ready", readiness(node)))
+    return away, TaintID(key, "NoExecute") if key is not None else None
+
+
+def retainted(node: Document, *, drive_off: bool, now: str) -> list[Object] | None:
+    """The node's taints as its conditions want them, others untouched; None if they are so already."""
+    present = list((node.get("spec") or {}).get("taints") or ())
+    wanted, driving = taints_for(node)
+    if driving is not None and drive_off:
+        wanted.add(driving)
+    kept = [t for t in present if not _is_ours(t) or TaintID(t["key"], t["effect"]) in wanted]
+    there = {TaintID(t["key"], t["effect"]) for t in kept}
+    added = [{"key": t.key, "effect": t.effect, "timeAdded": now} for t in sorted(wanted - there)]
+    return kept + added if added or len(kept) != len(present) else None
+
+
+def _is_driving(taint: Document) -> bool:
+    return taint["effect"] == "NoExecute" and taint["key"] in (NOT_READY, UNREACHABLE)
+
+
+def _is_ours(taint: Document) -> bool:
+    return _is_driving(taint) or (taint["effect"] == "NoSchedule" and taint["key"] in _OURS)
+
+
+def zone_of(node: Document) -> tuple[str, str]:
+    labels = node["metadata"].get("labels") or {}
+    return labels.get("topology.kubernetes.io/region", ""), labels.get("topology.kubernetes.io/zone", "")
+
+
+def pace_for(zone: Collection[Document], *, any_ready: bool) -> float:
+    """How many of a zone's nodes a second pods may be driven from."""
+    if not any_ready:
+        return 0.0
+    ill = sum(1 for node in zone if readiness(node) != "True")
+    if ill == len(zone) or ill <= 2 or ill / len(zone) < ILL_SHARE:
+        return PACE
+    return SLOW_PACE if len(zone) > LARGE_ZONE else 0.0
+
+
+def relabelled(node: Document) -> dict[str, str]:
+    """The labels that older software still looks for, where they are missing or wrong."""
+    labels = node["metadata"].get("labels") or {}
+    wanted = {old: labels[new] for new, old in _OLD_LABELS.items() if new in labels}
+    return {name: value for name, value in wanted.items() if labels.get(name) != value}
+
+
+# -- the controller -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Life:
+    """The last sign of life of a node, and when we saw it by our own clock."""
+
+    heard: float
+    sign: tuple[str, str] = ("", "")  # when the lease was renewed, when the status was posted
+    leased: bool = False
+
+
+class NodeController(Controller[str]):
+    """Keys are names of nodes."""
+
+    name = "node-lifecycle-controller"
+
+    def __init__(self, kit: Kit, *, grace_seconds: float = GRACE_SECONDS) -> None:
+        super().__init__(kit)
+        self._grace = grace_seconds
+        self._lives: dict[str, Life] = {}
+        self._registered: set[str] = set()
+        self._paced: dict[tuple[str, str], float] = {}  # zone → when the next node may be cleared
+        self._nodes = kit.informers.get(NODES)
+        self._leases = kit.informers.get(LEASES, namespace=LEASE_NAMESPACE)
+        self._pods = kit.informers.get(PODS, indexers={"node": by_node})
+        self._nodes.add_handler(
+            on_add=self._node_there,
+            on_update=lambda old, new: self._node_there(new),
+            on_delete=self._node_gone,
+        )
+        self._leases.add_handler(on_add=self._renewed, on_update=lambda old, new: self._renewed(new))
+        self._pods.add_handler(on_add=self._pod_there, on_update=lambda old, new: self._pod_there(new, old))
+
+    # -- signs of life
+
+    def _node_there(self, node: Document) -> None:
+        name = node["metadata"]["name"]
+        if name not in self._registered:
+            self._registered.add(name)
+            self._say(node, "RegisteredNode", f"Registered Node {name} in Controller")
+        posted = next((c.get("lastHeartbeatTime") for c in conditions_of(node) if c["type"] == "Ready"), None)
+        self._heard(name, posted=posted or "")
+        self.enqueue(name)
+
+    def _renewed(self, lease: Document) -> None:
+        name = lease["metadata"]["name"]
+        silent = name in self._lives and not self._lives[name].leased
+        self._heard(name, renewed=(lease.get("spec") or {}).get("renewTime") or "-")
+        if silent:
+            self.enqueue(name)  # from now on it is judged
+
+    def _heard(self, name: str, *, renewed: str = "", posted: str = "") -> None:
+        life = self._lives.setdefault(name, Life(self.kit.clock()))
+        sign = (renewed or life.sign[0], posted or life.sign[1])
+        if sign != life.sign:
+            life.sign, life.heard = sign, self.kit.clock()
+        life.leased = life.leased or bool(renewed)
+
+    def _node_gone(self, node: Document) -> None:
+        name = node["metadata"]["name"]
+        self._lives.pop(name, None)
+        self._registered.discard(name)
+        self._say(node, "RemovingNode", f"Removing Node {name} from Controller")
+
+    def _pod_there(self, pod: Document, old: Document | None = None) -> None:
+        name = pod["spec"].get("nodeName")
+        if name and (old is None or not old["spec"].get("nodeName")):
+            node = self._nodes.get("", name)
+            if node is not None and readiness(node) in ("False", "Unknown"):
+                self.enqueue(name)
+
+    # -- work
+
+    async def sync(self, key: str) -> float | None:
+        node = self._nodes.get("", key)
+        if node is None:
+            self._lives.pop(key, None)
+            return None
+        wait = self._silence(key)
+        if wait == 0.0:
+            node = await self._silence_node(node)
+        if readiness(node) in ("False", "Unknown"):
+            await self._unready_pods(key)
+        labels = relabelled(node)
+        if labels:
+            await self.kit.client.patch(NODES, "", key, {"metadata": {"labels": labels}})
+        paced = await self._taint(node)
+        waits = [w for w in (wait or self._grace if wait is not None else None, paced) if w is not None]
+        return min(waits, default=None)
+
+    def _silence(self, name: str) -> float | None:
+        """How long a node may still be silent; 0 if it was for too long, None if it is not judged."""
+        life = self._lives.get(name)
+        if life is None or not life.leased:
+            return None
+        return max(life.heard + self._grace - self.kit.clock(), 0.0)
+
+    async def _silence_node(self, node: Object) -> Object:
+        conditions = silenced(node, now=from_epoch(self.kit.clock()))
+        if conditions is None:
+            return node
+        was_ready = readiness(node) == "True"
+        changed = {**node, "status": {**(node.get("status") or {}), "conditions": conditions}}
+        node = await self.kit.client.update_status(NODES, "", changed)
+        if was_ready:
+            name = node["metadata"]["name"]
+            message = f"Node {name} status is now: NodeNotReady"
+            self.kit.recorder.event(NODES, node, "Normal", "NodeNotReady", message)
+        return node
+
+    async def _unready_pods(self, node: str) -> None:
+        """Nobody vouches any more for the pods of a node that is not ready."""
+        now = from_epoch(self.kit.clock())
+
+        async def unready(pod: Document) -> None:
+            wanted = {"type": "Ready", "status": "False"}
+            metadata = pod["metadata"]
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": with_condition(pod, wanted, now=now)}
+            with contextlib.suppress(NotFound):
+                await self.kit.client.patch_status(
+                    PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+                )
+                self.kit.recorder.event(PODS, dict(pod), "Warning", "NodeNotReady", "Node is not ready")
+
+        ready = [
+            pod
+            for pod in self._pods.by_index("node", node)
+            if (condition_of(pod, "Ready") or {}).get("status") == "True"
+        ]
+        await for_each(ready, unready)
+
+    async def _taint(self, node: Object) -> float | None:
+        """Set the taints; returns when to come again if pods cannot be driven off yet."""
+        name, zone, now = node["metadata"]["name"], zone_of(node), self.kit.clock()
+        pace = self._pace(zone) if readiness(node) != "True" else PACE
+        # From not ready to unreachable and back there is nothing to wait for.
+        drives = any(_is_driving(taint) for taint in (node.get("spec") or {}).get("taints") or ())
+        wait = 0.0 if drives else self._paced.get(zone, 0.0) - now
+        drive_off = pace > 0 and wait <= 0
+        taints = retainted(node, drive_off=drive_off, now=from_epoch(now))
+        _, driving = taints_for(node)
+        if taints is not None:
+            version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+            await self.kit.client.patch(NODES, "", name, {"metadata": version, "spec": {"taints": taints}})
+            if driving is not None and drive_off and not drives:
+                self._paced[zone] = now + 1 / pace
+        if driving is None or drive_off:
+            return None
+        return wait if pace > 0 else self._grace
+
+    def _pace(self, zone: tuple[str, str]) -> float:
+        nodes = self._nodes.items()
+        any_ready = any(readiness(node) == "True" for node in nodes)
+        return pace_for([n for n in nodes if zone_of(n) == zone], any_ready=any_ready)
+
+    def _say(self, node: Document, reason: str, message: str) -> None:
+        name = node["metadata"]["name"]
+        self.kit.recorder.event(NODES, dict(node), "Normal", reason, f"Node {name} event: {message}")
+
+
+def by_node(pod: Object) -> Iterable[str]:
+    """Index: the node a pod is on."""
+    node = pod["spec"].get("nodeName")
+    return (node,) if node else ()
