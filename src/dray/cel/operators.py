@@ -11,6 +11,7 @@ from dray.cel.values import (
     INT_MIN,
     UINT_MAX,
     Duration,
+    KeyedList,
     Map,
     Timestamp,
     UInt,
@@ -25,7 +26,7 @@ from dray.cel.values import (
 # Values that answer to method calls fail in fewer words when an operator does not suit them.
 _RECEIVERS: Final = frozenset({str, Timestamp, Duration})
 
-ADDERS: Final = frozenset({int, UInt, float, str, bytes, list, tuple, Duration, Timestamp})
+ADDERS: Final = frozenset({int, UInt, float, str, bytes, list, tuple, KeyedList, Duration, Timestamp})
 SUBTRACTORS: Final = frozenset({int, UInt, float, Duration, Timestamp})
 MULTIPLIERS: Final = frozenset({int, UInt, float})
 MODDERS: Final = frozenset({int, UInt})
@@ -78,6 +79,8 @@ def add(a: Value, b: Value) -> Value:
         if kind is Duration:
             return duration(a.nanos + b.nanos)
     if is_list(a) and is_list(b):
+        if kind is KeyedList:
+            return a.merged(b)
         return [*a, *b] if a and b else (a or b)
     if kind is Timestamp and type(b) is Duration:
         return timestamp(a.nanos + b.nanos, offset=a.offset)

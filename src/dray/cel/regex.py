@@ -21,10 +21,28 @@ def _options() -> Any:
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Any:
     """A compiled pattern; EvaluationError in Go's words if it is none."""
+    if "\\C" in pattern and _takes_single_bytes(pattern):  # Go's regexp, unlike RE2, splits no characters
+        raise EvaluationError("error parsing regexp: invalid escape sequence: `\\C`")
     try:
         return re2.compile(pattern, _options())
     except re2.error as wrong:
         raise EvaluationError(f"error parsing regexp: {_reason(wrong, pattern)}") from None
+
+
+def _takes_single_bytes(pattern: str) -> bool:
+    """Whether ``\\C`` stands in the pattern as an operator, neither quoted nor behind another backslash."""
+    at = 0
+    while (at := pattern.find("\\", at)) >= 0:
+        escaped = pattern[at + 1 : at + 2]
+        if escaped == "C":
+            return True
+        if escaped == "Q":
+            end = pattern.find("\\E", at)
+            if end < 0:
+                return False
+            at = end
+        at += 2
+    return False
 
 
 # RE2's reasons in the words of Go's regexp package.

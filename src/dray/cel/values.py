@@ -16,7 +16,7 @@ messages, in ``go_type``. Values are never changed once made.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dray.api.quantity import Quantity
@@ -151,6 +151,38 @@ class Map(Mapping[Value, Value]):
         return f"Map({list(self._entries.values())!r})"
 
 
+class KeyedList(list[Value]):
+    """A list that stands for a set, or for a map by some fields of its elements: order does not matter to equality,
+    and adding to it merges. ``key`` tells what identifies an element."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, elements: Iterable[Value], key: Callable[[Value], Hashable]) -> None:
+        super().__init__(elements)
+        self.key = key
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, list) or len(self) != len(other):
+            return False
+        known = {self.key(element): element for element in self}
+        return all((key := self.key(e)) in known and equal(known[key], e) for e in other)
+
+    __hash__ = None
+
+    def merged(self, others: Iterable[Value]) -> KeyedList:
+        """The elements of both; of those with one key the other list's is taken, in the place of ours."""
+        places = {self.key(element): i for i, element in enumerate(self)}
+        result = KeyedList(self, self.key)
+        for element in others:
+            place = places.get(self.key(element))
+            if place is None:
+                places[self.key(element)] = len(result)
+                result.append(element)
+            else:
+                result[place] = element
+        return result
+
+
 class _BoolKey:
     __slots__ = ()
 
@@ -190,6 +222,7 @@ _TYPES: Final[dict[type, t.Type]] = {
     bytes: t.BYTES,
     list: t.LIST,
     tuple: t.LIST,
+    KeyedList: t.LIST,
     dict: t.MAP,
     Map: t.MAP,
     Timestamp: t.TIMESTAMP,
@@ -210,6 +243,7 @@ _GO_TYPES: Final[dict[type, str]] = {
     bytes: "types.Bytes",
     list: "*types.baseList",
     tuple: "*types.baseList",
+    KeyedList: "*types.baseList",
     dict: "*types.baseMap",
     Map: "*types.baseMap",
     t.Type: "*types.Type",
@@ -240,8 +274,11 @@ def go_type_of(value: Value) -> str:
     return declared
 
 
+_LISTS: Final = (list, tuple)
+
+
 def is_list(value: Value) -> bool:
-    return type(value) is list or type(value) is tuple
+    return isinstance(value, _LISTS)
 
 
 def is_map(value: Value) -> bool:
@@ -268,6 +305,8 @@ def equal(a: Value, b: Value) -> bool:
         return bool(a == b)
     if type_a in _NUMBERS and type_b in _NUMBERS:
         return _compare_numbers(a, b) == 0
+    if type_a is KeyedList:
+        return bool(a == b)
     if is_list(a):
         return is_list(b) and len(a) == len(b) and all(map(_entry_equal, a, b))
     if is_map(a):
@@ -335,7 +374,7 @@ def size(value: Value) -> int | None:
     return measured
 
 
-_SIZED: Final = frozenset({str, bytes, list, tuple, dict, Map})
+_SIZED: Final = frozenset({str, bytes, list, tuple, KeyedList, dict, Map})
 
 
 def accepts(wanted: t.Type, value: Value) -> bool:

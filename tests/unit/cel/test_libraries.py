@@ -66,6 +66,7 @@ def test_functions_give_upstreams_answers(expression: str, value: object) -> Non
          "network address parse error during conversion from string: network address parse error during conversion from string: "
          "netip.ParsePrefix(\"10.0.0.0\"): no '/'"),
         ("'a'.find(string(['['].join()))", "Illegal regex: error parsing regexp: missing closing ]: `[`"),
+        (r"'a'.find(string(['\\C'].join()))", r"Illegal regex: error parsing regexp: invalid escape sequence: `\C`"),
     ],
 )  # fmt: skip
 def test_failures_have_upstreams_words(expression: str, message: str) -> None:
