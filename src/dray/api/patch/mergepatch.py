@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
 
 def apply(document: Any, patch: Any) -> Any:
     """The merged document; parts that the patch leaves alone are shared with the original."""
@@ -39,6 +43,6 @@ def diff(old: Any, new: Any) -> Any:
     for key, value in new.items():
         if key not in old:
             patch[key] = value
-        elif old[key] != value or type(old[key]) is not type(value):
+        elif _encode(old[key]) != _encode(value):  # Python takes 0 for False
             patch[key] = diff(old[key], value)
     return patch
