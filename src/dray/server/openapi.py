@@ -49,11 +49,10 @@ class OpenAPIPages:
         return self._documents
 
     async def v2(self, request: Request, target: Target) -> Response:
-        from dray.api.openapi.protobuf import MEDIA_TYPE
+        from dray.api.openapi import protobuf
 
-        if MEDIA_TYPE in request.headers.get("accept"):
-            # Clients ask for a type with an "@", which is no proper media type; what they get back is.
-            return _answer(request, self._current().v2_protobuf(), MEDIA_TYPE.replace("@", "."))
+        if protobuf.accepted(request.headers.get("accept")):
+            return _answer(request, self._current().v2_protobuf(), protobuf.ANSWER_TYPE)
         return _answer(request, self._current().v2())
 
     async def index(self, request: Request, target: Target) -> Response:
