@@ -17,9 +17,18 @@ from dray.server import auth, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.plugins import plugins
 from dray.server.api import API
-from dray.server.auth import AuthenticatorChain, Authorizer, AuthorizerChain, policy
+from dray.server.auth import (
+    AuthenticatorChain,
+    Authorizer,
+    AuthorizerChain,
+    accessreviews,
+    policy,
+    tokenreviews,
+)
+from dray.server.auth.accounts import ISSUER
 from dray.server.auth.rbac import RBAC, Resolver
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
+from dray.server.auth.tokens import BearerTokens
 from dray.server.bootstrap import bootstrap
 from dray.server.bridging import bridge
 from dray.server.definitions import Definitions, published_schema
@@ -127,8 +136,8 @@ async def assemble(options: ServerOptions, store: Store) -> API:
         store,
         release=release,
         gates=gates,
-        authenticator=_authenticator(options),
-        authorizer=auth.Superusers(),  # until roles can be read
+        authenticator=AuthenticatorChain([], anonymous=False),  # nobody, until everything is in place
+        authorizer=auth.Superusers(),
         expressions=compile_expression,
         policies=compile_policy,
         rules=compile_rule,
@@ -144,7 +153,7 @@ async def assemble(options: ServerOptions, store: Store) -> API:
         if served:
             await api.resources.add(kind, served)
     _bridge_generations(api)
-    api.authorizer = _authorizer(options, api)
+    _install_auth(options, api)
     return api
 
 
@@ -158,20 +167,32 @@ def _bridge_generations(api: API) -> None:
         bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
 
 
-def _authenticator(options: ServerOptions) -> AuthenticatorChain:
+def _install_auth(options: ServerOptions, api: API) -> None:
+    """Who may come in and what they may do, and the kinds that answer questions about it."""
+    tokens = _tokens(options)
+    api.authenticator = AuthenticatorChain([ClientCertificates(), tokens], anonymous=options.anonymous)
+    rbac = RBAC(Resolver(api.resources)) if "RBAC" in options.authorization else None
+    api.authorizer = _authorizer(options, rbac)
+    accessreviews.install(api, None if rbac is None else rbac.rules_for)
+    tokenreviews.install(api, tokens)
+
+
+def _tokens(options: ServerOptions) -> BearerTokens:
+    audiences = (ISSUER,)
     users = read_token_file(options.token_file) if options.token_file is not None else {}
     if options.admin_token:
         users[options.admin_token] = ADMIN
-    return AuthenticatorChain([ClientCertificates(), StaticTokens(users)], anonymous=options.anonymous)
+    return BearerTokens([StaticTokens(users, audiences=audiences)], audiences=audiences)
 
 
-def _authorizer(options: ServerOptions, api: API) -> Authorizer:
+def _authorizer(options: ServerOptions, rbac: RBAC | None) -> Authorizer:
     """The authorizers of ``--authorization-mode`` in their order; the administrators' group needs none of them."""
     chain: list[Authorizer] = [auth.Superusers()]
     for mode in options.authorization:
         match mode:
             case "RBAC":
-                chain.append(RBAC(Resolver(api.resources)))
+                assert rbac is not None
+                chain.append(rbac)
             case "AlwaysAllow":
                 chain.append(auth.AlwaysAllow())
             case "AlwaysDeny":

@@ -9,10 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
 
 from dray.api.errors import (
-    Forbidden,
     InternalError,
     MethodNotAllowed,
     NotFound,
@@ -32,6 +30,8 @@ from dray.api.release import Gates, Release
 from dray.server import negotiation
 from dray.server.admission import AdmissionChain
 from dray.server.auth import Attributes, AuthenticatorChain, Authorizer
+from dray.server.auth.impersonation import Impersonation, wanted_user
+from dray.server.auth.refusals import forbidden
 from dray.server.bodies import Decoder
 from dray.server.calls import Call
 from dray.server.managing import Managing
@@ -72,6 +72,10 @@ class API:
         self.gates = gates
         self.authenticator = authenticator
         self.authorizer = authorizer
+        self.impersonation = Impersonation(
+            lambda attributes: self.authorizer.authorize(attributes),
+            constrained="ConstrainedImpersonation" in gates,
+        )
         self.admission = admission or AdmissionChain()
         self.expressions = expressions
         self.policies = policies
@@ -96,7 +100,10 @@ class API:
             target = request.target = target_of(request.method, request.path, request.query)
         user = request.user
         if user is None:
-            user = request.user = self.authenticator.authenticate(request)
+            user = self.authenticator.authenticate(request)
+            if (wanted := wanted_user(request.headers)) is not None:
+                user = self.impersonation.become(wanted, attributes_of(user, target, request))
+            request.user = user
         self._authorize(user, target, request)
         return await self._dispatch(request, target, user)
 
@@ -237,24 +244,3 @@ def attributes_of(user: UserInfo, target: Target, request: Request) -> Attribute
         fields,
         labels,
     )
-
-
-def forbidden(attributes: Attributes, reason: str) -> Forbidden:
-    """Upstream's sentence about who cannot do what where."""
-    user = attributes.user.name
-    if not attributes.is_resource:
-        message = f'forbidden: User "{user}" cannot {attributes.verb} path "{attributes.path}"'
-        return Forbidden(f"{message}: {reason}" if reason else message, details={})
-    resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
-    qualified = f"{attributes.resource}.{attributes.group}" if attributes.group else attributes.resource
-    who = f'User "{user}" cannot {attributes.verb} resource "{resource}" in API group "{attributes.group}"'
-    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
-    name = f' "{attributes.name}"' if attributes.name else ""
-    message = f"{qualified}{name} is forbidden: {who} {where}"
-    details: dict[str, Any] = {}
-    if attributes.name:
-        details["name"] = attributes.name
-    if attributes.group:
-        details["group"] = attributes.group
-    details["kind"] = attributes.resource
-    return Forbidden(f"{message}: {reason}" if reason else message, details=details)

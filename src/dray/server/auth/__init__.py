@@ -89,7 +89,7 @@ class AuthenticatorChain:
                 if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
                     return user
                 return user._replace(groups=(*user.groups, AUTHENTICATED))
-        if refused is not None or not self._anonymous or "authorization" in request.headers:
+        if refused is not None or not self._anonymous:
             raise refused or Unauthorized("Unauthorized")
         return ANONYMOUS
 

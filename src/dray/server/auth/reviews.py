@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dray.api.kinds import Object
+from dray.api.kinds import Object, UserInfo
 from dray.server.calls import Call
 from dray.server.responses import Response
 
 
-async def self_subject_review(call: Call) -> Response:
-    """Who am I?"""
-    user = call.user
+def user_info(user: UserInfo) -> Object:
+    """A user as reviews show one."""
     info: Object = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid
@@ -17,12 +16,17 @@ async def self_subject_review(call: Call) -> Response:
         info["groups"] = list(user.groups)
     if user.extra:
         info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return info
+
+
+async def self_subject_review(call: Call) -> Response:
+    """Who am I?"""
     return Response(
         201,
         {
             "kind": "SelfSubjectReview",
             "apiVersion": call.codec.api_version,
             "metadata": {"creationTimestamp": call.api.clock.now()},
-            "status": {"userInfo": info},
+            "status": {"userInfo": user_info(call.user)},
         },
     )

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dray.api.errors import Unauthorized
 from dray.api.kinds import UserInfo
 from dray.server.auth import MASTERS
+from dray.server.auth.tokens import Identified, bearer
 from dray.server.requests import Request
 
 ADMIN = UserInfo("admin", groups=(MASTERS,))
-
-
-def bearer(request: Request) -> str | None:
-    """The bearer token of a request, if it has one."""
-    header = request.headers.get("authorization")
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        return None
-    return token.strip()
 
 
 def _digest(token: str) -> bytes:
@@ -31,7 +23,8 @@ def _digest(token: str) -> bytes:
 class StaticTokens:
     """Bearer tokens and the users they stand for."""
 
-    def __init__(self, users: Mapping[str, UserInfo]) -> None:
+    def __init__(self, users: Mapping[str, UserInfo], *, audiences: Sequence[str] = ()) -> None:
+        self._audiences = frozenset(audiences)
         # By digest: how long a look-up takes says nothing about a token.
         self._users = {_digest(token): user for token, user in users.items()}
 
@@ -43,6 +36,13 @@ class StaticTokens:
         if user is None:
             raise Unauthorized("Unauthorized")
         return user
+
+    def read(self, token: str, audiences: Sequence[str]) -> Identified | None:
+        """Such a token is meant for this server, and for nobody else."""
+        user = self._users.get(_digest(token))
+        if user is None:
+            return None
+        return Identified(user, tuple(a for a in audiences if a in self._audiences))
 
 
 def read_token_file(path: Path) -> dict[str, UserInfo]:
