@@ -61,7 +61,8 @@ class Limited:
             if not deadline.expired():
                 raise
             raise Timeout(
-                "Timeout: request did not complete within the allotted timeout", details={"retryAfterSeconds": 0}
+                "Timeout: request did not complete within the allotted timeout",
+                details={"retryAfterSeconds": 0},
             ) from None
 
 

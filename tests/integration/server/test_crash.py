@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-import os
-import signal
 import socket
 import ssl
 import sys
@@ -37,8 +36,8 @@ async def process(data: Path, port: int) -> AsyncIterator[asyncio.subprocess.Pro
     try:
         yield child
     finally:
-        if child.returncode is None:
-            os.kill(child.pid, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            child.terminate()
         await asyncio.wait_for(child.communicate(), 30)
 
 
