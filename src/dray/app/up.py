@@ -15,7 +15,8 @@ from pathlib import Path
 
 from dray.api.kinds import UserInfo
 from dray.app import cluster as clusters
-from dray.app.options import ServerOptions
+from dray.app import components as parts
+from dray.app.options import OptionError, ServerOptions
 from dray.app.running import calm_collector, ended
 from dray.app.server import RunningServer, run_server
 from dray.server.inprocess import InProcess
@@ -26,10 +27,12 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpOptions:
     server: ServerOptions
-    nodes: int = 0
+    nodes: int = 3
     devices: int = 8
-    drivers: tuple[str, ...] = ()
-    runtime: str = "simulated"
+    drivers: tuple[str, ...] | None = None  # default: those that fit the release
+    runtime: str = "process"
+    device_policy: str = "default"
+    device_preemption: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,23 @@ class Cluster:
 
     options: UpOptions
     server: RunningServer
+    _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
 
     @property
     def data(self) -> Path:
         return self.options.server.data
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"node-{i + 1}" for i in range(self.options.nodes)]
+
+    def starting(self, part: str) -> Callable[[], None]:
+        """Announce a part that is on its way; the cluster is ready when all of them have called back."""
+        return self._waiting.setdefault(part, asyncio.Event()).set
+
+    async def ready(self) -> None:
+        for started in self._waiting.values():
+            await started.wait()
 
     def transport(self, user: str, *groups: str) -> InProcess:
         """The in-process way to the API server, as this user."""
@@ -54,9 +70,26 @@ class Component:
     run: Callable[[Cluster], Awaitable[None]]
 
 
-def components(options: UpOptions) -> Sequence[Component]:
+def components(cluster: Cluster) -> Sequence[Component]:
     """What runs beside the API server, in the order in which it is started."""
-    return ()
+    options, release = cluster.options, cluster.server.api.release
+    listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
+    if options.nodes:
+        listed.append(Component("nodes", parts.nodes))
+        wanted = options.drivers
+        if wanted is None:
+            wanted = ("gpu",) if release.at_least("1.32") else ()
+        listed += [Component(f"driver {name}", _DRIVERS[name]) for name in wanted if name != "none"]
+    return listed
+
+
+_DRIVERS = {"gpu": parts.gpu_driver}
+
+
+def check_drivers(names: Sequence[str]) -> None:
+    for name in names:
+        if name != "none" and name not in _DRIVERS:
+            raise OptionError(f"--drivers {name}: there are {', '.join(_DRIVERS)} and none")
 
 
 @dataclass(slots=True)
@@ -77,7 +110,7 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
             clusters.write(server_options.data, _state(cluster))
             calm_collector()
             try:
-                await _run_components(cluster, components(options), hooks, end)
+                await _run_components(cluster, components(cluster), hooks, end)
             finally:
                 clusters.forget(server_options.data)
 
@@ -87,9 +120,14 @@ async def _run_components(
 ) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_supervised(c, cluster), name=c.name) for c in listed]
-        hooks.ready(cluster)
-        await end.wait()
-        for task in tasks:
+        await asyncio.sleep(0)  # every component announces itself before its first wait
+        ending = group.create_task(end.wait())
+        started = group.create_task(cluster.ready())
+        await asyncio.wait((ending, started), return_when=asyncio.FIRST_COMPLETED)
+        if started.done():
+            hooks.ready(cluster)
+            await ending
+        for task in (started, *tasks):
             task.cancel()
 
 
