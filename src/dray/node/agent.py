@@ -7,7 +7,7 @@ import contextlib
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 #: Versions of claims that the manager can work with, the preferred one first.
 CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
+#: Seconds between looks for reports of health that have become stale.
+HEALTH_PERIOD = 5.0
 _WIPE_RETRY = Backoff(initial=1.0, factor=2.0, maximum=300.0, jitter=0.2)
 
 
@@ -120,6 +122,7 @@ class Agent:
                 )
                 tasks.append(group.create_task(watcher.run(), name=f"drivers of {self.options.name}"))
                 tasks.append(group.create_task(self._reconcile(), name=f"claims of {self.options.name}"))
+                tasks.append(group.create_task(self._age_health(), name=f"health on {self.options.name}"))
                 if self.options.pod_resources:
                     resources = PodResources(self)
                     await resources.start()
@@ -220,7 +223,7 @@ class Agent:
         }
 
     def container_health(self, pod: Object, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if self.simulated or not (spec.get("resources") or {}).get("claims"):
+        if "ResourceHealthStatus" not in self.options.gates or self.simulated:
             return []
         return self.health.container_status(pod, spec, self.manager)
 
@@ -248,10 +251,19 @@ class Agent:
     # Drivers
 
     def _health_reported(self, driver: str, reports: Sequence[HealthReport] | None) -> None:
-        changed = self.health.update(driver, reports)
-        for uid in self.manager.pods_using(driver, changed):
+        self._health_changed(driver, self.health.update(driver, reports))
+
+    def _health_changed(self, driver: str, devices: Iterable[tuple[str, str]]) -> None:
+        for uid in self.manager.pods_using(driver, devices):
             if worker := self._workers.get(uid):
                 worker.health_changed()
+
+    async def _age_health(self) -> None:
+        """What nobody has repeated in time is no longer known."""
+        while True:
+            await asyncio.sleep(HEALTH_PERIOD)
+            for driver, devices in self.health.expire().items():
+                self._health_changed(driver, devices)
 
     def _retry_waiting(self) -> None:
         """A driver has come: whoever waited for one need not wait out its pause."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dray.api.release import Gates, everything
 from dray.node.dra.plugins import WIPE_AFTER
 from dray.node.hostpaths import HostPaths
 from dray.node.mirror import ControlPlanePart
@@ -39,6 +40,8 @@ class NodeOptions:
     #: Port of the agent's own HTTPS endpoint, 0 if it has none.
     port: int = 0
     version: str = "v1.36.4"
+    #: Features in force; those that concern a node are device health and dynamic resources in PodResources.
+    gates: Gates = field(default_factory=lambda: everything().gates())
     #: Variables by which containers find the API server.
     services: Mapping[str, str] = field(default_factory=dict)
     #: Drivers register over sockets; otherwise every driver is taken to be there (simulated nodes).

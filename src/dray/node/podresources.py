@@ -70,7 +70,8 @@ class PodResources:
     def _container(self, pod: Object, spec: Mapping[str, Any]) -> Any:
         messages = self._messages
         resources = []
-        for info, devices in self._agent.manager.container_devices(pod, spec):
+        shown = "KubeletPodResourcesDynamicResources" in self._agent.options.gates
+        for info, devices in self._agent.manager.container_devices(pod, spec) if shown else ():
             claim = messages.DynamicResource(claim_name=info.name, claim_namespace=info.namespace)
             for driver, device in devices:
                 entry = claim.claim_resources.add(

@@ -53,12 +53,19 @@ class DeviceHealth:
             ):
                 changed.add(key)
             known[key] = _Known(report.health, report.message, now, timeout)
-        reported = {(r.pool, r.device) for r in reports}
-        for key, device in known.items():
-            if key not in reported and device.health != "Unknown" and now - device.at > device.timeout:
-                known[key] = _Known("Unknown", "", now, device.timeout)
-                changed.add(key)
         return changed
+
+    def expire(self) -> dict[str, set[tuple[str, str]]]:
+        """Forgets what has not been repeated in time; returns the devices concerned, by driver."""
+        now = self.clock()
+        out: dict[str, set[tuple[str, str]]] = {}
+        for driver, known in self._devices.items():
+            stale = {key for key, device in known.items() if now - device.at > device.timeout}
+            if stale:
+                out[driver] = stale
+                for key in stale:
+                    del known[key]
+        return out
 
     def get(self, driver: str, pool: str, device: str) -> tuple[str, str]:
         """Health and message."""
