@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from dray.api import errors
-from dray.api.errors import StatusError
+from dray.api.errors import InternalError, StatusError
 from dray.api.kinds import Object, UserInfo
 from dray.server.admission.names import DEFAULT_ON, ORDER, UnknownPlugin, enabled, rank
 from dray.server.documents import Codec
@@ -29,6 +29,13 @@ class Reinvocation:
     )  # what a plugin keeps from the first round, by its name
 
 
+class Note(NamedTuple):
+    """An annotation of the audit log; one with ``contents`` of objects only shows where these are logged."""
+
+    value: str
+    contents: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Attributes:
     """One write on its way. ``object`` and ``old`` are hub objects; a mutating plugin changes ``object`` in place."""
@@ -48,7 +55,7 @@ class Attributes:
     options: Object = field(default_factory=dict)
     dry_run: bool = False
     warn: Callable[[str], None] = lambda text: None
-    annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+    notes: dict[str, Note] = field(default_factory=dict)  # for the audit log
     reinvocation: Reinvocation | None = None
 
     @property
@@ -75,15 +82,20 @@ class Attributes:
             self.reinvocation = Reinvocation()
         return self.reinvocation
 
-    def annotate(self, key: str, value: str) -> None:
+    def annotate(self, key: str, value: str, *, contents: bool = False) -> None:
         """Leave a note for the audit log. The first one under a key stays."""
-        self.annotations.setdefault(key, value)
+        self.notes.setdefault(key, Note(value, contents))
 
     def forbidden(self, problem: str) -> StatusError:
         """The refusal of this write, named by what its object is called or going to be called."""
         meta = (self.object or {}).get("metadata") or {}
         name = self.name or meta.get("name") or meta.get("generateName") or "Unknown"
         return errors.forbidden(self.resource, self.group, name, problem)
+
+
+def internal_error(problem: str) -> InternalError:
+    """A failure that is not the caller's fault, with the problem as its cause."""
+    return InternalError(f"Internal error occurred: {problem}", details={"causes": [{"message": problem}]})
 
 
 class AdmissionPlugin(Protocol):
@@ -135,5 +147,5 @@ class AdmissionChain:
 
 __all__ = [
     "CONNECT", "CREATE", "DEFAULT_ON", "DELETE", "ORDER", "UPDATE", "AdmissionChain", "AdmissionPlugin", "Attributes",
-    "MutatingPlugin", "Reinvocation", "UnknownPlugin", "ValidatingPlugin", "enabled",
+    "MutatingPlugin", "Note", "Reinvocation", "UnknownPlugin", "ValidatingPlugin", "enabled", "internal_error",
 ]  # fmt: skip

@@ -30,6 +30,9 @@ from dray.server.admission.simple import (
 )
 from dray.server.admission.tolerations import DefaultTolerationSeconds, ExtendedResourceToleration
 from dray.server.admission.topology import PodTopologyLabels
+from dray.server.admission.webhooks.calling import Caller
+from dray.server.admission.webhooks.mutating import MutatingAdmissionWebhook
+from dray.server.admission.webhooks.validating import ValidatingAdmissionWebhook
 from dray.server.api import API
 
 
@@ -37,6 +40,7 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
     """Those of the named plugins that have an effect here."""
     lookups = Lookups(api)
     matcher = Matcher(api.resources, lookups)
+    caller = Caller()
 
     def ask(asked: auth.Attributes) -> auth.Verdict:
         return api.authorizer.authorize(asked)
@@ -65,7 +69,9 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
         "DenyServiceExternalIPs": DenyServiceExternalIPs,
         "PodTopologyLabels": lambda: PodTopologyLabels(lookups),
         "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(api, lookups, matcher),
+        "MutatingAdmissionWebhook": lambda: MutatingAdmissionWebhook(api, lookups, matcher, caller),
         "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(api, lookups, matcher),
+        "ValidatingAdmissionWebhook": lambda: ValidatingAdmissionWebhook(api, lookups, matcher, caller),
         "AlwaysDeny": AlwaysDeny,
     }
     unwanted = {name for name, gate in _GATES.items() if gate not in api.gates}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dray.api.errors import BadRequest, InternalError, StatusError
+from dray.api.errors import BadRequest, StatusError
 from dray.api.kinds import Object
 from dray.server.admission import CONNECT, DELETE, Attributes
 from dray.server.admission.conditions import Conditions, compiled
@@ -20,9 +20,9 @@ from dray.server.admission.policies.dispatching import Invocation, Misconfigured
 from dray.server.admission.policies.excluding import excluded
 from dray.server.admission.policies.patching import PatchError, apply_configuration, json_patch
 from dray.server.admission.policies.sources import PolicySource
+from dray.server.admission.rereading import reread
 from dray.server.api import API
 from dray.server.bodies import clone
-from dray.server.documents import Codec
 
 if TYPE_CHECKING:
     from dray.cel import CompileError
@@ -155,7 +155,7 @@ class MutatingAdmissionPolicy:
             for kind, expression in policy.evaluator.mutations:
                 try:
                     mutated = policy.evaluator.mutated(kind, expression, inputs)
-                    attributes.replace(self._hub(mutated, matched.codec, attributes))
+                    reread(self._api, mutated, matched.codec, attributes)
                 except (PatchError, BadRequest) as e:
                     if not policy.ignores_failures:
                         refusals.append((_refusal(invocation, str(e)), "Invalid"))
@@ -168,14 +168,6 @@ class MutatingAdmissionPolicy:
                 memory.repeatable.add(key)
         memory.output = clone(attributes.object)
         return refusals
-
-    def _hub(self, obj: Object, codec: Codec, attributes: Attributes) -> Object:
-        """A mutated object read anew, with defaults for what the mutation has added."""
-        found = self._api.resources.find(attributes.group, attributes.version, attributes.resource)
-        if found is None or codec.kind is not found[0].kind:
-            raise InternalError(f"Internal error occurred: {codec.kind.kind} cannot be changed here")
-        shaped, _ = self._api.decoder.shape(clone(obj), codec, strict=False)
-        return self._api.decoder.hub(shaped, codec.version, found[0].codecs)
 
 
 def _key(invocation: Invocation[Mutator]) -> _Key:

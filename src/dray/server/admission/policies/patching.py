@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dray.api import schema
-from dray.api.errors import BadRequest, InternalError, StatusError
+from dray.api.errors import BadRequest, StatusError
 from dray.api.kinds import Object
 from dray.api.patch import jsonpatch, typed
 from dray.api.patch.ownership import node_of
 from dray.api.schema import Field, ListOf, MapOf, Struct, Type
+from dray.server.admission import internal_error
 from dray.server.documents import Codec
 
 if TYPE_CHECKING:
@@ -112,7 +113,6 @@ def _check_strictly(codec: Codec, patched: Any) -> None:
     try:
         problems = schema.decode(codec.type, patched, strict=True).problems
     except BadRequest as e:
-        raise InternalError(f"Internal error occurred: {e.message}") from None
+        raise internal_error(e.message) from None
     if problems:
-        words = f"strict decoding error: {', '.join(problems)}"
-        raise InternalError(f"Internal error occurred: {words}")
+        raise internal_error(f"strict decoding error: {', '.join(problems)}")

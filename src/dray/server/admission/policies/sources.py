@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Generic, TypeVar
 
 from dray.api.kinds import Object
 from dray.server.admission import Attributes
+from dray.server.admission.indexing import Index
 from dray.server.admission.matching import Criteria, Matcher
 from dray.server.admission.policies.params import resource_of
 from dray.server.api import API
+from dray.server.cache import Collection
 from dray.server.documents import Codec, Document
 from dray.server.resources import Resource
 
@@ -51,8 +53,9 @@ class Hook(Generic[E]):
     policy: Policy[E]
     bindings: tuple[Binding, ...]
 
-    def may_concern(self, attributes: Attributes, matcher: Matcher) -> bool:
-        return self.policy.match.may_concern(matcher.equivalents(attributes), attributes.subresource)
+    @property
+    def match(self) -> Criteria:
+        return self.policy.match
 
 
 class PolicySource(Generic[E]):
@@ -60,31 +63,18 @@ class PolicySource(Generic[E]):
 
     def __init__(self, api: API, matcher: Matcher, family: str, compile: Callable[[Object], E]) -> None:
         self._api = api
-        self._matcher = matcher
         self._plurals = (f"{family}admissionpolicies", f"{family}admissionpolicybindings")
         self._compile = compile
-        self._subscribed = False
+        self._collections: list[Collection] = []
         self._stale = True
-        self._hooks: tuple[Hook[E], ...] = ()
+        self._index: Index[Hook[E]] = Index(api.resources, matcher)
         self._policies: dict[str, Policy[E]] = {}
-        self._relevant: dict[tuple[str, str, str, str], tuple[Hook[E], ...]] = {}
-        self._generation = -1
 
     def hooks(self, attributes: Attributes) -> tuple[Hook[E], ...]:
         """The policies that may be about a request, in the order of their names."""
         if self._stale:
             self._refresh()
-        if not self._hooks:
-            return ()
-        if self._generation != self._api.resources.generation:
-            self._generation = self._api.resources.generation
-            self._relevant.clear()
-        key = (attributes.group, attributes.version, attributes.resource, attributes.subresource)
-        found = self._relevant.get(key)
-        if found is None:
-            found = tuple(h for h in self._hooks if h.may_concern(attributes, self._matcher))
-            self._relevant[key] = found
-        return found
+        return self._index.find(attributes)
 
     def params(self, policy: Policy[E]) -> tuple[Resource, Codec] | None:
         """What a policy's parameters are; ConfigurationError if nothing of the kind is served."""
@@ -92,10 +82,10 @@ class PolicySource(Generic[E]):
         return None if kind is None else resource_of(self._api.resources, kind)
 
     def _refresh(self) -> None:
-        if not self._subscribed and not self._subscribe():
-            return
         self._stale = False
-        policies, bindings = (self._documents(plural) for plural in self._plurals)
+        if not self._collections and not self._subscribe():
+            return
+        policies, bindings = self._collections
         by_policy: dict[str, list[Binding]] = {}
         for document in bindings:
             spec = document.hub.get("spec", {})
@@ -114,26 +104,17 @@ class PolicySource(Generic[E]):
             kept[document.name] = policy
             hooks.append(Hook(policy, tuple(bound)))
         self._policies = kept
-        self._hooks = tuple(hooks)
-        self._relevant.clear()
+        self._index.fill(hooks)
 
     def _subscribe(self) -> bool:
+        """Built-in kinds are all there before the first request; one that is not served has no policies."""
         found = [self._api.resources.resource(GROUP, plural) for plural in self._plurals]
-        for resource in found:
-            if resource is None:
-                # The kind is not served, and will not be: built-in kinds are all there before the first request.
-                self._stale = False
-                return False
-        for resource in found:
-            assert resource is not None
-            resource.stored.subscribe(lambda change: self._mark())
-        self._subscribed = True
+        if any(resource is None for resource in found):
+            return False
+        self._collections = [resource.stored for resource in found if resource is not None]
+        for collection in self._collections:
+            collection.subscribe(lambda change: self._mark())
         return True
 
     def _mark(self) -> None:
         self._stale = True
-
-    def _documents(self, plural: str) -> Iterable[Document]:
-        resource = self._api.resources.resource(GROUP, plural)
-        assert resource is not None
-        return resource.stored

@@ -1,0 +1,155 @@
+"""The webhooks in force, in the order of their configurations' names, found by the resource of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+from dray.api import errors
+from dray.api.errors import StatusError
+from dray.api.kinds import Object
+from dray.server.admission import Attributes, internal_error
+from dray.server.admission.conditions import Conditions
+from dray.server.admission.evaluating import Inputs, authorize
+from dray.server.admission.indexing import Index
+from dray.server.admission.lookups import Lookups
+from dray.server.admission.matching import Criteria, Matched, Matcher
+from dray.server.admission.webhooks.calling import Caller, CallError, Endpoint
+from dray.server.admission.webhooks.reviews import Response, response, review
+from dray.server.admission.webhooks.services import locate
+from dray.server.api import API
+from dray.server.cache import Collection
+from dray.server.documents import Document
+
+GROUP: Final = "admissionregistration.k8s.io"
+_DRY: Final = ("None", "NoneOnDryRun")
+
+
+class Hook:
+    """One webhook of a configuration."""
+
+    def __init__(self, configuration: str, uid: str, spec: Object) -> None:
+        self.configuration = configuration
+        self.uid = uid
+        self.spec = spec
+        self.name: str = spec.get("name", "")
+        self.match = Criteria.of(spec, rules="rules")
+
+    @property
+    def ignores_failures(self) -> bool:
+        return self.spec.get("failurePolicy") == "Ignore"
+
+    @property
+    def seconds(self) -> float:
+        return float(self.spec.get("timeoutSeconds") or 10)
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        return Conditions(self.spec.get("matchConditions") or (), ignore_failures=self.ignores_failures)
+
+    def check_dry_run(self, attributes: Attributes) -> None:
+        if attributes.dry_run and self.spec.get("sideEffects") not in _DRY:
+            raise errors.BadRequest(f'admission webhook "{self.name}" does not support dry run')
+
+    def endpoint(self, lookups: Lookups) -> Endpoint:
+        config = self.spec.get("clientConfig") or {}
+        ca, service = config.get("caBundle") or "", config.get("service")
+        if service is None:
+            return Endpoint.of_url(config.get("url", ""), ca)
+        namespace, name = service.get("namespace", ""), service.get("name", "")
+        port = service.get("port") or 443
+        host = f"{name}.{namespace}.svc"
+        path = "/" + (service.get("path") or "").lstrip("/")
+        return Endpoint(
+            f"https://{host}:{port}{path}", host, lambda: locate(lookups, namespace, name, port), ca
+        )
+
+    async def ask(
+        self,
+        caller: Caller,
+        lookups: Lookups,
+        attributes: Attributes,
+        matched: Matched,
+        *,
+        mutating: bool,
+    ) -> Response:
+        """What the webhook says of a request; CallError if it cannot be had. Notes and warnings are passed on."""
+        self.check_dry_run(attributes)
+        sent = review(attributes, matched, self.spec.get("admissionReviewVersions") or ())
+        try:
+            answer = await caller.post(self.endpoint(lookups), sent.body, seconds=self.seconds)
+        except CallError as e:
+            raise CallError(f"failed to call webhook: {e}") from None
+        found = response(sent, answer, mutating=mutating)
+        for key, value in (found.annotations or {}).items():
+            attributes.annotate(f"{self.name}/{key}", value)
+        for text in found.warnings:
+            attributes.warn(text)
+        return found
+
+    def failure(self, error: CallError) -> StatusError:
+        return internal_error(f'failed calling webhook "{self.name}": {error}')
+
+
+class HookSource:
+    """Webhooks of one family. Changes of configurations take effect with the next request."""
+
+    def __init__(self, api: API, matcher: Matcher, family: str) -> None:
+        self._api = api
+        self._matcher = matcher
+        self._plural = f"{family}webhookconfigurations"
+        self._collection: Collection | None = None
+        self._stale = True
+        self._configurations: dict[str, tuple[int, Sequence[Hook]]] = {}  # by name: revision and webhooks
+        self._index: Index[Hook] = Index(api.resources, matcher)
+
+    def hooks(self, attributes: Attributes) -> tuple[Hook, ...]:
+        """The webhooks that may be about a request, in the order of their configurations' names."""
+        if self._stale:
+            self._refresh()
+        return self._index.find(attributes)
+
+    def match(self, hook: Hook, attributes: Attributes) -> Matched | None:
+        """By which resource a webhook is to be asked about a request, or None."""
+        matched = self._matcher.matches(hook.match, attributes)
+        if matched is None or not hook.spec.get("matchConditions"):
+            return matched
+        answer = authorize(self._api.authorizer.authorize, attributes.user)
+        verdict = hook.conditions.hold(Inputs(attributes, matched, answer))
+        if verdict.error:
+            raise errors.forbidden(attributes.resource, attributes.group, attributes.name, verdict.error)
+        return matched if verdict.matches else None
+
+    def _refresh(self) -> None:
+        self._stale = False
+        if self._collection is None:
+            resource = self._api.resources.resource(GROUP, self._plural)
+            if resource is None:
+                return
+            self._collection = resource.stored
+            self._collection.subscribe(lambda change: self._mark())
+        kept: dict[str, tuple[int, Sequence[Hook]]] = {}
+        for document in self._collection:
+            known = self._configurations.get(document.name)
+            if known is None or known[0] != document.revision:
+                known = (document.revision, _hooks_of(document))
+            kept[document.name] = known
+        self._configurations = kept
+        # A webhook without rules is asked about nothing.
+        self._index.fill(hook for _, hooks in kept.values() for hook in hooks if hook.match.rules)
+
+    def _mark(self) -> None:
+        self._stale = True
+
+
+def _hooks_of(document: Document) -> list[Hook]:
+    """Names may repeat, so each webhook is also numbered among those of its name."""
+    seen: dict[str, int] = {}
+    found = []
+    for spec in document.hub.get("webhooks") or ():
+        name = spec.get("name", "")
+        number = seen.get(name, 0)
+        seen[name] = number + 1
+        found.append(Hook(document.name, f"{document.name}/{name}/{number}", spec))
+    return found
