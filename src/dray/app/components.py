@@ -1,20 +1,25 @@
-"""What runs beside the API server in ``dray up``: scheduler, controllers, nodes; each under its own name.
+"""What runs beside the API server in ``dray up``: scheduler, controllers, nodes and drivers; each under its own name.
 
 Imports are inside the functions: a component that is not asked for costs nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dray.app.up import Cluster
+    from dray.app.up import Cluster, Ready
+    from dray.client.client import Client
+    from dray.driver.base import Driver
+    from dray.node.options import NodeOptions
 
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
 
 
-async def scheduler(cluster: Cluster) -> None:
+async def scheduler(cluster: Cluster, ready: Ready) -> None:
     from dray.client.client import Client
     from dray.scheduler import running
     from dray.scheduler.config import Configuration, SchedulerProfile
@@ -27,10 +32,10 @@ async def scheduler(cluster: Cluster) -> None:
         gates=cluster.server.api.gates,
         release=cluster.server.api.release.number[1],
     )
-    await running.run(Client(cluster.transport(SCHEDULER)), options=options)
+    await running.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 
 
-async def controllers(cluster: Cluster) -> None:
+async def controllers(cluster: Cluster, ready: Ready) -> None:
     from dray.client.client import Client
     from dray.controllers import running
 
@@ -40,5 +45,116 @@ async def controllers(cluster: Cluster) -> None:
             cluster.transport(account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
         )
 
-    options = running.Options(gates=cluster.server.api.gates)
-    await running.run(Client(cluster.transport(CONTROLLERS)), options=options, client_for=client_for)
+    options = running.Options(gates=cluster.server.api.gates, settings=_settings(cluster))
+    client = Client(cluster.transport(CONTROLLERS))
+    await running.run(client, options=options, client_for=client_for, ready=ready)
+
+
+def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
+    """What single controllers need to know about this cluster."""
+    keys = cluster.server.pki
+    return {
+        "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
+        "certificatesigningrequest-signing-controller": {"ca": keys.ca, "key": keys.ca_key},
+    }
+
+
+async def nodes(cluster: Cluster, ready: Ready) -> None:
+    """The nodes of this process, with logs and commands offered to the API server."""
+    from dray.app.noderoute import LocalNodes
+    from dray.client.client import Client
+    from dray.node.agent import Nodes
+    from dray.node.proxy import NodeProxy
+    from dray.node.run import Options, run
+
+    def known(found: Nodes) -> None:
+        cluster.server.nodes.use(LocalNodes(NodeProxy(found)))
+        cluster.registered.set()
+        ready()
+
+    options = Options(
+        nodes=[_node(cluster, name) for name in cluster.node_names],
+        runtime=cluster.options.runtime,
+        runtime_dir=cluster.data / "runtime",
+    )
+    client = Client(cluster.transport("system:dray:nodes", "system:masters"))
+    await run(client, options=options, client_for=lambda name: node_client(cluster, name), ready=known)
+
+
+def _node(cluster: Cluster, name: str) -> NodeOptions:
+    from dray.node.hostpaths import HostPaths
+    from dray.node.mirror import ControlPlanePart
+    from dray.node.options import NodeOptions
+
+    version = f"v{cluster.server.api.release.git_version.removeprefix('v')}"
+    if cluster.options.runtime == "simulated":
+        return NodeOptions.simulated(name, version=version)
+    host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
+    first = name == cluster.node_names[0]
+    parts = tuple(ControlPlanePart(name=part, command=(part,)) for part in _CONTROL_PLANE) if first else ()
+    return NodeOptions(
+        name=name,
+        paths=HostPaths.below(cluster.data / "nodes" / name),
+        capacity={"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"},
+        services={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port},
+        control_plane=parts,
+        version=version,
+        # Before 1.33 the slices of a driver that has gone were left where they were.
+        wipe_after=30.0 if cluster.server.api.release.at_least("1.33") else None,
+    )
+
+
+_CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+def node_client(cluster: Cluster, name: str) -> Client:
+    from dray.client.client import Client
+
+    return Client(cluster.transport(f"system:node:{name}", "system:nodes"))
+
+
+async def gpu_driver(cluster: Cluster, ready: Ready) -> None:
+    """The example GPU driver on every node, and the class by which its devices are asked for."""
+    from dray.drivers.gpu import DRIVER, GpuDriver, GpuOptions
+
+    await _device_class(cluster, DRIVER, DRIVER)
+    await _run_driver(cluster, ready, lambda: GpuDriver(GpuOptions(count=cluster.options.devices)))
+
+
+async def _run_driver(cluster: Cluster, ready: Ready, make: Callable[[], Driver]) -> None:
+    from dray.driver import plugin, simulated
+    from dray.node.hostpaths import HostPaths
+
+    names = cluster.node_names
+    await cluster.registered.wait()  # slices belong to their node
+    if cluster.options.runtime == "simulated":
+        from dray.client.client import Client
+
+        ready()
+        await simulated.publish(
+            Client(cluster.transport("system:dray:nodes", "system:masters")), make(), nodes=names
+        )
+        return
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            paths = HostPaths.below(cluster.data / "nodes" / name)
+            options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
+            group.create_task(plugin.run(node_client(cluster, name), make(), options=options))
+        ready()
+
+
+async def _device_class(cluster: Cluster, name: str, driver: str) -> None:
+    from dray.api.errors import AlreadyExists
+    from dray.client.client import Client
+    from dray.client.discovery import Discovery
+    from dray.client.resources import DEVICE_CLASSES
+
+    client = Client(cluster.transport("system:dray:drivers", "system:masters"))
+    resource = await Discovery(client).newest(DEVICE_CLASSES, ("v1", "v1beta2", "v1beta1"))
+    if resource is None:
+        return
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    try:
+        await client.create(resource, "", {"metadata": {"name": name}, "spec": {"selectors": [selector]}})
+    except AlreadyExists:
+        return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Cluster:
 
     options: UpOptions
     server: RunningServer
-    _waiting: dict[str, asyncio.Event] = field(default_factory=dict)
+    registered: asyncio.Event = field(default_factory=asyncio.Event)  # the nodes are known to the API server
 
     @property
     def data(self) -> Path:
@@ -51,23 +51,20 @@ class Cluster:
     def node_names(self) -> list[str]:
         return [f"node-{i + 1}" for i in range(self.options.nodes)]
 
-    def starting(self, part: str) -> Callable[[], None]:
-        """Announce a part that is on its way; the cluster is ready when all of them have called back."""
-        return self._waiting.setdefault(part, asyncio.Event()).set
-
-    async def ready(self) -> None:
-        for started in self._waiting.values():
-            await started.wait()
-
     def transport(self, user: str, *groups: str) -> InProcess:
         """The in-process way to the API server, as this user."""
         return InProcess(self.server.api, UserInfo(user, groups=groups), agent=user.rpartition(":")[2])
 
 
+Ready = Callable[[], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Component:
+    """Runs until it is cancelled, and says when it has begun to do its work."""
+
     name: str
-    run: Callable[[Cluster], Awaitable[None]]
+    run: Callable[[Cluster, Ready], Awaitable[None]]
 
 
 def components(cluster: Cluster) -> Sequence[Component]:
@@ -119,10 +116,10 @@ async def _run_components(
     cluster: Cluster, listed: Sequence[Component], hooks: Hooks, end: asyncio.Event
 ) -> None:
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_supervised(c, cluster), name=c.name) for c in listed]
-        await asyncio.sleep(0)  # every component announces itself before its first wait
+        begun = {c.name: asyncio.Event() for c in listed}
+        tasks = [group.create_task(_supervised(c, cluster, begun[c.name].set), name=c.name) for c in listed]
         ending = group.create_task(end.wait())
-        started = group.create_task(cluster.ready())
+        started = group.create_task(_all(begun.values()))
         await asyncio.wait((ending, started), return_when=asyncio.FIRST_COMPLETED)
         if started.done():
             hooks.ready(cluster)
@@ -131,8 +128,13 @@ async def _run_components(
             task.cancel()
 
 
-async def _supervised(component: Component, cluster: Cluster) -> None:
-    await component.run(cluster)
+async def _all(events: Iterable[asyncio.Event]) -> None:
+    for event in events:
+        await event.wait()
+
+
+async def _supervised(component: Component, cluster: Cluster, ready: Ready) -> None:
+    await component.run(cluster, ready)
     raise RuntimeError(f"{component.name} has ended unexpectedly")
 
 

@@ -25,11 +25,26 @@ _data = click.option("--data", type=click.Path(path_type=Path), help="Data direc
 @click.command()
 @server_flags
 @click.option(
-    "--nodes", type=click.IntRange(min=0), default=0, show_default=True, help="How many nodes; 0 for none."
+    "--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="How many nodes; 0 for none."
 )
 @click.option("--devices", type=click.IntRange(min=0), default=8, show_default=True, help="Devices a node.")
-@click.option("--drivers", default="", metavar="A,B|none", help="Drivers to start on every node.")
-@click.option("--runtime", default="simulated", metavar="NAME", help="simulated, process or cri:SOCKET.")
+@click.option("--drivers", default=None, metavar="A,B|none", help="Drivers to start on every node.")
+@click.option(
+    "--runtime",
+    default="process",
+    show_default=True,
+    metavar="NAME",
+    help="simulated, process or cri:SOCKET.",
+)
+@click.option(
+    "--device-policy",
+    type=click.Choice(["default", "pack", "spread"]),
+    default="default",
+    help="Which of the fitting devices to take: upstream's choice, or one that packs or spreads.",
+)
+@click.option(
+    "--device-preemption", is_flag=True, help="Let pods of higher priority take devices from others."
+)
 @click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; it goes on in the background."
 )
@@ -49,8 +64,10 @@ def up(detach: bool, **flags: Any) -> None:
         server=server_options(flags),
         nodes=flags["nodes"],
         devices=flags["devices"],
-        drivers=split_list(flags["drivers"]),
+        drivers=None if flags["drivers"] is None else split_list(flags["drivers"]),
         runtime=flags["runtime"],
+        device_policy=flags["device_policy"],
+        device_preemption=flags["device_preemption"],
     )
 
     def ready(cluster: Cluster) -> None:
