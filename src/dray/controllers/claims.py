@@ -245,7 +245,7 @@ class ClaimController(Controller[Key]):
 
     async def _sync_pod(self, key: Key) -> None:
         pod = self._pods.get(key.namespace, key.name)
-        if pod is None or "deletionTimestamp" in pod["metadata"]:
+        if pod is None or "deletionTimestamp" in pod["metadata"] or not self._pod_needs_work(pod):
             return
         statuses: list[Object] = []
         changed = False

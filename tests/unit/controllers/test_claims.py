@@ -1,0 +1,381 @@
+"""Resource claims: made, reserved, released."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dray.api.claims import FINALIZER, POD_CLAIM_ANNOTATION
+from dray.api.kinds import Object
+from dray.client.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dray.controllers.claims import is_needlessly_protected, released, should_reserve
+from dray.controllers.templates import TemplateProblem, from_template, generate_name
+from tests.unit.controllers.scene import Scene, controllers, owned_by, scene, server, until
+
+CLAIMS = "resourceclaim-controller"
+SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+RESULT = {"request": "r", "driver": "d.example.com", "pool": "n", "device": "gpu-0"}
+
+
+# -- decisions
+
+
+def claim(*reserved: str, allocated: bool = True, protected: bool = True, deleting: bool = False) -> Object:
+    metadata: Object = {"name": "c", "finalizers": [FINALIZER, "x"] if protected else ["x"]}
+    if deleting:
+        metadata["deletionTimestamp"] = "now"
+    status: Object = {"reservedFor": consumers(*reserved)}
+    if allocated:
+        status["allocation"] = {"devices": {}}
+    return {"metadata": metadata, "status": status}
+
+
+def consumers(*names: str) -> list[Object]:
+    return [{"resource": "pods", "name": name, "uid": name} for name in names]
+
+
+def test_a_consumer_that_leaves_others_behind_only_leaves():
+    assert released(claim("a", "b"), consumers("b")) == {
+        "reservedFor": consumers("b"), "allocation": {"devices": {}},
+    }  # fmt: skip
+
+
+def test_the_last_consumer_takes_the_allocation_with_it():
+    assert released(claim("a"), []) == {"reservedFor": []}
+
+
+def test_what_somebody_else_allocated_stays_allocated():
+    assert "allocation" in released(claim("a", protected=False), [])
+
+
+def test_an_allocation_that_nobody_used_stays_until_the_claim_is_deleted():
+    assert released(claim(), []) is None
+    assert released(claim(deleting=True), []) == {"reservedFor": []}
+
+
+def test_a_claim_in_use_is_kept_even_while_it_is_deleted():
+    assert released(claim("a", deleting=True), consumers("a")) is None
+    assert not is_needlessly_protected(claim("a"))
+    assert is_needlessly_protected(claim(allocated=False))
+
+
+def test_reservations_are_made_for_pods_that_bypassed_the_scheduler():
+    def pod(**spec: Any) -> Object:
+        return {"metadata": {"uid": "p"}, "spec": spec, "status": {"phase": "Pending"}}
+
+    assert should_reserve(pod(nodeName="n"), claim())
+    assert not should_reserve(pod(), claim())
+    assert not should_reserve(pod(nodeName="n"), claim(allocated=False))
+    assert not should_reserve(pod(nodeName="n"), claim("p"))
+    finished = {**pod(nodeName="n"), "status": {"phase": "Succeeded"}}
+    assert not should_reserve(finished, claim("somebody-else")), (
+        "it would be released at once, and so on for ever"
+    )
+
+
+@given(st.text("ab", min_size=1, max_size=253), st.text("cd", min_size=1, max_size=63))
+def test_generated_names_have_something_of_both(pod, entry):
+    name = generate_name(pod, entry)
+    assert len(name) <= 58
+    assert name[0] in "ab"
+    if len(pod) + len(entry) + 2 <= 57:
+        assert name == f"{pod}-{entry}-"
+
+
+TEMPLATE = {
+    "spec": {"metadata": {"labels": {"team": "blue"}, "annotations": {"note": "x"}}, "spec": SPEC},
+}
+POD = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}}
+
+
+def test_a_claim_has_what_its_template_says_and_belongs_to_the_pod():
+    made = from_template(POD, "gpu", TEMPLATE, admin_access=True, alternatives=True)
+    assert made["spec"] == SPEC
+    assert made["metadata"] == {
+        "generateName": "p-gpu-",
+        "labels": {"team": "blue"},
+        "annotations": {"note": "x", POD_CLAIM_ANNOTATION: "gpu"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}],
+    }
+    assert POD_CLAIM_ANNOTATION not in TEMPLATE["spec"]["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"exactly": {"adminAccess": True}}, "admin access is requested"),
+        ({"adminAccess": True}, "admin access is requested"),
+        ({"firstAvailable": [{"name": "a"}]}, "template includes a prioritized list of subrequests"),
+    ],
+)
+def test_features_that_are_off_are_refused(request_, words):
+    template = {"spec": {"spec": {"devices": {"requests": [{"name": "r", **request_}]}}}}
+    with pytest.raises(TemplateProblem, match=words):
+        from_template(POD, "gpu", template, admin_access=False, alternatives=False)
+
+
+# -- on a real server
+
+
+async def template(s: Scene, name: str = "t") -> None:
+    await s.client.create(
+        RESOURCE_CLAIM_TEMPLATES, "default", {"metadata": {"name": name}, "spec": {"spec": SPEC}}
+    )
+
+
+async def pod(s: Scene, name: str = "p", *, template: str = "t", **spec: Any) -> Object:
+    entries = spec.pop("entries", [{"name": "gpu", "resourceClaimTemplateName": template}])
+    return await s.pod(name, resourceClaims=entries, **spec)
+
+
+async def statuses(s: Scene, name: str = "p") -> dict[str, str]:
+    found = (await s.get(PODS, name))["status"].get("resourceClaimStatuses") or ()
+    return {entry["name"]: entry["resourceClaimName"] for entry in found}
+
+
+async def status_of(s: Scene, name: str = "p") -> dict[str, str]:
+    async def told() -> dict[str, str]:
+        return await statuses(s, name)
+
+    found: dict[str, str] = await until(told)
+    return found
+
+
+async def allocate(s: Scene, name: str, *pods: Object, finalizer: bool = True) -> None:
+    """What the scheduler does."""
+    if finalizer:
+        await s.client.patch(RESOURCE_CLAIMS, "default", name, {"metadata": {"finalizers": [FINALIZER]}})
+    reserved = [
+        {"resource": "pods", "name": p["metadata"]["name"], "uid": p["metadata"]["uid"]} for p in pods
+    ]
+    status = {"allocation": {"devices": {"results": [RESULT]}}, "reservedFor": reserved}
+    await s.client.patch_status(RESOURCE_CLAIMS, "default", name, {"status": status})
+
+
+async def is_free(s: Scene, name: str) -> None:
+    async def free() -> bool:
+        found = await s.get(RESOURCE_CLAIMS, name)
+        return not (found.get("status") or {}).get("allocation") and "finalizers" not in found["metadata"]
+
+    await until(free)
+
+
+async def finish(s: Scene, name: str = "p") -> None:
+    await s.client.patch_status(PODS, "default", name, {"status": {"phase": "Succeeded"}})
+
+
+async def test_a_template_becomes_a_claim_that_the_pod_tells_of():
+    async with scene(CLAIMS) as s:
+        await template(s)
+        owner = await pod(s)
+        made = await s.get(RESOURCE_CLAIMS, (await status_of(s))["gpu"])
+        assert made["metadata"]["ownerReferences"] == [owned_by("Pod", owner, controller=True)]
+        assert made["spec"]["devices"]["requests"][0]["name"] == "r"
+
+
+async def test_each_entry_gets_its_own_claim():
+    async with scene(CLAIMS) as s:
+        await template(s)
+        entries = [{"name": n, "resourceClaimTemplateName": "t"} for n in ("a", "b")]
+        await pod(s, entries=entries)
+        found = await status_of(s)
+        assert sorted(found) == ["a", "b"]
+        assert len(set(found.values())) == 2
+
+
+async def test_a_pod_waits_for_its_template_and_users_are_told():
+    async with scene(CLAIMS) as s:
+        await pod(s)
+
+        async def events() -> list[Object]:
+            found = (await s.client.list(EVENTS, "default")).items
+            return [e for e in found if e["reason"] == "FailedResourceClaimCreation"]
+
+        event = (await until(events))[0]
+        assert event["message"] == (
+            'PodResourceClaim gpu: resource claim template "t": '
+            'resourceclaimtemplate.resource.k8s.io "t" not found'
+        )
+        assert event["source"]["component"] == "resource_claim"
+        await template(s)
+        assert await status_of(s)
+
+
+async def test_a_claim_that_was_made_and_not_told_of_is_adopted():
+    async with server() as s:
+        await template(s)
+        owner = await pod(s)
+        metadata = {
+            "name": "made-before",
+            "annotations": {POD_CLAIM_ANNOTATION: "gpu"},
+            "ownerReferences": [owned_by("Pod", owner, controller=True)],
+        }
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": metadata, "spec": SPEC})
+        async with controllers(s, CLAIMS):
+            assert await status_of(s) == {"gpu": "made-before"}
+        assert len((await s.client.list(RESOURCE_CLAIMS)).items) == 1
+
+
+async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told():
+    async with scene(CLAIMS) as s:
+        await template(s)
+        await pod(s, entries=[{"name": n, "resourceClaimTemplateName": "t"} for n in ("a", "b")])
+        before = await status_of(s)
+        await s.client.delete(RESOURCE_CLAIMS, "default", before["a"])
+
+        async def anew() -> bool:
+            return (await statuses(s)).get("a") not in (None, before["a"])
+
+        await until(anew)
+        assert (await statuses(s))["b"] == before["b"]
+
+
+async def test_nothing_is_written_twice():
+    async with scene(CLAIMS) as s:
+        await template(s)
+        await pod(s)
+        name = (await status_of(s))["gpu"]
+        await s.quiet()
+        versions = [
+            (await s.get(PODS, "p"))["metadata"]["resourceVersion"],
+            (await s.get(RESOURCE_CLAIMS, name))["metadata"]["resourceVersion"],
+        ]
+        assert versions[0] == str(int(versions[1]) + 1), "one claim created, one status applied"
+    async with controllers(s, CLAIMS):
+        await s.quiet()
+        assert (await s.get(PODS, "p"))["metadata"]["resourceVersion"] == versions[0]
+
+
+async def test_a_claim_whose_name_somebody_else_took_is_made_anew_when_that_one_goes():
+    async with server() as s:
+        await template(s)
+        await pod(s)
+        taken = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "taken"}]}}
+        await s.client.patch_status(PODS, "default", "p", taken)
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "taken"}, "spec": SPEC})
+        async with controllers(s, CLAIMS):
+            await s.quiet()
+            assert (await statuses(s))["gpu"] == "taken"
+            await s.client.delete(RESOURCE_CLAIMS, "default", "taken")
+
+            async def anew() -> bool:
+                return (await statuses(s))["gpu"] != "taken"
+
+            await until(anew)
+
+
+async def test_an_allocated_claim_is_reserved_for_a_pod_that_chose_its_node():
+    async with scene(CLAIMS) as s:
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
+        owner = await pod(s, nodeName="n", entries=[{"name": "gpu", "resourceClaimName": "c"}])
+        await allocate(s, "c")
+
+        async def reserved() -> bool:
+            found = (await s.get(RESOURCE_CLAIMS, "c"))["status"].get("reservedFor") or ()
+            return [r["uid"] for r in found] == [owner["metadata"]["uid"]]
+
+        await until(reserved)
+
+
+@pytest.mark.parametrize("end", ["finish", "delete", "delete before start"])
+async def test_the_end_of_the_pod_frees_a_named_claim(end):
+    async with server() as s:
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
+        owner = await pod(s, entries=[{"name": "gpu", "resourceClaimName": "c"}])
+        await allocate(s, "c", owner)
+        if end == "delete before start":
+            await s.client.delete(PODS, "default", "p")
+        async with controllers(s, CLAIMS):
+            if end == "finish":
+                await finish(s)
+            elif end == "delete":
+                await s.client.delete(PODS, "default", "p")
+            await is_free(s, "c")
+            assert not (await s.get(RESOURCE_CLAIMS, "c")).get("status", {}).get("reservedFor")
+
+
+async def test_a_claim_goes_on_for_those_who_still_use_it():
+    async with scene(CLAIMS) as s:
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
+        entries = [{"name": "gpu", "resourceClaimName": "c"}]
+        users = [await pod(s, name, entries=entries, nodeName="n") for name in ("a", "b")]
+        await allocate(s, "c", *users)
+        await finish(s, "a")
+
+        async def left() -> bool:
+            found = (await s.get(RESOURCE_CLAIMS, "c"))["status"]["reservedFor"]
+            return [r["name"] for r in found] == ["b"]
+
+        await until(left)
+        version = (await s.get(RESOURCE_CLAIMS, "c"))["metadata"]["resourceVersion"]
+        await s.quiet()
+        found = await s.get(RESOURCE_CLAIMS, "c")
+        assert found["metadata"]["resourceVersion"] == version, "the finished pod does not come back"
+        assert found["status"]["allocation"]
+
+
+async def test_a_consumer_of_another_kind_is_never_removed():
+    async with scene(CLAIMS) as s:
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
+        await allocate(s, "c")
+        stranger = {"apiGroup": "example.com", "resource": "things", "name": "x", "uid": "x"}
+        ghost = {"resource": "pods", "name": "ghost", "uid": "ghost"}
+        await s.client.patch_status(
+            RESOURCE_CLAIMS, "default", "c", {"status": {"reservedFor": [stranger, ghost]}}
+        )
+
+        async def ghost_left() -> bool:
+            return (await s.get(RESOURCE_CLAIMS, "c"))["status"]["reservedFor"] == [stranger]
+
+        await until(ghost_left)
+
+
+async def test_the_claim_of_a_finished_pod_is_deleted():
+    async with scene(CLAIMS) as s:
+        await template(s)
+        owner = await pod(s)
+        name = (await status_of(s))["gpu"]
+        await allocate(s, name, owner)
+        await finish(s)
+        await s.gone(RESOURCE_CLAIMS, name)
+        await s.quiet()
+        assert not (await s.client.list(RESOURCE_CLAIMS)).items, "and not made again"
+
+
+async def test_the_claim_for_extended_resources_is_released_and_deleted():
+    async with scene(CLAIMS) as s:
+        resources = {"limits": {"example.com/gpu": "1"}}
+        owner = await s.pod("p", containers=[{"name": "c", "image": "i", "resources": resources}])
+        metadata = {"name": "x", "ownerReferences": [owned_by("Pod", owner, controller=True)]}
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": metadata, "spec": SPEC})
+        await allocate(s, "x", owner)
+        mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
+        status = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": [mapping]}}
+        await s.client.patch_status(PODS, "default", "p", {"status": status})
+        await finish(s)
+        await s.gone(RESOURCE_CLAIMS, "x")
+
+
+async def test_a_deleted_claim_that_nobody_uses_is_let_go():
+    async with scene(CLAIMS) as s:
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
+        await allocate(s, "c")
+        await s.quiet()
+        assert (await s.get(RESOURCE_CLAIMS, "c"))["status"]["allocation"], "unused is no reason"
+        await s.client.delete(RESOURCE_CLAIMS, "default", "c")
+        await s.gone(RESOURCE_CLAIMS, "c")
+
+
+async def test_many_pods_get_one_claim_each():
+    async with scene(CLAIMS) as s:
+        await template(s)
+        for i in range(100):
+            await pod(s, f"p-{i}")
+        found = [(await status_of(s, f"p-{i}"))["gpu"] for i in range(100)]
+        await s.quiet()
+        assert sorted(found) == sorted(
+            c["metadata"]["name"] for c in (await s.client.list(RESOURCE_CLAIMS)).items
+        )
