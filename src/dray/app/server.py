@@ -26,6 +26,7 @@ from dray.server.auth import (
     tokenreviews,
 )
 from dray.server.auth.accounts import ISSUER
+from dray.server.auth.nodes import NodeAuthorizer, Relations
 from dray.server.auth.rbac import RBAC, Resolver
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
 from dray.server.auth.tokens import BearerTokens
@@ -172,7 +173,7 @@ def _install_auth(options: ServerOptions, api: API) -> None:
     tokens = _tokens(options)
     api.authenticator = AuthenticatorChain([ClientCertificates(), tokens], anonymous=options.anonymous)
     rbac = RBAC(Resolver(api.resources)) if "RBAC" in options.authorization else None
-    api.authorizer = _authorizer(options, rbac)
+    api.authorizer = _authorizer(options, api, rbac)
     accessreviews.install(api, None if rbac is None else rbac.rules_for)
     tokenreviews.install(api, tokens)
 
@@ -185,7 +186,7 @@ def _tokens(options: ServerOptions) -> BearerTokens:
     return BearerTokens([StaticTokens(users, audiences=audiences)], audiences=audiences)
 
 
-def _authorizer(options: ServerOptions, rbac: RBAC | None) -> Authorizer:
+def _authorizer(options: ServerOptions, api: API, rbac: RBAC | None) -> Authorizer:
     """The authorizers of ``--authorization-mode`` in their order; the administrators' group needs none of them."""
     chain: list[Authorizer] = [auth.Superusers()]
     for mode in options.authorization:
@@ -198,7 +199,8 @@ def _authorizer(options: ServerOptions, rbac: RBAC | None) -> Authorizer:
             case "AlwaysDeny":
                 chain.append(auth.AlwaysDeny())
             case "Node":
-                pass
+                nodes = NodeAuthorizer(Relations(api.resources), policy.node_rules(api), api.gates)
+                chain.append(nodes)
             case _:
                 raise OptionError(f"--authorization-mode: {mode} is none of {', '.join(auth.MODES)}")
     return AuthorizerChain(chain)

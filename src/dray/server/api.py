@@ -26,6 +26,7 @@ from dray.api.expressions import (
     accept_anything,
 )
 from dray.api.kinds import Context, Object, UserInfo
+from dray.api.names import path_segment
 from dray.api.release import Gates, Release
 from dray.server import negotiation
 from dray.server.admission import AdmissionChain
@@ -229,8 +230,11 @@ def attributes_of(user: UserInfo, target: Target, request: Request) -> Attribute
     if not target.resource:
         return Attributes(user, target.verb, path=target.path)
     fields = labels = ""
+    name = target.name
     if request.query and target.verb in ("list", "watch", "deletecollection"):
         fields, labels = request.query.get("fieldSelector"), request.query.get("labelSelector")
+        if not name and fields:
+            name = selected_name(fields)
     return Attributes(
         user,
         target.verb,
@@ -239,8 +243,18 @@ def attributes_of(user: UserInfo, target: Target, request: Request) -> Attribute
         target.resource,
         target.subresource,
         target.namespace,
-        target.name,
+        name,
         target.path,
         fields,
         labels,
     )
+
+
+def selected_name(fields: str) -> str:
+    """The only name that a field selector lets through: whoever may get that object may list it so."""
+    for term in fields.split(","):
+        key, _, value = term.partition("=")
+        if key == "metadata.name":
+            value = value.removeprefix("=")
+            return "" if path_segment(value) else value
+    return ""

@@ -131,10 +131,10 @@ def _selector(
 
 def _field_requirement(requirement: Mapping[str, Any]) -> str | None:
     sign = {"In": "=", "NotIn": "!="}.get(requirement.get("operator", ""))
-    values = requirement.get("values") or ()
-    if sign is None or len(values) != 1:
-        return None
-    return f"{requirement['key']}{sign}{values[0]}"
+    match requirement.get("values"):
+        case [value] if sign is not None:
+            return f"{requirement['key']}{sign}{value}"
+    return None
 
 
 def _label_requirement(requirement: Mapping[str, Any]) -> str | None:

@@ -35,15 +35,26 @@ async def reconcile(api: API) -> None:
         await asyncio.gather(*(_ensure(api, obj) for obj in wanted if obj["kind"] in kinds))
 
 
-def defaults(api: API) -> Iterator[Object]:
-    """Every object that this cluster has to have."""
-
+def _holds(api: API) -> notation.Holds:
     def holds(condition: str) -> bool:
         name = condition[1:]
         if condition[0] != "?":
             return (name in api.gates) == (condition[0] == "@")
         return api.resources.resource("resource.k8s.io", name) is not None
 
+    return holds
+
+
+def node_rules(api: API) -> tuple[Rule, ...]:
+    """What every node may do, whether or not a role says so."""
+    return next(
+        role.rules for role in notation.roles("cluster.txt", _holds(api)) if role.name == "system:node"
+    )
+
+
+def defaults(api: API) -> Iterator[Object]:
+    """Every object that this cluster has to have."""
+    holds = _holds(api)
     for role in notation.roles("cluster.txt", holds):
         yield _role(role)
     for role in notation.roles("controllers.txt", holds):
