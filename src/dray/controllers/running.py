@@ -91,6 +91,15 @@ CONTROLLERS: Mapping[str, Entry] = {
         "root-ca-cert-publisher",
         account="root-ca-cert-publisher",
     ),
+    "certificatesigningrequest-approving-controller": Entry(
+        "dray.controllers.certificates:CertificateApprover", "csrapproving", account="certificate-controller"
+    ),
+    "certificatesigningrequest-signing-controller": Entry(
+        "dray.controllers.certificates:CertificateSigner", "csrsigning", account="certificate-controller"
+    ),
+    "certificatesigningrequest-cleaner-controller": Entry(
+        "dray.controllers.certificates:CertificateCleaner", "csrcleaner", account="certificate-controller"
+    ),
     "node-lifecycle-controller": Entry(
         "dray.controllers.nodes:NodeController",
         "nodelifecycle",
