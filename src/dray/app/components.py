@@ -55,7 +55,10 @@ def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
     keys = cluster.server.pki
     return {
         "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
-        "certificatesigningrequest-signing-controller": {"ca": keys.ca, "key": keys.ca_key},
+        "certificatesigningrequest-signing-controller": {
+            "certificate": keys.ca.read_text(),
+            "key": keys.ca_key.read_text(),
+        },
     }
 
 

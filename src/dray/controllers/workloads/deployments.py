@@ -206,7 +206,7 @@ class DeploymentController(Controller[ObjectKey]):
             self.enqueue(ObjectKey(obj["metadata"]["namespace"], owner["name"]))
 
     async def sync(self, key: ObjectKey) -> float | None:
-        deployment = self._deployments.get(*key)
+        deployment: Document | None = self._deployments.get(*key)
         if deployment is None or "deletionTimestamp" in deployment["metadata"]:
             return None
         sets: list[Document] = list(self._sets.by_index("owner", deployment["metadata"]["uid"]))
@@ -219,6 +219,7 @@ class DeploymentController(Controller[ObjectKey]):
                 sets = [*sets, new]
             else:
                 new = await self._mark(key, deployment, new, sets)
+            deployment = await self._number(key, deployment, new)
             old = [rs for rs in sets if rs["metadata"]["uid"] != new["metadata"]["uid"]]
             sets = [new, *old]
             for name, replicas in next_scales(deployment, new, old).items():
@@ -251,7 +252,7 @@ class DeploymentController(Controller[ObjectKey]):
                 "ownerReferences": [owning.owner_reference(DEPLOYMENTS, deployment)],
             },
             "spec": {
-                "replicas": 0 if sets else self._first_size(deployment),
+                "replicas": 0 if sets else spec.get("replicas", 1),
                 "minReadySeconds": spec.get("minReadySeconds", 0),
                 "selector": {
                     **selector,
@@ -274,15 +275,10 @@ class DeploymentController(Controller[ObjectKey]):
             status = {**(deployment.get("status") or {}), "collisionCount": collisions + 1}
             await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})
             return None
-        await self._set_revision(key, deployment, number)
         size = made["spec"].get("replicas", 0)
         if size:
             self._say_scaled(deployment, "up", made["metadata"]["name"], 0, size)
         return made
-
-    def _first_size(self, deployment: Document) -> int:
-        size: int = deployment["spec"].get("replicas", 1)
-        return size
 
     def _annotations(self, deployment: Document, number: str) -> Object:
         own = {
@@ -307,13 +303,16 @@ class DeploymentController(Controller[ObjectKey]):
             new = await self.kit.client.patch(
                 REPLICASETS, key.namespace, new["metadata"]["name"], {"metadata": {"annotations": changed}}
             )
-        await self._set_revision(key, deployment, str(number))
         return new
 
-    async def _set_revision(self, key: ObjectKey, deployment: Document, number: str) -> None:
-        if (deployment["metadata"].get("annotations") or {}).get(REVISION) != number:
-            patch = {"metadata": {"annotations": {REVISION: number}}}
-            await self.kit.client.patch(DEPLOYMENTS, key.namespace, key.name, patch)
+    async def _number(self, key: ObjectKey, deployment: Document, new: Document) -> Document:
+        """The deployment with the number of its current revision written on it."""
+        metadata, number = deployment["metadata"], str(revision(new))
+        annotations = metadata.get("annotations") or {}
+        if annotations.get(REVISION) == number:
+            return deployment
+        changed = {**deployment, "metadata": {**metadata, "annotations": {**annotations, REVISION: number}}}
+        return await self.kit.client.update(DEPLOYMENTS, key.namespace, changed)
 
     async def _scale(self, key: ObjectKey, deployment: Document, rs: Document, replicas: int) -> None:
         before = rs["spec"].get("replicas", 0)
