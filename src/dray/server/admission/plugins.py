@@ -22,6 +22,7 @@ from dray.server.admission.owners import OwnerReferencesPermissionEnforcement
 from dray.server.admission.policies.mutating import MutatingAdmissionPolicy
 from dray.server.admission.policies.validating import ValidatingAdmissionPolicy
 from dray.server.admission.priority import Priority
+from dray.server.admission.quota import ResourceQuota
 from dray.server.admission.runtimeclass import RuntimeClass
 from dray.server.admission.simple import (
     AlwaysDeny,
@@ -72,6 +73,7 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
         "MutatingAdmissionWebhook": lambda: MutatingAdmissionWebhook(api, lookups, matcher, caller),
         "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(api, lookups, matcher),
         "ValidatingAdmissionWebhook": lambda: ValidatingAdmissionWebhook(api, lookups, matcher, caller),
+        "ResourceQuota": lambda: ResourceQuota(api, lookups),
         "AlwaysDeny": AlwaysDeny,
     }
     unwanted = {name for name, gate in _GATES.items() if gate not in api.gates}
