@@ -66,7 +66,7 @@ async def nodes(cluster: Cluster, ready: Ready) -> None:
     """The nodes of this process, with logs and commands offered to the API server."""
     from dray.app.noderoute import LocalNodes
     from dray.client.client import Client
-    from dray.node.agent import Nodes
+    from dray.node.nodes import Nodes
     from dray.node.proxy import NodeProxy
     from dray.node.run import Options, run
 
