@@ -15,8 +15,9 @@ from dray.api.errors import BadRequest, InternalError, NotFound
 from dray.api.kinds import Object
 from dray.api.timefmt import to_epoch
 from dray.node import pods
-from dray.node.agent import Agent, Nodes
+from dray.node.agent import Agent
 from dray.node.lifecycle import Container
+from dray.node.nodes import Nodes
 from dray.node.worker import PodWorker
 from dray.runtimes.interface import RuntimeFailure, Session
 from dray.runtimes.logs import LogOptions, read

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.client.client import Client
-from dray.node.agent import Nodes, connect
+from dray.node.nodes import Nodes, connect
 from dray.node.options import NodeOptions
 from dray.runtimes.interface import Runtime
 

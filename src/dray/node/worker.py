@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.kinds import Object
-from dray.client.client import PatchType
 from dray.client.resources import PODS
-from dray.client.retry import Backoff
 from dray.kubelet_api.faults import point
 from dray.node import containers, pods
 from dray.node.cdi import CdiError
 from dray.node.dra.claims import ClaimProblem
 from dray.node.environment import ConfigProblem
+from dray.node.hooks import POST_START_TIMEOUT, run_hook
 from dray.node.lifecycle import (
     Container,
     Delete,
@@ -36,16 +35,16 @@ from dray.node.lifecycle import (
     decide,
 )
 from dray.node.probes import Prober, Verdict
+from dray.node.recovery import Recovered
+from dray.node.reporting import StatusReporter
 from dray.node.status import pod_status
 from dray.node.volumes import Provided, VolumeProblem
-from dray.runtimes.interface import ContainerStatus, RuntimeFailure, SandboxStatus, State
+from dray.runtimes.interface import ContainerStatus, RuntimeFailure, State
 
 if TYPE_CHECKING:
     from dray.node.agent import Agent
 
 log = logging.getLogger(__name__)
-
-_STATUS_RETRY = Backoff(initial=0.1, factor=2.0, maximum=10.0, jitter=0.2)
 
 
 class PodWorker:
@@ -57,8 +56,9 @@ class PodWorker:
         self.state = PodState()
         self.provided: Provided | None = None
         self._wake = asyncio.Event()
-        self._unreported = asyncio.Event()
-        self._reported: dict[str, Any] = {}
+        self._reporter = StatusReporter(
+            agent.client, current=lambda: None if self.state.removed else self.status()
+        )
         self._probes: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, asyncio.Task[None]] = {}
         if recovered:
@@ -90,7 +90,7 @@ class PodWorker:
             self._wake.set()
 
     def health_changed(self) -> None:
-        self._unreported.set()
+        self._reporter.changed()
 
     def _hurry(self) -> None:
         """Containers that are being stopped may have less time now."""
@@ -101,7 +101,9 @@ class PodWorker:
     # The life of the pod
 
     async def run(self) -> None:
-        reporting = asyncio.create_task(self._report_status(), name=f"status of {pods.full_name(self.pod)}")
+        reporting = asyncio.create_task(
+            self._reporter.run(self.pod), name=f"status of {pods.full_name(self.pod)}"
+        )
         try:
             if self.state.set_up:
                 await self._take_over()
@@ -116,7 +118,7 @@ class PodWorker:
         while True:
             self._wake.clear()
             decision = decide(self.pod, self.state, now=self.agent.clock())
-            self._unreported.set()
+            self._reporter.changed()
             for action in decision.actions:
                 await self._carry_out(action)
             if decision.actions:
@@ -313,12 +315,11 @@ class PodWorker:
     async def _stop(self, name: str, status: ContainerStatus, grace: float) -> None:
         spec = pods.roles(self.pod).find(name) or {}
         began = self.agent.clock()
-        if (
-            (hook := (spec.get("lifecycle") or {}).get("preStop"))
-            and grace > 0
-            and status.state is State.RUNNING
-        ):
-            await self._hook(name, status, hook, timeout=grace, reason="FailedPreStopHook")
+        hook = (spec.get("lifecycle") or {}).get("preStop")
+        if hook and grace > 0 and status.state is State.RUNNING:
+            problem = await run_hook(self.agent.runtime, status.id, hook, timeout=grace)
+            if problem:
+                self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {problem}", name)
         left = max(grace - (self.agent.clock() - began), 0.0)
         try:
             await self.agent.runtime.stop_container(status.id, grace=left)
@@ -352,32 +353,12 @@ class PodWorker:
             asyncio.get_running_loop().call_later(0.5, settle)
 
     async def _post_start(self, name: str, spec: Mapping[str, Any], status: ContainerStatus) -> None:
-        ok = await self._hook(
-            name, status, spec["lifecycle"]["postStart"], timeout=60.0, reason="FailedPostStartHook"
-        )
-        if not ok:
+        hook = spec["lifecycle"]["postStart"]
+        if problem := await run_hook(self.agent.runtime, status.id, hook, timeout=POST_START_TIMEOUT):
+            self._event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}", name)
             known = self.state.container(name)
             self.state = self.state.with_container(name, replace(known, unhealthy="FailedPostStartHook"))
             self._wake.set()
-
-    async def _hook(
-        self, name: str, status: ContainerStatus, hook: Mapping[str, Any], *, timeout: float, reason: str
-    ) -> bool:
-        try:
-            if command := (hook.get("exec") or {}).get("command"):
-                result = await self.agent.runtime.exec_sync(status.id, command, timeout=timeout)
-                if result.exit_code == 0:
-                    return True
-            elif seconds := (hook.get("sleep") or {}).get("seconds"):
-                await asyncio.sleep(min(float(seconds), timeout))
-                return True
-            else:
-                return True
-        except (RuntimeFailure, TimeoutError) as e:
-            log.info("hook of container %s of %s: %s", name, pods.full_name(self.pod), e)
-        kind = "PreStopHook" if reason == "FailedPreStopHook" else "PostStartHook"
-        self._event("Warning", reason, f"{kind} failed", name)
-        return False
 
     async def _tear_down(self) -> None:
         """Claims are unprepared after the last container has ended and before anybody is told that the pod has."""
@@ -399,7 +380,7 @@ class PodWorker:
             agent.forget_logs(self.pod)
 
     async def _delete(self) -> None:
-        await self._report_once()
+        await self._reporter.report(self.pod)
         metadata = self.pod["metadata"]
         try:
             await self.agent.client.delete(
@@ -458,57 +439,3 @@ class PodWorker:
             now=self.agent.clock(),
             health=lambda spec: self.agent.container_health(self.pod, spec),
         )
-
-    async def _report_status(self) -> None:
-        """Reports what has changed; while one report is under way, news gather for the next."""
-        pauses = _STATUS_RETRY.pauses()
-        while True:
-            await self._unreported.wait()
-            self._unreported.clear()
-            try:
-                await self._report_once()
-                pauses = _STATUS_RETRY.pauses()
-            except StatusError as e:
-                log.info("status of %s: %s", pods.full_name(self.pod), e)
-                self._unreported.set()
-                await asyncio.sleep(next(pauses))
-
-    async def _report_once(self) -> None:
-        if self.state.removed:
-            return
-        status = self.status()
-        if status == self._reported:
-            return
-        metadata = self.pod["metadata"]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        try:
-            await self.agent.client.patch_status(
-                PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
-            )
-        except (NotFound, Conflict):
-            return
-        self._reported = status
-        point("node.pod.reported")
-
-
-class Recovered:
-    """What a runtime still has of a pod after the agent was restarted."""
-
-    def __init__(self) -> None:
-        self.sandbox: SandboxStatus | None = None
-        self.containers: dict[str, list[ContainerStatus]] = {}
-
-    def add(self, status: ContainerStatus) -> None:
-        self.containers.setdefault(status.name, []).append(status)
-
-    def state(self) -> PodState:
-        known = {}
-        for name, attempts in self.containers.items():
-            attempts.sort(key=lambda a: a.attempt)
-            latest = attempts[-1]
-            previous = attempts[-2] if len(attempts) > 1 else None
-            if latest.state is State.CREATED:
-                # It was about to be started. What exactly happened is not known: the attempt counts as failed.
-                latest = replace(latest, state=State.EXITED, exit_code=128, reason="StartError")
-            known[name] = Container(current=latest, previous=previous)
-        return PodState(set_up=self.sandbox is not None, sandbox=self.sandbox, containers=known)

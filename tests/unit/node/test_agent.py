@@ -20,9 +20,9 @@ from dray.driver import Claim, Device, Driver, Edits, Health
 from dray.driver.model import Allocated, ClaimRef
 from dray.kubelet_api.services import POD_RESOURCES, stub
 from dray.kubelet_api.unix import SocketPath
-from dray.node.agent import Nodes
 from dray.node.hostpaths import HostPaths
 from dray.node.mirror import ControlPlanePart
+from dray.node.nodes import Nodes
 from dray.node.options import NodeOptions
 from dray.node.proxy import LogQuery, NodeProxy
 from dray.node.run import Options, run

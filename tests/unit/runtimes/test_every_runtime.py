@@ -402,3 +402,35 @@ def test_nothing_is_left_running_when_nobody_comes_back(tmp_path: Path) -> None:
         os.close(supervisor)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("mode", ["root", "user", "plain"])
+def test_processes_are_kept_apart_as_well_as_the_host_allows(mode: str, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    mount = Mount(source=str(tmp_path / "given"), target="/run/deep/inside", read_only=True)
+
+    async def play() -> None:
+        runtime = ProcessRuntime(tmp_path / "runtime", modes=[mode] if mode != "plain" else [])
+        await runtime.start()
+        if runtime.mode != mode:
+            await runtime.close(keep=False)
+            pytest.skip(f"this host does not allow {mode}")
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        script = "echo pid $$; ls -d /run/deep/inside; trap 'exit 4' TERM; sleep 100 & wait"
+        mounts = () if mode == "plain" else (mount,)
+        created = await runtime.create_container(sandbox.id, shell(tmp_path, script, mounts=mounts))
+        await runtime.start_container(created.id)
+        follow = read(created.log_path, LogOptions(follow=True), ended=lambda: False)
+        assert (await anext(follow)).startswith(b"pid 1\n") == (mode != "plain")
+        result = await runtime.exec_sync(created.id, ["sh", "-c", "echo $$"], timeout=10)
+        assert (int(result.stdout) < 20) == (mode != "plain")
+        await runtime.stop_container(created.id, grace=10)
+        [ended] = (await runtime.list()).containers
+        assert ended.exit_code == 4
+        if mode == "plain":
+            refused = await runtime.create_container(sandbox.id, shell(tmp_path, "true", mounts=(mount,)))
+            with pytest.raises(RuntimeFailure, match="need a mount namespace"):
+                await runtime.start_container(refused.id)
+        await runtime.close(keep=False)
+
+    asyncio.run(play())

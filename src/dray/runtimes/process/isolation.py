@@ -20,7 +20,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -348,9 +348,9 @@ def become(config: dict[str, Any], *, mode: str, scratch: str) -> None:
     run_program(config)
 
 
-def probe(scratch: str) -> str:
-    """The best way that works here: ``root``, ``user`` or ``plain``."""
-    for mode in ("root", "user"):
+def probe(scratch: str, modes: Sequence[str]) -> str:
+    """The first of these ways that works here, or ``plain``."""
+    for mode in modes:
         pid = os.fork()
         if pid == 0:
             try:

@@ -44,8 +44,12 @@ class ProcessRuntime:
     version = "1"
     knows_cdi = False
 
-    def __init__(self, directory: Path, *, orphan_grace: float = ORPHAN_GRACE) -> None:
+    def __init__(
+        self, directory: Path, *, orphan_grace: float = ORPHAN_GRACE, modes: Sequence[str] = ("root", "user")
+    ) -> None:
+        """``modes``: the ways to keep containers apart that are tried, before giving that up (``plain``)."""
         self.directory = directory
+        self._modes = tuple(modes)
         self.mode = ""  # how containers are kept apart: root, user or plain
         self.supervisor_pid = 0
         self._orphan_grace = orphan_grace
@@ -212,7 +216,12 @@ class ProcessRuntime:
                 subprocess.Popen(
                     [
                         *(sys.executable, "-I", "-S", "-c", _START, str(source)),
-                        *(str(listener.fileno()), str(scratch), str(self._orphan_grace)),
+                        *(
+                            str(listener.fileno()),
+                            str(scratch),
+                            str(self._orphan_grace),
+                            ",".join(self._modes),
+                        ),
                     ],
                     pass_fds=[listener.fileno()],
                     stdin=subprocess.DEVNULL,

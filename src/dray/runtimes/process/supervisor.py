@@ -5,9 +5,6 @@ with the request. The node agent may crash and come back: containers stay. If no
 period, they are ended, so that nothing is left behind on the host.
 """
 
-# It starts faster and stays smaller without pathlib:
-# ruff: noqa: PTH103, PTH120, PTH123
-
 from __future__ import annotations
 
 import contextlib
@@ -25,72 +22,10 @@ from collections.abc import Callable
 from typing import Any
 
 from dray.runtimes.process import isolation
+from dray.runtimes.process.children import Child, Spawner
+from dray.runtimes.process.logfile import LogFile
 
-#: A log line longer than this is written in parts.
-_LONGEST_LINE = 16 * 1024
 _CHUNK = 64 * 1024
-
-
-class LogFile:
-    """One container's log in the form that CRI prescribes: time, stream, full or partial, text."""
-
-    def __init__(self, path: str) -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-        self._rest = {"stdout": b"", "stderr": b""}
-
-    def write(self, stream: str, data: bytes) -> None:
-        data = self._rest[stream] + data
-        lines = data.split(b"\n")
-        self._rest[stream] = rest = lines.pop()
-        entries = [(b"F", line) for line in lines]
-        while len(rest) >= _LONGEST_LINE:
-            entries.append((b"P", rest[:_LONGEST_LINE]))
-            rest = rest[_LONGEST_LINE:]
-        self._rest[stream] = rest
-        self._put(stream, entries)
-
-    def close(self) -> None:
-        for stream, rest in self._rest.items():
-            if rest:
-                self._put(stream, [(b"P", rest)])
-        os.close(self._handle)
-
-    def _put(self, stream: str, entries: list[tuple[bytes, bytes]]) -> None:
-        if not entries:
-            return
-        prefix = f"{timestamp()} {stream} ".encode()
-        os.write(self._handle, b"".join(prefix + tag + b" " + line + b"\n" for tag, line in entries))
-
-
-def timestamp() -> str:
-    now = time.time_ns()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09d}Z"
-
-
-class Child:
-    """A process that was started here: a container's main process, or a command run in one."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid  # what is waited for
-        self.target = pid  # what gets the signals; differs where a user namespace needs a process in between
-        self.handle = os.pidfd_open(pid)
-        self.ended = False
-        self.exit_code = 0
-        self.signal = 0
-
-    def reap(self) -> None:
-        _, status = os.waitpid(self.pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        self.signal = -code if code < 0 else 0
-        self.exit_code = 128 - code if code < 0 else code
-        self.ended = True
-        os.close(self.handle)
-
-    def kill(self, number: int) -> None:
-        if not self.ended:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.target, number)
 
 
 class Container:
@@ -142,20 +77,16 @@ class Client:
 
 
 class Supervisor:
-    def __init__(self, listener: socket.socket, *, scratch: str, orphan_grace: float) -> None:
+    def __init__(self, listener: socket.socket, spawner: Spawner, *, orphan_grace: float) -> None:
         self.listener = listener
-        self.scratch = scratch
+        self.spawner = spawner
         self.orphan_grace = orphan_grace
-        self.mode = isolation.probe(scratch)
         self.sandboxes: dict[str, dict[str, Any]] = {}
         self.containers: dict[str, Container] = {}
         self.clients: set[Client] = set()
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.alone_since: float | None = time.monotonic()
         self.selector = selectors.DefaultSelector()
-        self.own_pids = (
-            os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self.mode == "root" else -1
-        )
         self.selector.register(listener, selectors.EVENT_READ, self._accept)
         self.running = True
 
@@ -240,7 +171,7 @@ class Supervisor:
     # Requests
 
     def do_hello(self, client: Client, handles: list[int], reply: Any) -> None:
-        reply(mode=self.mode, pid=os.getpid())
+        reply(mode=self.spawner.mode, pid=os.getpid())
 
     def do_list(self, client: Client, handles: list[int], reply: Any) -> None:
         reply(
@@ -276,7 +207,7 @@ class Supervisor:
             return
         container.waiting.append(reply)
         child = container.child
-        if grace <= 0 or not self._hears_term(container):
+        if grace <= 0 or not self.spawner.hears_term(child):
             child.kill(signal.SIGKILL)
             return
         child.kill(signal.SIGTERM)
@@ -304,7 +235,8 @@ class Supervisor:
         container = self.containers[id]
         if container.child is None or container.state != "running":
             raise isolation.SetupFailed("the container is not running")
-        client.session = child = self._spawn_inside(container, argv, handles, tty=tty)
+        config = {**container.config, "argv": argv}
+        client.session = child = self.spawner.spawn_inside(container.child.target, config, handles, tty=tty)
 
         def ended(_: Any) -> None:
             self.selector.unregister(child.handle)
@@ -349,18 +281,6 @@ class Supervisor:
 
     # Processes
 
-    def _hears_term(self, container: Container) -> bool:
-        """The first process of a PID namespace is deaf to signals that it has no handler for: then there is
-        nothing to wait for."""
-        if self.mode == "plain" or container.child is None:
-            return True
-        try:
-            with open(f"/proc/{container.child.target}/status") as status:
-                caught = next(line for line in status if line.startswith("SigCgt:"))
-        except (OSError, StopIteration):
-            return True
-        return bool(int(caught.split()[1], 16) & 1 << (signal.SIGTERM - 1))
-
     def _spawn(self, container: Container, reply: Any) -> None:
         config = container.config
         terminal = slave = -1
@@ -373,14 +293,11 @@ class Supervisor:
                 ins = os.pipe2(os.O_CLOEXEC)
         news = os.pipe2(os.O_CLOEXEC)
 
-        pid = self._fork_into_new_pids()
-        if pid == 0:
-            stdio = (slave,) * 3 if config["tty"] else (ins[0], outs[1], errs[1])
-            self._become_container(config, stdio, news[1])
+        stdio = (slave,) * 3 if config["tty"] else (ins[0], outs[1], errs[1])
+        container.child = child = self.spawner.spawn(config, stdio, news[1])
         for handle in (slave, ins[0], outs[1], errs[1], news[1]):
             if handle >= 0:
                 os.close(handle)
-        container.child = child = Child(pid)
         if config["tty"]:
             container.terminal = container.input = terminal
             self._read_output(container, terminal, "stdout")
@@ -414,84 +331,6 @@ class Supervisor:
                 self._run_late_hooks(container, "poststart")
 
         self.selector.register(news[0], selectors.EVENT_READ, news_arrived)
-
-    def _fork_into_new_pids(self) -> int:
-        if self.mode != "root":
-            return os.fork()
-        # The namespace for children is a property of this process: change it, fork, change it back.
-        isolation.unshare(isolation.NEWPID)
-        return self._fork_and_return_home()
-
-    def _fork_and_return_home(self) -> int:
-        pid = -1
-        try:
-            pid = os.fork()
-            return pid
-        finally:
-            if pid != 0 and self.mode == "root":
-                isolation.setns(self.own_pids, isolation.NEWPID)
-
-    def _become_container(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> None:
-        try:
-            isolation.die_with_parent()
-            os.setsid()
-            if self.mode == "user":
-                self._step_between(news)
-            _use_stdio(stdio, tty=config["tty"])
-            isolation.become(config, mode=self.mode, scratch=self.scratch)
-        except BaseException as e:
-            text = str(e) or repr(e)
-            os.write(news, json.dumps({"error": text}).encode() + b"\n")
-        os._exit(128)
-
-    def _step_between(self, news: int) -> None:
-        """In a user namespace only a child is the first process of the PID namespace: stay as its parent, tell
-        the supervisor whom to signal, and end as it ends."""
-        kinds = isolation.NEWNS | isolation.NEWUTS | isolation.NEWIPC | isolation.NEWPID
-        isolation.become_root_of_user_namespace(kinds)
-        pid = os.fork()
-        if pid == 0:
-            isolation.die_with_parent()
-            return
-        os.write(news, json.dumps({"pid": pid}).encode() + b"\n")
-        _follow(pid)
-
-    def _spawn_inside(self, container: Container, argv: list[str], handles: list[int], *, tty: bool) -> Child:
-        assert container.child is not None
-        target = container.child.target
-        config = {**container.config, "argv": argv, "hooks": []}
-        kinds = ("user", "pid", "mnt", "uts", "ipc") if self.mode == "user" else ("mnt", "uts", "ipc")
-        failed = os.pipe2(os.O_CLOEXEC)
-        if self.mode == "root":
-            with open(f"/proc/{target}/ns/pid") as pids:
-                isolation.setns(pids.fileno(), isolation.NEWPID)
-        pid = self._fork_and_return_home()
-        if pid == 0:
-            try:
-                isolation.die_with_parent()
-                os.setsid()
-                stdio = (handles[0],) * 3 if tty else tuple(handles)
-                _use_stdio(stdio, tty=tty)
-                if self.mode != "plain":
-                    spaces = [os.open(f"/proc/{target}/ns/{k}", os.O_RDONLY | os.O_CLOEXEC) for k in kinds]
-                    for space in spaces:
-                        isolation.setns(space, 0)
-                if self.mode == "user":
-                    _follow(os.fork())
-                isolation.take_identity(config, mode=self.mode)
-                isolation.run_program(config)
-            except BaseException as e:
-                os.write(failed[1], (str(e) or repr(e)).encode())
-            os._exit(126)
-        os.close(failed[1])
-        for handle in handles:
-            os.close(handle)
-        with os.fdopen(failed[0], "rb") as news:
-            error = news.read()
-        if error:
-            os.waitpid(pid, 0)
-            raise isolation.SetupFailed(error.decode(errors="replace"))
-        return Child(pid)
 
     def _run_late_hooks(self, container: Container, stage: str) -> None:
         if any(h["stage"] == stage for h in container.config["hooks"]):
@@ -576,30 +415,11 @@ class Supervisor:
         container.waiting.clear()
 
 
-def _follow(pid: int) -> None:
-    """In a parent: waits for the child and ends as it ends. In the child: returns."""
-    if pid == 0:
-        isolation.die_with_parent()
-        return
-    os.closerange(0, 256)  # hold nothing open that the child may want to close
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if code < 0:
-        os.kill(os.getpid(), -code)
-    os._exit(code if code >= 0 else 128 - code)
-
-
-def _use_stdio(stdio: tuple[int, ...], *, tty: bool) -> None:
-    null = os.open("/dev/null", os.O_RDWR)
-    for number, handle in enumerate(stdio):
-        os.dup2(handle if handle >= 0 else null, number)
-    if tty:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
 def main(argv: list[str] | None = None) -> None:
-    handle, scratch, grace = argv or sys.argv[1:]
+    handle, scratch, grace, modes = argv or sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     listener = socket.socket(fileno=int(handle))
     listener.set_inheritable(False)
-    Supervisor(listener, scratch=scratch, orphan_grace=float(grace)).run()
+    spawner = Spawner(scratch, list(filter(None, modes.split(","))))
+    Supervisor(listener, spawner, orphan_grace=float(grace)).run()

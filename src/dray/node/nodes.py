@@ -1,0 +1,124 @@
+"""The nodes of one process: they share a runtime, and one watch of the pods unless each has its own identity."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+
+from dray.api.kinds import Object
+from dray.client.client import Client
+from dray.client.discovery import Discovery
+from dray.client.events import EventRecorder
+from dray.client.informers import Informer
+from dray.client.resources import PODS, RESOURCE_CLAIMS
+from dray.node import pods
+from dray.node.agent import Agent, Shared
+from dray.node.metrics import Metrics
+from dray.node.options import NodeOptions
+from dray.node.recovery import Recovered, by_pod
+from dray.runtimes.interface import Runtime
+
+#: Versions of claims that the manager can work with, the preferred one first.
+CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
+
+
+class Nodes:
+    """The nodes of this process."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        options: Sequence[NodeOptions],
+        client: Client,
+        *,
+        client_for: Callable[[str], Client] | None = None,
+    ) -> None:
+        """``client_for`` gives each node its own identity; it then watches its own pods, as its rights allow.
+        Otherwise all nodes share one client and one watch."""
+        self.shared = shared
+        self._recovered: dict[str, Recovered] = {}
+        self._owners: dict[str, Agent] = {}
+        self.agents: dict[str, Agent] = {}
+        self._recorders: list[EventRecorder] = []
+        self._informers: list[Informer] = []
+        if client_for is None and len(options) == 1:
+            client_for = lambda name: client  # noqa: E731
+        if client_for is None:
+            self._recorders.append(EventRecorder(client, "kubelet"))
+            self._informers.append(Informer(client, PODS))
+        for node in options:
+            own, recorder = client, self._recorders[0] if self._recorders else None
+            if client_for is not None:
+                own = client_for(node.name)
+                recorder = EventRecorder(own, "kubelet", host=node.name)
+                self._recorders.append(recorder)
+                self._informers.append(Informer(own, PODS, field_selector=f"spec.nodeName={node.name}"))
+            assert recorder is not None
+            self.agents[node.name] = Agent(shared, node, own, recorder)
+
+    async def run(self, *, ready: Callable[[], None] | None = None) -> None:
+        self._recovered = by_pod(await self.shared.runtime.list())
+        async with contextlib.AsyncExitStack() as stack:
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            await self._register()
+            for agent in self.agents.values():
+                await stack.enter_async_context(agent.running())
+            group.create_task(self._follow_runtime(), name="containers")
+            for recorder in self._recorders:
+                group.create_task(recorder.run(), name="events")
+            for informer in self._informers:
+                informer.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted)
+                group.create_task(informer.run(), name="pods")
+            for informer in self._informers:
+                await informer.synced()
+            for agent in self.agents.values():
+                agent.pods_known(self._recovered)
+            self._recovered = {}
+            if ready:
+                ready()
+            await asyncio.Event().wait()
+
+    async def _register(self) -> None:
+        """All nodes, a few at a time."""
+        some = asyncio.Semaphore(32)
+
+        async def one(agent: Agent) -> None:
+            async with some:
+                await agent.registration.register()
+
+        await asyncio.gather(*(one(agent) for agent in self.agents.values()))
+
+    def _agent(self, pod: Object) -> Agent | None:
+        return self.agents.get(pod["spec"].get("nodeName") or "")
+
+    def _added(self, pod: Object) -> None:
+        if agent := self._agent(pod):
+            self._owners[pods.uid(pod)] = agent
+            agent.pod_added(pod, recovered=self._recovered.pop(pods.uid(pod), None))
+
+    def _updated(self, old: Object, new: Object) -> None:
+        if agent := self._agent(new):
+            self._owners[pods.uid(new)] = agent
+            if pods.uid(old) != pods.uid(new):
+                agent.pod_deleted(old)
+            agent.pod_updated(new)
+
+    def _deleted(self, pod: Object) -> None:
+        if agent := self._agent(pod):
+            agent.pod_deleted(pod)
+
+    async def _follow_runtime(self) -> None:
+        async for status in self.shared.runtime.changes():
+            if agent := self._owners.get(status.pod_uid):
+                agent.container_changed(status)
+                if status.pod_uid not in agent.workers:
+                    del self._owners[status.pod_uid]
+
+
+async def connect(client: Client, runtime: Runtime) -> Shared:
+    """Finds out what nodes need to know about the cluster."""
+    claims = await Discovery(client).newest(RESOURCE_CLAIMS, CLAIM_VERSIONS)
+    version = claims.version if claims else CLAIM_VERSIONS[0]
+    return Shared(runtime=runtime, metrics=Metrics(), clock=time.time, version=version)

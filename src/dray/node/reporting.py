@@ -1,0 +1,63 @@
+"""Telling the API server how a pod is doing: what has changed, and no more often than it can be told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.kinds import Object
+from dray.client.client import Client, PatchType
+from dray.client.resources import PODS
+from dray.client.retry import Backoff
+from dray.kubelet_api.faults import point
+from dray.node import pods
+
+log = logging.getLogger(__name__)
+
+_RETRY = Backoff(initial=0.1, factor=2.0, maximum=10.0, jitter=0.2)
+
+
+class StatusReporter:
+    """Reports one pod's status. While one report is under way, news gather for the next."""
+
+    def __init__(self, client: Client, *, current: Callable[[], dict[str, Any] | None]) -> None:
+        """``current`` is the status as it is now, or None when there is nobody left to tell."""
+        self._client = client
+        self._current = current
+        self._news = asyncio.Event()
+        self._reported: dict[str, Any] = {}
+
+    def changed(self) -> None:
+        self._news.set()
+
+    async def run(self, pod: Object) -> None:
+        pauses = _RETRY.pauses()
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self.report(pod)
+                pauses = _RETRY.pauses()
+            except StatusError as e:
+                log.info("status of %s: %s", pods.full_name(pod), e)
+                self._news.set()
+                await asyncio.sleep(next(pauses))
+
+    async def report(self, pod: Object) -> None:
+        """Tells the server now what it has not been told."""
+        status = self._current()
+        if status is None or status == self._reported:
+            return
+        metadata = pod["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        try:
+            await self._client.patch_status(
+                PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+            )
+        except (NotFound, Conflict):
+            return  # it is gone, or another one of its name is there
+        self._reported = status
+        point("node.pod.reported")

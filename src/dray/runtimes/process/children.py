@@ -1,0 +1,168 @@
+"""Processes of the supervisor: forked into namespaces of their own or into those of a running container."""
+
+# It starts faster and stays smaller without pathlib:
+# ruff: noqa: PTH123
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import termios
+from collections.abc import Sequence
+from typing import Any
+
+from dray.runtimes.process import isolation
+
+
+class Child:
+    """A process that was started here: a container's main process, or a command run in one."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid  # what is waited for
+        self.target = pid  # what gets the signals; differs where a user namespace needs a process in between
+        self.handle = os.pidfd_open(pid)
+        self.ended = False
+        self.exit_code = 0
+        self.signal = 0
+
+    def reap(self) -> None:
+        _, status = os.waitpid(self.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        self.signal = -code if code < 0 else 0
+        self.exit_code = 128 - code if code < 0 else code
+        self.ended = True
+        os.close(self.handle)
+
+    def kill(self, number: int) -> None:
+        if not self.ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.target, number)
+
+
+class Spawner:
+    """Forks processes into containers, new or running."""
+
+    def __init__(self, scratch: str, modes: Sequence[str]) -> None:
+        self.scratch = scratch
+        self.mode = isolation.probe(scratch, modes)
+        self._own_pids = (
+            os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self.mode == "root" else -1
+        )
+
+    def spawn(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> Child:
+        """Starts a container's process. What it has to tell on its way, and the end of that, come through ``news``."""
+        pid = self._fork_into_new_pids()
+        if pid == 0:
+            self._become_container(config, stdio, news)
+        return Child(pid)
+
+    def hears_term(self, child: Child) -> bool:
+        """The first process of a PID namespace is deaf to signals that it has no handler for: then there is
+        nothing to wait for."""
+        if self.mode == "plain":
+            return True
+        try:
+            with open(f"/proc/{child.target}/status") as status:
+                caught = next(line for line in status if line.startswith("SigCgt:"))
+        except (OSError, StopIteration):
+            return True
+        return bool(int(caught.split()[1], 16) & 1 << (signal.SIGTERM - 1))
+
+    def _fork_into_new_pids(self) -> int:
+        if self.mode != "root":
+            return os.fork()
+        # The namespace for children is a property of this process: change it, fork, change it back.
+        isolation.unshare(isolation.NEWPID)
+        return self._fork_and_return_home()
+
+    def _fork_and_return_home(self) -> int:
+        pid = -1
+        try:
+            pid = os.fork()
+            return pid
+        finally:
+            if pid != 0 and self.mode == "root":
+                isolation.setns(self._own_pids, isolation.NEWPID)
+
+    def _become_container(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> None:
+        try:
+            isolation.die_with_parent()
+            os.setsid()
+            if self.mode == "user":
+                self._step_between(news)
+            use_stdio(stdio, tty=config["tty"])
+            isolation.become(config, mode=self.mode, scratch=self.scratch)
+        except BaseException as e:
+            text = str(e) or repr(e)
+            os.write(news, json.dumps({"error": text}).encode() + b"\n")
+        os._exit(128)
+
+    def _step_between(self, news: int) -> None:
+        """In a user namespace only a child is the first process of the PID namespace: stay as its parent, tell
+        the supervisor whom to signal, and end as it ends."""
+        kinds = isolation.NEWNS | isolation.NEWUTS | isolation.NEWIPC | isolation.NEWPID
+        isolation.become_root_of_user_namespace(kinds)
+        pid = os.fork()
+        if pid == 0:
+            isolation.die_with_parent()
+            return
+        os.write(news, json.dumps({"pid": pid}).encode() + b"\n")
+        follow(pid)
+
+    def spawn_inside(self, target: int, config: dict[str, Any], handles: list[int], *, tty: bool) -> Child:
+        """Starts another process in the container of process ``target``."""
+        kinds = ("user", "pid", "mnt", "uts", "ipc") if self.mode == "user" else ("mnt", "uts", "ipc")
+        failed = os.pipe2(os.O_CLOEXEC)
+        if self.mode == "root":
+            with open(f"/proc/{target}/ns/pid") as pids:
+                isolation.setns(pids.fileno(), isolation.NEWPID)
+        pid = self._fork_and_return_home()
+        if pid == 0:
+            try:
+                isolation.die_with_parent()
+                os.setsid()
+                stdio = (handles[0],) * 3 if tty else tuple(handles)
+                use_stdio(stdio, tty=tty)
+                if self.mode != "plain":
+                    spaces = [os.open(f"/proc/{target}/ns/{k}", os.O_RDONLY | os.O_CLOEXEC) for k in kinds]
+                    for space in spaces:
+                        isolation.setns(space, 0)
+                if self.mode == "user":
+                    follow(os.fork())
+                isolation.take_identity(config, mode=self.mode)
+                isolation.run_program(config)
+            except BaseException as e:
+                os.write(failed[1], (str(e) or repr(e)).encode())
+            os._exit(126)
+        os.close(failed[1])
+        for handle in handles:
+            os.close(handle)
+        with os.fdopen(failed[0], "rb") as news:
+            error = news.read()
+        if error:
+            os.waitpid(pid, 0)
+            raise isolation.SetupFailed(error.decode(errors="replace"))
+        return Child(pid)
+
+
+def follow(pid: int) -> None:
+    """In a parent: waits for the child and ends as it ends. In the child: returns."""
+    if pid == 0:
+        isolation.die_with_parent()
+        return
+    os.closerange(0, 256)  # hold nothing open that the child may want to close
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def use_stdio(stdio: tuple[int, ...], *, tty: bool) -> None:
+    null = os.open("/dev/null", os.O_RDWR)
+    for number, handle in enumerate(stdio):
+        os.dup2(handle if handle >= 0 else null, number)
+    if tty:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,0 +1,49 @@
+"""Container logs in the form that CRI prescribes."""
+
+# The supervisor starts faster and stays smaller without pathlib:
+# ruff: noqa: PTH103, PTH120
+
+from __future__ import annotations
+
+import os
+import time
+
+#: A log line longer than this is written in parts.
+_LONGEST_LINE = 16 * 1024
+
+
+class LogFile:
+    """One container's log in the form that CRI prescribes: time, stream, full or partial, text."""
+
+    def __init__(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._rest = {"stdout": b"", "stderr": b""}
+
+    def write(self, stream: str, data: bytes) -> None:
+        data = self._rest[stream] + data
+        lines = data.split(b"\n")
+        self._rest[stream] = rest = lines.pop()
+        entries = [(b"F", line) for line in lines]
+        while len(rest) >= _LONGEST_LINE:
+            entries.append((b"P", rest[:_LONGEST_LINE]))
+            rest = rest[_LONGEST_LINE:]
+        self._rest[stream] = rest
+        self._put(stream, entries)
+
+    def close(self) -> None:
+        for stream, rest in self._rest.items():
+            if rest:
+                self._put(stream, [(b"P", rest)])
+        os.close(self._handle)
+
+    def _put(self, stream: str, entries: list[tuple[bytes, bytes]]) -> None:
+        if not entries:
+            return
+        prefix = f"{timestamp()} {stream} ".encode()
+        os.write(self._handle, b"".join(prefix + tag + b" " + line + b"\n" for tag, line in entries))
+
+
+def timestamp() -> str:
+    now = time.time_ns()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09d}Z"
