@@ -52,7 +52,9 @@ CONTROLLERS: Mapping[str, Entry] = {
     "resourcepoolstatusrequest-controller": Entry(
         "dray.controllers.pool_status:PoolStatusController", gates=("DRAResourcePoolStatus",)
     ),
-    "resourceslice-cleanup-controller": Entry("dray.controllers.slices:SliceController", default=False),
+    "resourceslice-cleanup-controller": Entry(
+        "dray.controllers.slices:SliceController", default=False, account="generic-garbage-collector"
+    ),
     "pod-garbage-collector-controller": Entry(
         "dray.controllers.podgc:PodGarbageController", "podgc", account="pod-garbage-collector"
     ),

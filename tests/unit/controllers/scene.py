@@ -86,10 +86,11 @@ def owned_by(kind: str, owner: Object, *, api_version: str = "v1", **more: Any) 
 
 
 @asynccontextmanager
-async def server() -> AsyncIterator[Scene]:
+async def server(emulate: str = "") -> AsyncIterator[Scene]:
     """The API server alone."""
     options = ServerOptions(
         store="memory",
+        emulate=emulate,
         disable_plugins=("ServiceAccount", "TaintNodesByCondition"),
         authorization=("AlwaysAllow",),
     )

@@ -379,3 +379,19 @@ async def test_many_pods_get_one_claim_each():
         assert sorted(found) == sorted(
             c["metadata"]["name"] for c in (await s.client.list(RESOURCE_CLAIMS)).items
         )
+
+
+async def test_claims_are_made_and_released_on_servers_that_know_only_an_old_version():
+    async with server(emulate="1.32") as s, controllers(s, CLAIMS):
+        old = RESOURCE_CLAIMS.at("v1beta1")
+        spec = {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu"}]}}
+        await s.client.create(
+            RESOURCE_CLAIM_TEMPLATES.at("v1beta1"),
+            "default",
+            {"metadata": {"name": "t"}, "spec": {"spec": spec}},
+        )
+        await pod(s)
+        name = (await status_of(s))["gpu"]
+        assert (await s.get(old, name))["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu"
+        await finish(s)
+        await s.gone(old, name)
