@@ -1,0 +1,171 @@
+"""Measures the hot paths and prints the figures, each beside what upstream Kubernetes 1.36 did on two such cores.
+
+Machines are noisy: read the ratios of one run, not the absolute numbers of several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DRAY = Path(sys.executable).parent / "dray"
+TOKEN = "bench-token"
+
+#: etcd, kube-apiserver, kube-scheduler and kube-controller-manager 1.36.4 on two cores
+UPSTREAM = {
+    "create_per_s": 666,
+    "get_per_s": 2219,
+    "list_objects_per_s": 46_000,
+    "patch_per_s": 532,
+    "delete_per_s": 538,
+    "watch_events_per_s": 6660,
+    "pods_per_s": 45,
+    "ready_s": 3.4,
+    "resident_mb": 1180,
+}
+
+
+@contextlib.contextmanager
+def running(*command: str) -> Iterator[tuple[str, int, float]]:
+    """dray, freshly started: where it listens, its process id, and how long it took."""
+    with tempfile.TemporaryDirectory(prefix="dray-bench-") as data:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            url = f"https://127.0.0.1:{s.getsockname()[1]}"
+        line = [DRAY, *command, "--listen", url[8:], "--data", data, "--admin-token", TOKEN]
+        began = time.monotonic()
+        with (Path(data) / "log").open("wb") as log:
+            process = subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            wait_ready(url, process)
+            yield url, process.pid, time.monotonic() - began
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            if process.poll() is None:
+                process.kill()
+
+
+def wait_ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    request = urllib.request.Request(f"{url}/readyz", headers={"Authorization": f"Bearer {TOKEN}"})
+    context = ssl._create_unverified_context()
+    for _ in range(1500):
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(OSError), urllib.request.urlopen(request, context=context, timeout=2):
+            return
+        time.sleep(0.02)
+    raise SystemExit("dray did not start")
+
+
+def resident_mb(pid: int) -> float:
+    """The resident memory of a process and everything it started."""
+    total = 0
+    children: dict[int, list[int]] = {}
+    sizes: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                stat = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                children.setdefault(int(stat[1]), []).append(int(folder.name))
+                sizes[int(folder.name)] = int((folder / "statm").read_text().split()[1]) * os.sysconf(
+                    "SC_PAGE_SIZE"
+                )
+    todo = [pid]
+    while todo:
+        one = todo.pop()
+        total += sizes.get(one, 0)
+        todo += children.get(one, [])
+    return total / 1e6
+
+
+def load(script: Path, url: str, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, str(script), "--server", url, "--token", TOKEN, *arguments],
+        capture_output=True, text=True, check=False, timeout=900,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise SystemExit(f"{script.name}: {done.stderr.strip()[-500:]}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def show(what: str, value: float, upstream: float | None = None, *, less_is_better: bool = False) -> None:
+    text = f"  {what:38} {value:12,.1f}"
+    if upstream:
+        ratio = upstream / value if less_is_better else value / upstream
+        text += f"   upstream {upstream:10,.1f}   {ratio:6.1f} ×"
+    print(text, flush=True)
+
+
+def api(data: Path) -> None:
+    print("API over TLS, durable SQLite")
+    with running("server") as (url, pid, took):
+        show("ready after start, s", took)
+        show("idle, MB", resident_mb(pid))
+        figures = load(data / "bench" / "api.py", url, "--objects", "2000")
+    for name in (
+        "create_per_s",
+        "get_per_s",
+        "list_objects_per_s",
+        "patch_per_s",
+        "delete_per_s",
+        "watch_events_per_s",
+    ):
+        show(name, figures[name], UPSTREAM[name])
+
+
+def cluster(data: Path, nodes: int) -> None:
+    print(f"Pods with claims, {nodes} nodes × 10 devices")
+    quiet = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
+    with running("up", "--nodes", "0", *quiet) as (url, pid, took):
+        show("ready after start, s", took, UPSTREAM["ready_s"], less_is_better=True)
+        script = data / "bench" / "throughput.py"
+        figures = load(
+            script, url, "--nodes", str(nodes), "--devices", "10", "--init", "1000", "--pods", "1000"
+        )
+        show("pods_per_s", figures["measure_pods_per_s"], UPSTREAM["pods_per_s"])
+        show("resident afterwards, MB", resident_mb(pid), UPSTREAM["resident_mb"], less_is_better=True)
+
+
+def script(name: str, *arguments: str) -> None:
+    print(name.removeprefix("bench_").removesuffix(".py").capitalize(), flush=True)
+    subprocess.run([sys.executable, str(ROOT / "scripts" / name), *arguments], check=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared", help="where bench/*.py are")
+    parser.add_argument("--only", choices=["api", "cluster", "cluster-5000", "pure"], help="one part only")
+    args = parser.parse_args()
+    parts = {
+        "pure": lambda: [script(f"bench_{n}.py") for n in ("cel", "allocation", "validation", "store")],
+        "api": lambda: api(args.data),
+        "cluster": lambda: cluster(args.data, 500),
+        "cluster-5000": lambda: cluster(args.data, 5000),
+    }
+    for name, run in parts.items():
+        if args.only in (None, name):
+            if name != "pure" and not (args.data / "bench").is_dir():
+                print(f"{name}: the load generators are not at {args.data / 'bench'}")
+                continue
+            run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
