@@ -1,0 +1,40 @@
+"""Checks whether a driver keeps to what kubelets rely on, whatever language it is written in.
+
+It plays the kubelet: finds the driver's registration socket, reads its slices, makes claims with devices of its own
+choosing and has them prepared and unprepared, well and badly. Every expectation is a ``Check`` with an outcome; what a
+driver may do one way or the other is a note, not a failure.
+"""
+
+from __future__ import annotations
+
+from dray.client.client import Client
+from dray.driver.api import ResourceApi
+from dray.driver.verify.calls import Calls, check_restart
+from dray.driver.verify.claims import Claims
+from dray.driver.verify.registration import check_registration
+from dray.driver.verify.report import Check, Options, Outcome, Report
+from dray.driver.verify.slices import check_slices
+
+__all__ = ["Check", "Options", "Outcome", "Report", "run"]
+
+
+async def run(client: Client | None, *, options: Options) -> Report:
+    """Checks one driver. Without a client, only what needs no API server."""
+    report = Report(driver=options.driver)
+    found = await check_registration(report, options)
+    if found is None:
+        return report
+    services, endpoint = found
+    if client is None:
+        report.skip("slices and claims", "no API server was given")
+        return report
+    api = await ResourceApi.connect(client)
+    devices = await check_slices(report, api, options)
+    if len(devices) < 2:
+        report.skip("preparing claims", f"{len(devices)} free devices were found, two are needed")
+        return report
+    async with Claims(api, report.driver, options) as claims:
+        for service in services:
+            await Calls(report, service, endpoint, claims, devices, options).check()
+        await check_restart(report, services[0], endpoint, claims, devices, options)
+    return report

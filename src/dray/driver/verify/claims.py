@@ -1,0 +1,60 @@
+"""Claims made for the checks."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Self
+
+from dray.api.errors import NotFound, StatusError
+from dray.client.resources import RESOURCE_CLAIMS
+from dray.driver.api import ResourceApi
+from dray.driver.model import ClaimRef
+from dray.driver.verify.report import Device, Options
+
+
+class Claims:
+    """Claims made for the checks, and removed afterwards."""
+
+    def __init__(self, api: ResourceApi, driver: str, options: Options) -> None:
+        self._api = api
+        self._driver = driver
+        self._namespace = options.namespace
+        self._resource = RESOURCE_CLAIMS.at(api.version)
+        self._made: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for name in self._made:
+            try:
+                await self._api.client.patch_status(
+                    self._resource,
+                    self._namespace,
+                    name,
+                    {"status": {"allocation": None, "reservedFor": None, "devices": None}},
+                )
+                await self._api.client.delete(self._resource, self._namespace, name)
+            except (NotFound, StatusError):
+                continue
+
+    async def make(self, device: Device) -> ClaimRef:
+        """A claim that has this device and is reserved for a pod."""
+        client, name = self._api.client, f"verify-{secrets.token_hex(4)}"
+        exactly = {"deviceClassName": "verify"}
+        request = (
+            {"name": "r", "exactly": exactly} if self._api.version != "v1beta1" else {"name": "r", **exactly}
+        )
+        made = await client.create(
+            self._resource,
+            self._namespace,
+            {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},
+        )
+        self._made.append(name)
+        result = {"request": "r", "driver": self._driver, "pool": device.pool, "device": device.name}
+        status = {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": "verify", "uid": secrets.token_hex(8)}],
+        }
+        await client.patch_status(self._resource, self._namespace, name, {"status": status})
+        return ClaimRef(self._namespace, name, made["metadata"]["uid"])

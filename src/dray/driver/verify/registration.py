@@ -1,0 +1,65 @@
+"""Is the driver there, and does it introduce itself well?"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+from dray.driver.verify.report import Options, Report
+from dray.driver.verify.talking import CALL_TIMEOUT, CallFailed, call, channel
+from dray.kubelet_api.services import DRA_PLUGIN, DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION, Service, stub
+
+_DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+async def check_registration(report: Report, options: Options) -> tuple[list[Service], Path] | None:
+    infos = []
+    for path in sorted(options.registry.rglob("*.sock")) if options.registry.is_dir() else []:
+        try:
+            infos.append((path, await _get_info(path)))
+        except CallFailed as e:
+            report.note(f"socket {path.name}", f"does not answer GetInfo: {e}")
+    wanted = [(p, i) for p, i in infos if i.type == DRA_PLUGIN and options.driver in ("", i.name)]
+    who = f"driver {options.driver}" if options.driver else "a driver"
+    if not report.expect("registers", bool(wanted), f"no socket in {options.registry} belongs to {who}"):
+        return None
+    path, info = wanted[-1]
+    report.driver = info.name
+    report.expect("has a DNS name", bool(_DNS.fullmatch(info.name)) and len(info.name) <= 63, info.name)
+    endpoint = Path(options.locate(info.endpoint)) if info.endpoint else path
+    report.expect("names a socket to be called on", endpoint.is_socket(), f"{info.endpoint} is no socket")
+    announced = list(info.supported_versions)
+    services = [DRA_SERVICES[a] for a in announced if a in DRA_SERVICES]
+    known = ", ".join(DRA_SERVICES)
+    if not report.expect("announces a known version", bool(services), f"{announced} has none of {known}"):
+        return None
+    await _notify(path)
+    if HEALTH_V1ALPHA1.announced in announced:
+        await _health(report, endpoint)
+    return services, endpoint
+
+
+async def _get_info(path: Path) -> Any:
+    async with channel(path) as opened:
+        return await call(stub(REGISTRATION, opened).GetInfo, REGISTRATION.module.InfoRequest())
+
+
+async def _notify(path: Path) -> None:
+    status = REGISTRATION.module.RegistrationStatus(plugin_registered=True)
+    async with channel(path) as opened:
+        await call(stub(REGISTRATION, opened).NotifyRegistrationStatus, status)
+
+
+async def _health(report: Report, endpoint: Path) -> None:
+    async with channel(endpoint) as opened:
+        messages = HEALTH_V1ALPHA1.module
+        stream = stub(HEALTH_V1ALPHA1, opened).NodeWatchResources(messages.NodeWatchResourcesRequest())
+        try:
+            first = await asyncio.wait_for(stream.read(), CALL_TIMEOUT)
+            report.expect("reports health at once", hasattr(first, "devices"), "the stream ended")
+        except Exception as e:
+            report.expect("reports health at once", False, str(e) or type(e).__name__)
+        finally:
+            stream.cancel()

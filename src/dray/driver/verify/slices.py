@@ -1,0 +1,58 @@
+"""Are the driver's slices well-formed, and which of its devices are free?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dray.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+from dray.driver.api import ResourceApi
+from dray.driver.verify.report import Device, Options, Report
+
+
+async def check_slices(report: Report, api: ResourceApi, options: Options) -> list[Device]:
+    listed = await api.client.list(
+        RESOURCE_SLICES.at(api.version), field_selector=f"spec.driver={report.driver}"
+    )
+    slices = [api.read(s) for s in listed.items]
+    if not report.expect("publishes slices", bool(slices), "the API server has none of this driver"):
+        return []
+    pools: dict[str, list[Mapping[str, Any]]] = {}
+    for s in slices:
+        pools.setdefault(s["spec"]["pool"]["name"], []).append(s["spec"])
+    for name, specs in pools.items():
+        _check_pool(report, name, specs)
+    mine = [
+        s["spec"] for s in slices if not options.node or s["spec"].get("nodeName") in (None, "", options.node)
+    ]
+    taken = await _taken(api, report.driver)
+    return [
+        Device(spec["pool"]["name"], d["name"])
+        for spec in mine
+        for d in spec.get("devices") or []
+        if (spec["pool"]["name"], d["name"]) not in taken and not d.get("bindingConditions")
+    ]
+
+
+def _check_pool(report: Report, name: str, specs: Sequence[Mapping[str, Any]]) -> None:
+    newest = max(s["pool"]["generation"] for s in specs)
+    current = [s for s in specs if s["pool"]["generation"] == newest]
+    wanted = current[0]["pool"]["resourceSliceCount"]
+    report.expect(
+        f"pool {name} is complete",
+        len(current) == wanted,
+        f"{len(current)} slices of generation {newest}, not {wanted}",
+    )
+    names = [d["name"] for s in current for d in s.get("devices") or []]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    report.expect(f"pool {name} names each device once", not twice, ", ".join(twice))
+
+
+async def _taken(api: ResourceApi, driver: str) -> set[tuple[str, str]]:
+    listed = await api.client.list(RESOURCE_CLAIMS.at(api.version))
+    return {
+        (r["pool"], r["device"])
+        for c in listed.items
+        for r in (((c.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or []
+        if r["driver"] == driver
+    }
