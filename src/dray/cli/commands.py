@@ -17,9 +17,11 @@ _COMMANDS = {
     "scheduler": "dray.cli.components:scheduler",
     "controllers": "dray.cli.components:controllers",
     "devices": "dray.cli.devices:devices",
+    "explain": "dray.cli.explain:explain",
     "allocate": "dray.cli.allocate:allocate",
     "cel": "dray.cli.cel:cel",
     "snapshot": "dray.cli.snapshot:snapshot",
+    "convert": "dray.cli.convert:convert",
 }
 
 

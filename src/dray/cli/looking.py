@@ -63,17 +63,26 @@ def look(kubeconfig: Path | None, context: str, snapshot_file: Path | None) -> S
 
 
 async def _gather(kubeconfig: Path | None, context: str) -> Snapshot:
-    from dray.api.errors import StatusError
     from dray.cli.connecting import connect
     from dray.explain.gathering import gather
 
     try:
         async with connect(kubeconfig, context=context) as client:
             return await gather(client)
-    except StatusError as problem:
-        raise click.ClickException(problem.message) from None
-    except OSError as problem:
-        raise click.ClickException(f"cannot reach the API server: {problem}") from None
+    except ExceptionGroup as several:
+        raise failed(several.exceptions[0]) from None
+
+
+def failed(problem: Exception) -> Exception:
+    """What to say about an API server that does not answer, or answers with a refusal."""
+    from dray.api.errors import StatusError
+    from dray.client.transport import Unreachable
+
+    if isinstance(problem, StatusError):
+        return click.ClickException(problem.message)
+    if isinstance(problem, Unreachable | OSError):
+        return click.ClickException(str(problem))
+    return problem
 
 
 def emit(document: Any, output: str) -> None:

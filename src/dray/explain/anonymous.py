@@ -175,11 +175,11 @@ def _claim(names: _Names, document: Document) -> dict[str, Any]:
         if allocation.get("nodeSelector"):
             allocation["nodeSelector"] = _selector(names, allocation["nodeSelector"])
         status["allocation"] = allocation
-    if devices := status.get("devices"):
+    if reported := status.get("devices"):
         keep = ("driver", "pool", "device", "conditions", "shareID")
         status["devices"] = [
             {**{k: v for k, v in one.items() if k in keep}, "pool": _pool(names, one["pool"])}
-            for one in devices
+            for one in reported
         ]
     rest = {
         "metadata": _metadata(names, document, "claim"),

@@ -32,27 +32,28 @@ _GATE = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} 1$', re.MU
 async def gather(client: Client) -> Snapshot:
     """Everything that has a say in who gets which device. What one may not read is left out."""
     discovery = Discovery(client)
-    dra = [RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES]
-    slices, classes, claims, templates, rules, nodes, pods, namespaces, version, gates = await asyncio.gather(
-        *(_dra(client, discovery, resource, _VERSIONS) for resource in dra),
-        _dra(client, discovery, DEVICE_TAINT_RULES, _RULE_VERSIONS),
-        _list(client, NODES),
-        _list(client, PODS),
-        _list(client, NAMESPACES),
-        _version(client),
-        _gates(client),
-    )
+    dra = (RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
+    async with asyncio.TaskGroup() as group:
+        slices, classes, claims, templates = (
+            group.create_task(_dra(client, discovery, resource, _VERSIONS)) for resource in dra
+        )
+        rules = group.create_task(_dra(client, discovery, DEVICE_TAINT_RULES, _RULE_VERSIONS))
+        nodes, pods, namespaces = (
+            group.create_task(_list(client, resource)) for resource in (NODES, PODS, NAMESPACES)
+        )
+        version = group.create_task(_version(client))
+        gates = group.create_task(_gates(client))
     return Snapshot(
-        slices=slices,
-        classes=classes,
-        claims=claims,
-        templates=templates,
-        taint_rules=rules,
-        nodes=nodes,
-        pods=pods,
-        namespaces=namespaces,
-        release=version,
-        gates=gates,
+        slices=slices.result(),
+        classes=classes.result(),
+        claims=claims.result(),
+        templates=templates.result(),
+        taint_rules=rules.result(),
+        nodes=nodes.result(),
+        pods=pods.result(),
+        namespaces=namespaces.result(),
+        release=version.result(),
+        gates=gates.result(),
     )
 
 

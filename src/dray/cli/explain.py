@@ -1,0 +1,163 @@
+"""``dray explain``: why is this pod or claim pending, and what would help?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dray.cli.looking import NOT_WELL, emit, in_one_go, look, output_option, paint, source_options
+
+if TYPE_CHECKING:
+    from dray.explain import Cluster, Snapshot
+    from dray.explain.cluster import Key
+    from dray.explain.manifests import Manifest
+    from dray.explain.model import Explanation
+
+_POD = ("pod", "pods", "po")
+_CLAIM = ("claim", "claims", "resourceclaim", "resourceclaims")
+_PROGRESS_FROM = 1000
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[pod|claim]")
+@click.argument("name", required=False)
+@source_options
+@output_option
+@click.option("-n", "--namespace", default="", help="Default: that of the manifests, or default.")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, allow_dash=True),
+    help="Manifests to explain before they are applied.",
+)
+@click.option(
+    "--offline", is_flag=True, help="With -f: the manifests are the whole world, no cluster is asked."
+)
+def explain(
+    what: str | None,
+    name: str | None,
+    kubeconfig: Path | None,
+    context: str,
+    snapshot_file: Path | None,
+    output: str,
+    namespace: str,
+    files: tuple[Path, ...],
+    offline: bool,
+) -> None:
+    """Say why a pod or a claim is pending, stuck or where it is, and what would help.
+
+    \b
+    Examples:
+      dray explain pod train
+      dray explain claim shared-gpu -n team-a
+      dray explain pod/train -o json
+      dray explain -f job.yaml                 # before anything is applied
+      dray explain pod train --snapshot cluster.json.gz
+
+    \b
+    Exit codes: 0 all is well (it runs, it is allocated, it would fit); 3 it is pending, refused or stuck;
+    1 there is no such thing or the cluster cannot be read; 2 the command line makes no sense.
+    """
+    from dray.explain import Cluster
+
+    in_one_go()
+    if what and "/" in what and name is None:
+        what, _, name = what.partition("/")
+    if what and not name and not files and what not in (*_POD, *_CLAIM):
+        what, name = "pod", what
+    if not files and not (what and name):
+        raise click.UsageError("name a pod or a claim, or give manifests with -f")
+    snapshot, manifests = _world(kubeconfig, context, snapshot_file, files, offline, namespace)
+    cluster = Cluster(snapshot)
+    explanations = _explanations(cluster, what, name, namespace, manifests)
+    if output == "text":
+        from dray.explain.telling import tell
+
+        click.echo("\n\n".join(tell(one, paint=paint) for one in explanations))
+    else:
+        documents = [one.as_document() for one in explanations]
+        emit(documents[0] if name else {"explanations": documents}, output)
+    if not all(one.well for one in explanations):
+        raise SystemExit(NOT_WELL)
+
+
+def _world(
+    kubeconfig: Path | None,
+    context: str,
+    snapshot_file: Path | None,
+    files: tuple[Path, ...],
+    offline: bool,
+    namespace: str,
+) -> tuple[Snapshot, list[Manifest]]:
+    """The cluster, with the manifests applied to it."""
+    from dray.explain import Snapshot, SnapshotError
+
+    snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file)
+    if not files:
+        return snapshot, []
+    from dray.explain import manifests
+    from dray.explain.expanding import expanded
+
+    try:
+        found = manifests.read_files(files)
+    except SnapshotError as problem:
+        raise click.ClickException(str(problem)) from None
+    documents = [expanded(one.document, namespace or "default") for one in found]
+    return snapshot.with_objects(d for several in documents for d in several), found
+
+
+def _explanations(
+    cluster: Cluster, what: str | None, name: str | None, namespace: str, manifests: list[Manifest]
+) -> list[Explanation]:
+    from dray.explain.cluster import Key, key_of
+    from dray.explain.expanding import expanded
+    from dray.explain.explaining import explain_claim, explain_pod
+
+    with _progress(len(cluster.nodes)) as advance:
+        if name:
+            key = Key(namespace or "default", name)
+            if what in _CLAIM:
+                _there(key, cluster.claims, "claim")
+                return [explain_claim(cluster, key, progress=advance)]
+            if what not in _POD:
+                raise click.UsageError(f"cannot explain {what}: pod and claim are known")
+            _there(key, cluster.pods, "pod")
+            return [explain_pod(cluster, key, progress=advance)]
+        documents = [d for m in manifests for d in expanded(m.document, namespace or "default")]
+        pods = [key_of(d) for d in documents if d.get("kind") == "Pod"]
+        claims = [key_of(d) for d in documents if d.get("kind") == "ResourceClaim"]
+        if not pods and not claims:
+            raise click.ClickException("there is no pod and no claim in these files")
+        if pods:
+            return [explain_pod(cluster, key, progress=advance) for key in dict.fromkeys(pods)]
+        return [explain_claim(cluster, key, progress=advance) for key in claims]
+
+
+def _there(key: Key, known: Mapping[Key, object], kind: str) -> None:
+    if key in known:
+        return
+    others = sorted(str(one) for one in known if one.name == key.name)
+    hint = f"; there is {', '.join(others)}" if others else ""
+    raise click.ClickException(f"there is no {kind} {key}{hint}")
+
+
+@contextmanager
+def _progress(nodes: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar on the terminal where the answer may take a moment."""
+    import sys
+
+    if nodes < _PROGRESS_FROM or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("asking nodes", total=nodes)
+        yield lambda number: bar.update(task, advance=number)

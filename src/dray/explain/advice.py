@@ -1,0 +1,231 @@
+"""What would help, in words a person can act on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from dray.allocation import Cause, PoolID, Reasons
+from dray.allocation.devices import Device
+from dray.allocation.selectors import expression
+from dray.allocation.taints import obstacle
+from dray.cel import CompileError
+from dray.explain.asking import shown
+from dray.explain.cluster import Cluster
+from dray.explain.devices import in_class, value_of
+from dray.explain.model import Removed, RequestStory
+from dray.explain.snapshot import Document
+from dray.explain.trying import Tried
+
+
+def advise(
+    cluster: Cluster,
+    claims: Sequence[Document],
+    requests: Sequence[RequestStory],
+    tried: Sequence[Tried],
+    told: dict[str, Reasons],
+) -> list[str]:
+    """Each piece of advice once, those that concern devices first."""
+    found: dict[str, None] = {}
+    for story in requests:
+        for text in _for_request(cluster, claims, story):
+            found[text] = None
+    for text in _together(cluster, claims, told):
+        found[text] = None
+    if any(one.devices_fit for one in tried) or not told:
+        for one in tried:
+            if one.devices_fit:
+                for cause in one.causes:
+                    if cause.advice and len(found) < 6:
+                        found[cause.advice] = None
+    return list(found)
+
+
+def _for_request(cluster: Cluster, claims: Sequence[Document], story: RequestStory) -> Iterator[str]:
+    wanted = 1 if story.wanted is None else story.wanted
+    who = f"request {story.request} of claim {story.claim}"
+    if not story.considered:
+        yield "no node has any device: is the driver installed and running? (kubectl get resourceslices)"
+        return
+    if story.usable and story.best >= wanted:
+        return
+    for removed in story.removed:
+        yield from _for_removed(cluster, claims, story, removed)
+    if story.usable and story.usable >= wanted > story.best:
+        yield (
+            f"{who} wants {wanted} devices on one node, but the best node ({story.best_node}) has {story.best} "
+            f"usable ones: lower the count to {story.best}, or split the claim over several pods"
+        )
+
+
+def _for_removed(
+    cluster: Cluster, claims: Sequence[Document], story: RequestStory, removed: Removed
+) -> Iterator[str]:
+    match Cause(removed.cause):
+        case Cause.CLASS_SELECTOR | Cause.CLAIM_SELECTOR:
+            yield from _for_selector(story, removed)
+        case Cause.SELECTOR_ERROR:
+            yield from _for_error(removed)
+        case Cause.TAINT:
+            yield from _for_taint(cluster, story, removed)
+        case Cause.TAKEN:
+            holders = ", ".join(removed.holders)
+            yield f"{removed.count} matching devices are taken: wait for or delete one of {holders}, or add devices"
+        case Cause.COUNTERS:
+            held = f" (in use by {', '.join(removed.holders)})" if removed.holders else ""
+            yield f"the hardware behind these devices is used up by other partitions{held}: {removed.detail}"
+        case Cause.CAPACITY | Cause.CAPACITY_SHAPE:
+            yield f"ask for less capacity, or for other devices: {removed.detail}"
+        case Cause.POOL_INCOMPLETE:
+            yield from _for_incomplete(cluster, removed)
+        case Cause.POOL_INVALID:
+            yield f"the driver publishes a pool that contradicts itself: {removed.detail}"
+        case Cause.ATTRIBUTE:
+            yield f"a constraint needs an attribute that devices lack: {removed.detail}"
+        case Cause.FEATURE:
+            yield f"switch the feature on in the cluster: {removed.detail}"
+        case Cause.NODE:
+            pass
+
+
+def _for_selector(story: RequestStory, removed: Removed) -> Iterator[str]:
+    owner = f"class {story.device_class}" if removed.cause == Cause.CLASS_SELECTOR.value else "the claim"
+    said = False
+    for one in removed.asked:
+        sort = "capacity" if one.table == "capacity" else "attribute"
+        if one.suggestion and not one.values:
+            yield f"no device has {sort} {one.name}, which {owner} asks for; did you mean {one.suggestion}?"
+            said = True
+        elif one.suggestion:
+            yield f"for {sort} {one.name} devices have {one.suggestion}: correct the selector of {owner}"
+            said = True
+        elif not one.values:
+            yield f"no device has {sort} {one.name}, which {owner} asks for: remove the condition or use another class"
+            said = True
+    if said or story.usable:
+        return
+    failing = [one for one in removed.conditions if not one.true]
+    if len(removed.conditions) > 1 and failing:
+        yield f"no device meets this condition of {owner}: {failing[0].source}"
+    elif removed.cause == Cause.CLASS_SELECTOR.value:
+        yield f"class {story.device_class} selects none of these devices: is it the class you want, is its driver installed?"
+    elif removed.conditions:
+        yield f"no device meets the selector of {owner}: {removed.source}; see above what devices have"
+
+
+def _for_error(removed: Removed) -> Iterator[str]:
+    device = removed.examples[0] if removed.examples else None
+    yield f"the selector fails on device {device}, and one failure stops the whole search: {removed.source}"
+    for one in removed.asked:
+        if one.missing:
+            domain, _, name = one.name.rpartition("/")
+            yield (
+                f"guard the lookup so that devices without it just do not match: "
+                f'device.attributes["{domain}"].?{name}.orValue(…), or "{name}" in device.{one.table}["{domain}"] && …'
+            )
+    if not any(one.missing for one in removed.asked):
+        yield f"correct the attribute on {device} in its driver, or test its type first"
+
+
+def _for_taint(cluster: Cluster, story: RequestStory, removed: Removed) -> Iterator[str]:
+    key, _, effect = removed.detail.rpartition(":")
+    key = key.partition("=")[0]
+    toleration = f"{{key: {key}, operator: Exists, effect: {effect}}}"
+    rules = [
+        rule["metadata"]["name"]
+        for rule in cluster.snapshot.taint_rules
+        if (rule["spec"].get("taint") or {}).get("key") == key
+    ]
+    remove = f"delete DeviceTaintRule {', '.join(rules)}" if rules else "have the driver remove the taint"
+    yield f"if request {story.request} can live with it, add the toleration {toleration}; otherwise {remove}"
+
+
+def _for_incomplete(cluster: Cluster, removed: Removed) -> Iterator[str]:
+    for pool in dict.fromkeys(device.pool_id for device in removed.examples):
+        yield incomplete(cluster, pool)
+
+
+def incomplete(cluster: Cluster, pool: PoolID) -> str:
+    slices = cluster.slices_of(pool)
+    if not slices:
+        return f"pool {pool} is being updated"
+    return (
+        f"pool {pool} shows {len(slices)} of {slices[0].expected} slices of generation {slices[0].generation}: "
+        f"look at the driver {pool.driver}, it has not published the rest"
+    )
+
+
+def _together(cluster: Cluster, claims: Sequence[Document], told: dict[str, Reasons]) -> Iterator[str]:
+    """Constraints that single devices meet but not enough of them together."""
+    bound = [(node, reasons) for node, reasons in told.items() if reasons.together]
+    if not bound:
+        return
+    said: set[str] = set()
+    for claim in claims:
+        devices = (claim.get("spec") or {}).get("devices") or {}
+        for constraint in devices.get("constraints") or ():
+            attribute = constraint.get("matchAttribute") or constraint.get("distinctAttribute")
+            if not attribute or attribute in said:
+                continue
+            said.add(attribute)
+            node, largest = _largest(cluster, claims, attribute, [node for node, _ in bound])
+            if constraint.get("matchAttribute") and largest:
+                values = ", ".join(f"{value}: {count}" for value, count in largest.most_common(4))
+                yield (
+                    f"the devices must have the same {attribute}; on {node} the usable ones are spread as {values}: "
+                    f"lower the count to {largest.most_common(1)[0][1]}, or drop the constraint"
+                )
+            elif largest:
+                yield (
+                    f"the devices must differ in {attribute}; on {node} usable ones have {len(largest)} values: "
+                    f"lower the count to {len(largest)}, or drop the constraint"
+                )
+    if not said:
+        for text in dict.fromkeys(text for _, reasons in bound[:20] for text in reasons.together):
+            yield f"each request could be served alone, but not together: {text}"
+
+
+def _largest(
+    cluster: Cluster, claims: Sequence[Document], attribute: str, nodes: Sequence[str]
+) -> tuple[str, Counter[str]]:
+    """The node on which most usable devices agree on an attribute, and how they are spread there."""
+    best: tuple[str, Counter[str]] = ("", Counter())
+    for node in nodes[:200]:
+        counts: Counter[str] = Counter()
+        for device in _usable(cluster, claims, node):
+            entries = device.document.get("attributes") or {}
+            domain, _, name = attribute.rpartition("/")
+            entry = entries.get(attribute) or (entries.get(name) if domain == device.id.driver else None)
+            if entry is not None:
+                counts[shown(value_of(entry))] += 1
+        if max(counts.values(), default=0) > max(best[1].values(), default=0):
+            best = node, counts
+    return best
+
+
+def _usable(cluster: Cluster, claims: Sequence[Document], node: str) -> Iterator[Device]:
+    """Devices of a node that would do for some request, one by one."""
+    tests = []
+    for claim in claims:
+        for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+            exact = request.get("exactly") or {}
+            own = [
+                expression((s.get("cel") or {}).get("expression") or "", cluster.features)
+                for s in exact.get("selectors") or ()
+            ]
+            tests.append(
+                (in_class(cluster, exact.get("deviceClassName") or ""), own, exact.get("tolerations") or ())
+            )
+    for pool in cluster.inventory.pools(cluster.nodes[node], cluster.features):
+        part = cluster.usage.of(pool.id)
+        for device in pool.devices:
+            if device.name in part.taken:
+                continue
+            for in_its_class, own, tolerations in tests:
+                try:
+                    matches = in_its_class(device) and all(device.shape.verdict(one) is True for one in own)
+                except CompileError:
+                    matches = False
+                if matches and obstacle(device, tolerations) is None:
+                    yield device
+                    break

@@ -1,0 +1,283 @@
+"""From a pod or a claim to an explanation: how it stands, why, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from dray.api import claims as pod_claims
+from dray.api.claims import ClaimNotCreated
+from dray.explain import advice, holding, pending
+from dray.explain.cluster import Cluster, Key, key_of
+from dray.explain.model import Explanation, Outcome, RequestStory
+from dray.explain.snapshot import Document
+from dray.explain.trying import Progress, Trial, Tried, try_nodes
+
+ADMIN_LABEL = "resource.kubernetes.io/admin-access"
+
+
+class Gathered(NamedTuple):
+    """The claims of a pod, and what is in the way before any node is looked at."""
+
+    claims: list[Document]
+    facts: list[str]
+    advice: list[str]
+    refused: bool = False
+
+
+def explain_pod(cluster: Cluster, key: Key, *, progress: Progress | None = None) -> Explanation:
+    """A claim that its template has not become yet is taken as it will be."""
+    pod = cluster.pods[key]
+    subject = f"pod {key}"
+    settled = holding.settled_pod(cluster, key, pod)
+    if settled is not None:
+        return settled
+    gathered = _gather(cluster, key, pod)
+    said = _scheduler(pod)
+    if gathered.facts:
+        headline = gathered.facts[0]
+        outcome = Outcome.REFUSED if gathered.refused else Outcome.PENDING
+        return Explanation(
+            subject=subject,
+            outcome=outcome,
+            headline=headline,
+            scheduler=said,
+            facts=tuple(gathered.facts[1:]),
+            advice=tuple(gathered.advice),
+        )
+    return _tried(cluster, subject, pod, gathered.claims, said, progress)
+
+
+def explain_claim(cluster: Cluster, key: Key, *, progress: Progress | None = None) -> Explanation:
+    claim = cluster.claims[key]
+    settled = holding.settled_claim(cluster, key, claim)
+    if settled is not None:
+        return settled
+    subject = f"claim {key}"
+    facts, help, refused = [], [], False
+    for fact, text, bad in _claim_problems(cluster, claim):
+        facts.append(fact)
+        help.append(text)
+        refused |= bad
+    if facts:
+        return Explanation(
+            subject=subject,
+            outcome=Outcome.REFUSED if refused else Outcome.PENDING,
+            headline=facts[0],
+            facts=tuple(facts[1:]),
+            advice=tuple(filter(None, help)),
+        )
+    users = _users_of(cluster, key)
+    pod = cluster.pods[users[0]] if users else None
+    found = _tried(cluster, subject, pod, [claim], _scheduler(pod) if pod is not None else "", progress)
+    if users:
+        who = f"pod {users[0]} uses it" + (f", and {len(users) - 1} others" if len(users) > 1 else "")
+    else:
+        who = "no pod uses it; a claim is allocated when a pod that uses it is scheduled"
+    return replace(found, facts=(who, *found.facts))
+
+
+def _users_of(cluster: Cluster, key: Key) -> list[Key]:
+    return [
+        pod_key
+        for pod_key, pod in cluster.pods.items()
+        if pod_key.namespace == key.namespace
+        and not pod_claims.is_done(pod)
+        and any(reference.claim == key.name for reference in pod_claims.references(pod))
+    ]
+
+
+def _scheduler(pod: Document) -> str:
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""
+
+
+# --- before any node is looked at ---
+
+
+def _gather(cluster: Cluster, key: Key, pod: Document) -> Gathered:
+    found, facts, help = [], [], []
+    refused = False
+    gates = (pod.get("spec") or {}).get("schedulingGates") or ()
+    if gates:
+        names = ", ".join(gate["name"] for gate in gates)
+        facts.append(f"the pod has scheduling gates: {names}")
+        help.append("whoever put the gates there must remove them before the pod is scheduled")
+    for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
+        claim, fact, text = _claim_of(cluster, key, pod, entry)
+        if fact:
+            facts.append(fact)
+            help.append(text)
+        if claim is None:
+            continue
+        for fact, text, bad in _claim_problems(cluster, claim):
+            facts.append(fact)
+            help.append(text)
+            refused |= bad
+        found.append(claim)
+    return Gathered(found, facts, [text for text in help if text], refused)
+
+
+def _claim_of(cluster: Cluster, key: Key, pod: Document, entry: Document) -> tuple[Document | None, str, str]:
+    """The claim behind an entry, or what is wrong with it and what would help."""
+    _, template_name = pod_claims.claim_source(entry)
+    try:
+        reference = pod_claims.reference(pod, entry)
+    except ClaimNotCreated as problem:
+        template = cluster.templates.get(Key(key.namespace, template_name or ""))
+        if template is not None:
+            return _from_template(key, entry["name"], template), "", ""
+        if template_name is None:
+            return None, str(problem), "name a resourceClaimName or a resourceClaimTemplateName"
+        known = [k.name for k in cluster.templates if k.namespace == key.namespace]
+        fact = f"there is no ResourceClaimTemplate {template_name} in namespace {key.namespace}"
+        return None, fact, _meant(template_name, known) or f"create the template {template_name}"
+    if reference.claim is None:
+        return None, "", ""
+    claim = cluster.claims.get(Key(key.namespace, reference.claim))
+    if claim is None:
+        known = [k.name for k in cluster.claims if k.namespace == key.namespace]
+        fact = f"there is no ResourceClaim {reference.claim} in namespace {key.namespace}"
+        help = (
+            _meant(reference.claim, known)
+            or f"create the claim {reference.claim}, or look why it was refused"
+        )
+        return None, fact, help
+    if (claim.get("metadata") or {}).get("deletionTimestamp"):
+        fact = f"claim {reference.claim} is being deleted"
+        return claim, fact, "; ".join(holding.holders_of_claim(cluster, key_of(claim), claim))
+    if reference.generated and (foreign := pod_claims.not_for_pod(pod, claim)):
+        return claim, foreign, f"delete claim {reference.claim}; one for this pod will then be made"
+    return claim, "", ""
+
+
+def _from_template(key: Key, entry: str, template: Document) -> Document:
+    """The claim that would be made."""
+    inner = (template.get("spec") or {}).get("spec") or {}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": f"{key.name}-{entry}", "namespace": key.namespace},
+        "spec": inner,
+    }
+
+
+def _claim_problems(cluster: Cluster, claim: Document) -> Iterator[tuple[str, str, bool]]:
+    """What is wrong with an unallocated claim whatever nodes there are: the fact, what helps, is it refused?"""
+    if pod_claims.allocation(claim) is not None:
+        return
+    key = key_of(claim)
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        exact = request.get("exactly")
+        if exact and exact.get("adminAccess"):
+            yield from _admin_problem(cluster, key, request["name"])
+        wanted = [(request["name"], exact)] if exact else []
+        wanted += [(f"{request['name']}/{one['name']}", one) for one in request.get("firstAvailable") or ()]
+        for name, one in wanted:
+            class_name = one.get("deviceClassName") or ""
+            if class_name not in cluster.classes:
+                fact = f"request {name} of claim {key} wants device class {class_name}, which does not exist"
+                there = ", ".join(sorted(cluster.classes)) or "none"
+                help = (
+                    _meant(class_name, cluster.classes)
+                    or f"create the class, or use one of those there: {there}"
+                )
+                yield fact, help, False
+
+
+def _admin_problem(cluster: Cluster, key: Key, request: str) -> Iterator[tuple[str, str, bool]]:
+    namespace = cluster.namespaces.get(key.namespace)
+    labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
+    if labels.get(ADMIN_LABEL) == "true":
+        return
+    yield (
+        f"request {request} of claim {key} asks for admin access, which namespace {key.namespace} does not allow: "
+        "the API server refuses such a claim",
+        f"kubectl label namespace {key.namespace} {ADMIN_LABEL}=true (only for those who administer devices), "
+        "or remove adminAccess from the request",
+        True,
+    )
+
+
+def _meant(name: str, known: Sequence[str] | dict[str, Document]) -> str:
+    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else ""
+
+
+# --- on the nodes ---
+
+
+def _tried(
+    cluster: Cluster,
+    subject: str,
+    pod: Document | None,
+    claims: Sequence[Document],
+    said: str,
+    progress: Progress | None,
+) -> Explanation:
+    trial = Trial(cluster, pod, claims)
+    tried = try_nodes(cluster, trial, progress=progress)
+    open_claims = trial.wanted
+    told = pending.told_by(tried)
+    fitting = [one for one in tried if one.fits]
+    nodes = tuple(pending.groups(tried, told))
+    if fitting:
+        return Explanation(
+            subject=subject,
+            outcome=Outcome.FITS,
+            headline=f"fits on {len(fitting)} of {len(tried)} nodes, the first being {fitting[0].node}",
+            scheduler=said,
+            facts=tuple(holding.granted(open_claims, fitting[0])),
+            nodes=nodes,
+            advice=("it should be scheduled now; if it is not, is the scheduler running?",) if said else (),
+        )
+    stories = pending.stories(cluster, trial, tried, told) if told else []
+    return Explanation(
+        subject=subject,
+        outcome=Outcome.PENDING,
+        headline=_headline(tried, stories),
+        scheduler=said,
+        requests=tuple(stories),
+        nodes=nodes,
+        advice=tuple(advice.advise(cluster, open_claims, stories, tried, told)),
+    )
+
+
+def _headline(tried: Sequence[Tried], stories: Sequence[RequestStory]) -> str:
+    total = len(tried)
+    if not total:
+        return "there are no nodes"
+    errors = [one for one in tried if one.error]
+    if errors:
+        return f"allocation ends with an error: {errors[0].error}"
+    with_devices = [one for one in tried if one.devices_fit]
+    if with_devices:
+        kinds = dict.fromkeys(cause.kind for one in with_devices for cause in one.causes)
+        where = f"{len(with_devices)} of {total} nodes have" if total > 1 else "the node has"
+        return f"{where} the devices, but the pod cannot go there: {', '.join(kinds)}"
+    elsewhere = [one for one in tried if one.elsewhere]
+    if elsewhere and len(elsewhere) == total:
+        return f"claim {elsewhere[0].elsewhere} is allocated for nodes that are not there"
+    for story in stories:
+        if not story.considered:
+            return "no node has any device"
+        wanted = 1 if story.wanted is None else story.wanted
+        if not story.usable:
+            main = story.removed[0] if story.removed else None
+            why = (
+                f", most of them because of: {main.cause}"
+                if main is not None and len(story.removed) > 1
+                else ""
+            )
+            why = why or (f": {main.cause}" if main is not None else "")
+            return f"none of {story.considered} devices can serve request {story.request}{why}"
+        if story.best < wanted:
+            return (
+                f"request {story.request} wants {wanted} devices on one node; the best node, {story.best_node}, "
+                f"has {story.best} usable"
+            )
+    return "every request can be served alone, but on no node all of them together"

@@ -1,0 +1,249 @@
+"""What is settled already: running, allocated (why these devices), or being deleted (who holds it)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dray.allocation import DeviceID
+from dray.allocation.devices import Device
+from dray.api import claims as pod_claims
+from dray.explain.asking import asked
+from dray.explain.cluster import Cluster, Key
+from dray.explain.model import Explanation, Outcome
+from dray.explain.pending import request_of
+from dray.explain.snapshot import Document
+from dray.explain.trying import Tried
+
+
+def settled_pod(cluster: Cluster, key: Key, pod: Document) -> Explanation | None:
+    """An explanation for a pod that is past scheduling; None while it is not."""
+    subject = f"pod {key}"
+    metadata, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
+    phase = status.get("phase")
+    if phase in ("Succeeded", "Failed"):
+        return Explanation(subject=subject, outcome=Outcome.DONE, headline=f"the pod has ended: {phase}")
+    facts = list(_devices_of_pod(cluster, key, pod))
+    if metadata.get("deletionTimestamp"):
+        return Explanation(
+            subject=subject,
+            outcome=Outcome.STUCK,
+            headline=f"the pod is being deleted since {metadata['deletionTimestamp']}",
+            facts=(*_held(cluster, pod), *facts),
+            advice=tuple(_let_go(cluster, pod)),
+        )
+    node = spec.get("nodeName")
+    if not node:
+        return None
+    if phase == "Running":
+        return Explanation(
+            subject=subject, outcome=Outcome.RUNNING, headline=f"the pod runs on {node}", facts=tuple(facts)
+        )
+    return Explanation(
+        subject=subject,
+        outcome=Outcome.STUCK,
+        headline=f"the pod has node {node} but does not run yet",
+        facts=(*_preparing(cluster, key, pod), *facts),
+        advice=tuple(_prepare_advice(cluster, key, pod)),
+    )
+
+
+def settled_claim(cluster: Cluster, key: Key, claim: Document) -> Explanation | None:
+    """An explanation for a claim that is allocated or being deleted."""
+    subject = f"claim {key}"
+    metadata = claim.get("metadata") or {}
+    facts = tuple(_devices_of_claim(cluster, key, claim))
+    if metadata.get("deletionTimestamp"):
+        return Explanation(
+            subject=subject,
+            outcome=Outcome.STUCK,
+            headline=f"the claim is being deleted since {metadata['deletionTimestamp']}",
+            facts=(*holders_of_claim(cluster, key, claim), *facts),
+            advice=tuple(_free_claim(cluster, key, claim)),
+        )
+    if pod_claims.allocation(claim) is None:
+        return None
+    users = cluster.users.get(key, ())
+    who = f"reserved for {', '.join(f'pod {user}' for user in users)}" if users else "reserved for nobody"
+    return Explanation(
+        subject=subject, outcome=Outcome.ALLOCATED, headline=f"the claim is allocated and {who}", facts=facts
+    )
+
+
+def _devices_of_pod(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
+    for reference in pod_claims.references(pod):
+        claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
+        if claim is not None:
+            yield from _devices_of_claim(cluster, Key(key.namespace, reference.claim or ""), claim)
+
+
+def _devices_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
+    """Which devices, why these, and where they are."""
+    allocation = pod_claims.allocation(claim)
+    if allocation is None:
+        return
+    results = (allocation.get("devices") or {}).get("results") or ()
+    for result in results:
+        id = DeviceID(result["driver"], result["pool"], result["device"])
+        text = f"claim {key}, request {result['request']}: {id}"
+        if result.get("adminAccess"):
+            text += " (admin access: others may have it too)"
+        device = cluster.inventory.device(id)
+        if device is None:
+            yield text + ", which is no longer published by its driver"
+            continue
+        request = request_of([claim], str(key), result["request"])
+        matched = list(_matched(cluster, request, device))
+        yield text + (f", with {', '.join(matched)}" if matched else "")
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        alternatives = [one["name"] for one in request.get("firstAvailable") or ()]
+        given = {
+            r["request"].partition("/")[2] for r in results if r["request"].startswith(request["name"] + "/")
+        }
+        for position, name in enumerate(alternatives):
+            if name in given and position:
+                yield f"request {request['name']}: alternative {name} was taken as {', '.join(alternatives[:position])} could not be had"
+    selector = allocation.get("nodeSelector")
+    if selector:
+        yield f"usable on nodes with {_selector(selector)}: devices are given in the order of pool and slice, the first that fit"
+    else:
+        yield "usable on any node"
+
+
+def _matched(cluster: Cluster, request: Document, device: Device) -> Iterator[str]:
+    class_document = cluster.classes.get(request.get("deviceClassName") or "") or {}
+    selectors = (
+        *((class_document.get("spec") or {}).get("selectors") or ()),
+        *(request.get("selectors") or ()),
+    )
+    for selector in selectors:
+        source = (selector.get("cel") or {}).get("expression") or ""
+        for one in asked(source, [device], cluster.features):
+            if one.values:
+                yield f"{one.name}={one.values[0][0]}"
+
+
+def _selector(selector: Document) -> str:
+    return " and ".join(
+        f"{one.get('key')} {one.get('operator')} {','.join(one.get('values') or ())}".strip()
+        for term in selector.get("nodeSelectorTerms") or ()
+        for one in (*(term.get("matchFields") or ()), *(term.get("matchExpressions") or ()))
+    )
+
+
+def granted(claims: Sequence[Document], tried: Tried) -> Iterator[str]:
+    """What the first fitting node would give."""
+    if tried.plan is None:
+        return
+    for claim, result in zip(claims, tried.plan.results, strict=True):
+        for one in (result.get("devices") or {}).get("results") or ():
+            name = (claim.get("metadata") or {}).get("name", "")
+            yield f"claim {name}, request {one['request']}: {one['driver']}/{one['pool']}/{one['device']}"
+
+
+# --- being deleted ---
+
+
+def holders_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
+    finalizers = (claim.get("metadata") or {}).get("finalizers") or ()
+    users = cluster.users.get(key, ())
+    for user in users:
+        pod = cluster.pods.get(user)
+        state = "gone" if pod is None else _state(pod)
+        yield f"held by pod {user} ({state}), for which it is reserved"
+    for finalizer in finalizers:
+        if finalizer != pod_claims.FINALIZER:
+            yield f"held by finalizer {finalizer}, which its owner must remove"
+        elif not users and pod_claims.allocation(claim) is not None:
+            yield "nobody uses it any longer; the claim controller must take the allocation back"
+
+
+def _free_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
+    users = cluster.users.get(key, ())
+    for user in users:
+        if user in cluster.pods:
+            yield f"delete pod {user}, or wait until it has ended"
+        else:
+            yield f"pod {user} is gone: the claim controller should drop the reservation; is it running?"
+    if not users:
+        yield "is the controller manager running?"
+
+
+def _state(pod: Document) -> str:
+    if (pod.get("metadata") or {}).get("deletionTimestamp"):
+        return "terminating"
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def _held(cluster: Cluster, pod: Document) -> Iterator[str]:
+    for finalizer in (pod.get("metadata") or {}).get("finalizers") or ():
+        yield f"held by finalizer {finalizer}"
+    node_name = (pod.get("spec") or {}).get("nodeName")
+    if node_name:
+        node = cluster.nodes.get(node_name)
+        if node is None:
+            yield f"its node {node_name} is gone, so nobody stops it there"
+        elif not _ready(node):
+            yield f"its node {node_name} is not ready, so nobody may be stopping it there"
+        else:
+            yield f"node {node_name} is stopping its containers and unpreparing its devices"
+
+
+def _let_go(cluster: Cluster, pod: Document) -> Iterator[str]:
+    node_name = (pod.get("spec") or {}).get("nodeName")
+    node = cluster.nodes.get(node_name or "")
+    metadata = pod.get("metadata") or {}
+    if node_name and (node is None or not _ready(node)):
+        yield (
+            f"once the node is known to be off: kubectl delete pod -n {metadata.get('namespace')} "
+            f"{metadata.get('name')} --force"
+        )
+    elif node_name:
+        yield f"look at the drivers on {node_name}: unprepare must succeed before the pod goes"
+
+
+def _ready(node: Document) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return all(c.get("status") == "True" for c in conditions if c.get("type") == "Ready")
+
+
+# --- being prepared ---
+
+
+def _preparing(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
+    uid = (pod.get("metadata") or {}).get("uid", "")
+    for reference in pod_claims.references(pod):
+        claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
+        if claim is None:
+            yield f"claim {reference.claim} does not exist"
+        elif pod_claims.allocation(claim) is None:
+            yield f"claim {reference.claim} is not allocated: the pod got its node without the scheduler"
+        elif not pod_claims.is_reserved_for(claim, uid):
+            yield f"claim {reference.claim} is not reserved for this pod"
+        else:
+            results = ((pod_claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()
+            drivers = ", ".join(dict.fromkeys(result["driver"] for result in results))
+            yield f"claim {reference.claim} is ready on the scheduler's side; driver {drivers} must prepare it"
+    node = cluster.nodes.get((pod.get("spec") or {}).get("nodeName") or "")
+    if node is None:
+        yield "its node is gone"
+    elif not _ready(node):
+        yield "its node is not ready"
+    for group in ("initContainerStatuses", "containerStatuses"):
+        for container in (pod.get("status") or {}).get(group) or ():
+            waiting = (container.get("state") or {}).get("waiting")
+            if waiting:
+                message = f": {waiting['message']}" if waiting.get("message") else ""
+                yield f"container {container['name']} waits: {waiting.get('reason', '')}{message}"
+
+
+def _prepare_advice(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    for reference in pod_claims.references(pod):
+        claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
+        if claim is None or pod_claims.allocation(claim) is None:
+            yield "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead"
+            return
+    yield (
+        f"kubectl describe pod -n {metadata.get('namespace')} {metadata.get('name')} shows what the kubelet says; "
+        f"look at the driver's pod on {spec.get('nodeName')}"
+    )

@@ -1,0 +1,256 @@
+"""Why claims cannot be had: the stories of their requests, and what the nodes say, like with like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from dray.allocation import Cause, PoolID, Reasons, Removal, RequestReasons
+from dray.allocation.devices import Device
+from dray.allocation.pools import Pool
+from dray.explain.asking import asked, conditions
+from dray.explain.cluster import Cluster, Key
+from dray.explain.devices import Holder
+from dray.explain.model import NodeGroup, Removed, RequestStory
+from dray.explain.snapshot import Document
+from dray.explain.trying import Trial, Tried
+
+_EXAMPLES = 3
+_HOLDERS = 4
+_SELECTORS = (Cause.CLASS_SELECTOR, Cause.CLAIM_SELECTOR, Cause.SELECTOR_ERROR)
+_MOMENT = (Cause.TAKEN, Cause.CAPACITY, Cause.COUNTERS)
+
+
+def stories(
+    cluster: Cluster, trial: Trial, tried: Sequence[Tried], told: dict[str, Reasons]
+) -> list[RequestStory]:
+    """One for each request; ``told`` is what single nodes had to say."""
+    claims, pools = trial.wanted, list(cluster.pools.values())
+    found = []
+    for reasons in trial.everywhere(tried):
+        best_node, best = "", 0
+        for node, of_node in told.items():
+            here = next(
+                r for r in of_node.requests if (r.claim, r.request) == (reasons.claim, reasons.request)
+            )
+            if here.usable > best or not best_node:
+                best_node, best = node, here.usable
+        found.append(_story(cluster, claims, pools, reasons, best_node, best))
+    return found
+
+
+def _story(
+    cluster: Cluster,
+    claims: Sequence[Document],
+    pools: Sequence[Pool],
+    reasons: RequestReasons,
+    best_node: str,
+    best: int,
+) -> RequestStory:
+    document = request_of(claims, reasons.claim, reasons.request)
+    nearest = ""
+    if reasons.nearest is not None and not reasons.usable:
+        nearest = f"{reasons.nearest.device}: {_said(reasons.nearest.cause, reasons.nearest.detail)}"
+    removed = tuple(_removed(cluster, pools, document, removal) for removal in _merge(reasons.removals))
+    return RequestStory(
+        reasons.claim,
+        reasons.request,
+        document.get("deviceClassName") or "",
+        reasons.wanted,
+        reasons.considered,
+        reasons.usable,
+        best_node,
+        best,
+        removed,
+        nearest,
+    )
+
+
+def _merge(removals: Iterable[Removal]) -> list[Removal]:
+    """Devices that are just taken are one group, whoever has them."""
+    found: dict[tuple[Cause, str], Removal] = {}
+    for one in removals:
+        key = (one.cause, "" if one.cause in (*_MOMENT, Cause.POOL_INCOMPLETE) else one.detail)
+        known = found.get(key)
+        if known is None:
+            found[key] = one
+        else:
+            examples = (*known.examples, *one.examples)[:_HOLDERS]
+            detail = "by other claims" if one.cause is Cause.TAKEN else known.detail
+            found[key] = Removal(
+                one.cause, detail, known.count + one.count, examples, known.selector, known.source
+            )
+    return sorted(found.values(), key=lambda one: -one.count)
+
+
+def _removed(
+    cluster: Cluster,
+    pools: Sequence[Pool],
+    request: Document,
+    removal: Removal,
+) -> Removed:
+    devices: list[Device] = []
+    if removal.source:
+        devices = _reached(cluster, pools, request, removal)
+    holders: tuple[str, ...] = ()
+    if removal.cause in _MOMENT:
+        holders = _holders(cluster, removal)
+    source = removal.source
+    return Removed(
+        removal.cause.value,
+        removal.detail,
+        removal.count,
+        removal.examples[:_EXAMPLES],
+        source,
+        asked(source, devices, cluster.features) if source else (),
+        conditions(source, devices, cluster.features) if source else (),
+        holders,
+    )
+
+
+def _reached(cluster: Cluster, pools: Sequence[Pool], request: Document, removal: Removal) -> list[Device]:
+    """The devices that got as far as a selector: all, or for the claim's own those of the class."""
+    everything = [device for pool in pools for device in pool.devices]
+    if removal.cause is Cause.CLASS_SELECTOR or removal.detail.startswith("class "):
+        return everything
+    from dray.explain.devices import in_class
+
+    selects = in_class(cluster, request.get("deviceClassName") or "")
+    return [device for device in everything if selects(device)] or everything
+
+
+def _holders(cluster: Cluster, removal: Removal) -> tuple[str, ...]:
+    """Who has the devices themselves, or others that draw from the same counters."""
+    counts: Counter[str] = Counter()
+    for id in removal.examples:
+        owners = list(cluster.owners(id))
+        if not owners and removal.cause is Cause.COUNTERS:
+            owners = _drawing(cluster, id.pool_id, removal.detail)
+        for owner in owners:
+            counts[str(Holder(owner, cluster.users.get(owner, ())))] += 1
+    return tuple(name for name, _ in counts.most_common(_HOLDERS))
+
+
+def _drawing(cluster: Cluster, pool_id: PoolID, detail: str) -> list[Key]:
+    pool = cluster.pools.get(pool_id)
+    if pool is None:
+        return []
+    part = cluster.usage.of(pool_id)
+    counter_set = detail.partition("/")[0]
+    return [
+        owner
+        for device in (*pool.devices, *pool.elsewhere)
+        if part.touches(device.name) and any(d.counter_set == counter_set for d in device.draws)
+        for owner in cluster.owners(device.id)
+    ]
+
+
+def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
+    """The document of a request, or of an alternative ``request/alternative``."""
+    base, _, alternative = name.partition("/")
+    for document in claims:
+        metadata = document.get("metadata") or {}
+        if claim not in (metadata.get("name"), f"{metadata.get('namespace')}/{metadata.get('name')}"):
+            continue
+        for request in ((document.get("spec") or {}).get("devices") or {}).get("requests") or ():
+            if request["name"] != base:
+                continue
+            if not alternative:
+                return request.get("exactly") or {}
+            for one in request.get("firstAvailable") or ():
+                if one["name"] == alternative:
+                    return one  # type: ignore[no-any-return]
+    return {}
+
+
+def _said(cause: Cause, detail: str) -> str:
+    match cause:
+        case Cause.CLASS_SELECTOR | Cause.CLAIM_SELECTOR:
+            return f"not selected by {detail}"
+        case Cause.TAINT:
+            return f"tainted {detail}"
+        case Cause.TAKEN:
+            return detail
+        case _:
+            return f"{cause.value}: {detail}"
+
+
+# --- nodes ---
+
+
+def groups(tried: Sequence[Tried], told: dict[str, Reasons]) -> list[NodeGroup]:
+    """Nodes that say the same, the most promising first."""
+    found: dict[object, list[Tried]] = {}
+    for one in tried:
+        found.setdefault(_signature(one, told.get(one.node)), []).append(one)
+    ranked = sorted(found.values(), key=lambda group: (-_promise(group[0]), -len(group)))
+    return [_group(group, told) for group in ranked]
+
+
+def told_by(tried: Sequence[Tried]) -> dict[str, Reasons]:
+    """What each node that cannot serve the claims has to say about it."""
+    return {one.node: one.reasons for one in tried if one.reasons is not None}
+
+
+def _promise(tried: Tried) -> int:
+    return 2 * tried.devices_fit + (not tried.causes)
+
+
+def _signature(tried: Tried, reasons: Reasons | None) -> object:
+    devices: object = None
+    if reasons is not None:
+        devices = (
+            tuple((r.claim, r.request, r.short, _causes(r)) for r in reasons.requests),
+            reasons.together,
+        )
+    return tuple(c.kind for c in tried.causes), devices, tried.elsewhere, bool(tried.error)
+
+
+def _causes(reasons: RequestReasons) -> tuple[tuple[Cause, str], ...]:
+    return tuple(
+        sorted(
+            {(r.cause, r.detail if r.cause in (*_SELECTORS, Cause.TAINT) else "") for r in reasons.removals},
+            key=lambda pair: (pair[0].rank, pair[1]),
+        )
+    )
+
+
+def _group(group: Sequence[Tried], told: dict[str, Reasons]) -> NodeGroup:
+    closest = max(
+        group, key=lambda one: sum(r.usable for r in told[one.node].requests) if one.node in told else 0
+    )
+    devices: list[str] = []
+    if closest.elsewhere:
+        devices.append(f"claim {closest.elsewhere} is allocated for other nodes")
+    if closest.error:
+        devices.append(f"allocation ends with an error: {closest.error}")
+    reasons = told.get(closest.node)
+    if reasons is not None:
+        devices += [_counted(request) for request in reasons.requests]
+        devices += reasons.together
+        devices += [f"pool {pool}" for pool in reasons.pools]
+    elif not closest.elsewhere:
+        devices.append("has the devices")
+    return NodeGroup(
+        len(group),
+        closest.node,
+        tuple(one.node for one in group[:_EXAMPLES]),
+        closest.fits,
+        tuple(cause.detail for cause in closest.causes),
+        tuple(devices),
+    )
+
+
+def _counted(request: RequestReasons) -> str:
+    wanted = "all" if request.wanted is None else str(request.wanted)
+    causes: Counter[str] = Counter()
+    for removal in request.removals:
+        words = removal.cause.value
+        if removal.cause is Cause.TAINT:
+            words = f"tainted {removal.detail}"
+        elif removal.cause in (Cause.CLASS_SELECTOR, Cause.CLAIM_SELECTOR):
+            words = f"not matched by {removal.cause.value} #{removal.selector}"
+        causes[words] += removal.count
+    removed = ", ".join(f"{count} {words}" for words, count in causes.most_common())
+    there = f"{request.usable} of {request.considered} devices usable"
+    return f"request {request.request}: {wanted} wanted, {there}" + (f" ({removed})" if removed else "")
