@@ -19,6 +19,7 @@ from dray.client.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.client.retry import Backoff
 from dray.node import pods
 from dray.node.cdi import Resolver
+from dray.node.containers import NODE_LABEL
 from dray.node.dra.health import DeviceHealth
 from dray.node.dra.manager import RECONCILE_PERIOD, Manager
 from dray.node.dra.plugins import HealthReport, PluginRegistry, Plugins, TrustingPlugins
@@ -138,7 +139,8 @@ class Agent:
         self._pods_known = True
         self._driver_came.set()
         for uid, left in recovered.items():
-            if uid not in self._workers and left.sandbox and self._tasks:
+            mine = left.sandbox is not None and left.sandbox.labels.get(NODE_LABEL) == self.options.name
+            if mine and uid not in self._workers and self._tasks:
                 self._tasks.create_task(self._remove_orphan(left))
 
     async def _remove_orphan(self, left: Recovered) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import NotFound
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
     from dray.node.agent import Agent
 
 
+#: Says which of the nodes that may share a runtime a pod belongs to.
+NODE_LABEL = "dray.dev/node"
+
+
 def labels(pod: Object, container: str = "") -> dict[str, str]:
     """The labels by which every kubelet marks what it runs."""
     metadata = pod["metadata"]
@@ -27,7 +30,7 @@ def labels(pod: Object, container: str = "") -> dict[str, str]:
         "io.kubernetes.pod.name": metadata["name"],
         "io.kubernetes.pod.namespace": metadata["namespace"],
         "io.kubernetes.pod.uid": metadata["uid"],
-        "dray.dev/node": pod["spec"].get("nodeName", ""),
+        NODE_LABEL: pod["spec"].get("nodeName", ""),
     }
     if container:
         out["io.kubernetes.container.name"] = container
@@ -119,10 +122,6 @@ async def _sources(pod: Object, spec: Mapping[str, Any], agent: Agent) -> enviro
 
     found = await asyncio.gather(*(get(kind, name) for kind, name in wanted))
     return dict(zip(wanted, found, strict=True))
-
-
-def log_path_of(logs: Path, container: str, attempt: int) -> Path:
-    return logs / container / f"{attempt}.log"
 
 
 def _milli(amounts: Mapping[str, Any] | None, resource: str) -> int:

@@ -108,6 +108,7 @@ class CriRuntime:
                 attempt=s.metadata.attempt,
                 ready=s.state == m.SANDBOX_READY,
                 ip=await self._sandbox_ip(s.id),
+                labels=dict(s.labels),
             )
             for s in sandboxes.items
         ]
@@ -135,6 +136,7 @@ class CriRuntime:
             namespace=config.namespace,
             attempt=config.attempt,
             ip=await self._sandbox_ip(answer.pod_sandbox_id),
+            labels=dict(config.labels),
         )
 
     async def remove_sandbox(self, sandbox: str) -> None:

@@ -151,6 +151,7 @@ class SandboxStatus:
     attempt: int = 0
     ready: bool = True
     ip: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Listing(NamedTuple):

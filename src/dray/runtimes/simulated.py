@@ -107,6 +107,7 @@ class SimulatedRuntime:
             namespace=config.namespace,
             attempt=config.attempt,
             ip="127.0.0.1",
+            labels=config.labels,
         )
         self._sandboxes[status.id] = config, status
         return status

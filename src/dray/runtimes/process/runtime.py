@@ -118,6 +118,7 @@ class ProcessRuntime:
             namespace=config.namespace,
             attempt=config.attempt,
             ip="127.0.0.1",
+            labels=dict(config.labels),
         )
         await self._ask("sandbox", sandbox={**document(status), "hostname": config.hostname})
         self._sandboxes[status.id] = status
