@@ -1,0 +1,155 @@
+"""``dray convert``: manifests of an old generation of the resource API as those of a later one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dray.cli.looking import NOT_WELL
+
+if TYPE_CHECKING:
+    from dray.convert import ParameterRule
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, allow_dash=True),
+    help="Manifests, or folders of them; - is standard input. Give together what belongs together.",
+)
+@click.option(
+    "--to", "target", default="v1", show_default=True, type=click.Choice(["v1beta1", "v1beta2", "v1"])
+)
+@click.option(
+    "--rules",
+    "rules_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What a driver's parameter objects become.",
+)
+@click.option(
+    "--output",
+    "-o",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write each file below this folder. Default: everything to standard output.",
+)
+@click.option("--cluster", is_flag=True, help="Convert what a running cluster holds.")
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Default: KUBECONFIG, then the cluster of dray up."
+)
+@click.option("--context", default="", help="The kubeconfig's context to use.")
+@click.pass_context
+def convert(
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    target: str,
+    rules_file: Path | None,
+    folder: Path | None,
+    cluster: bool,
+    kubeconfig: Path | None,
+    context: str,
+) -> None:
+    """Turn manifests of v1alpha1 to v1beta2 into manifests of a later version; comments and order stay.
+
+    Notes on what has no equivalent go to standard error. The exit code is 0 when the result says all that the source
+    said, and 3 when something was lost.
+
+    \b
+    Examples:
+      dray convert -f old.yaml > new.yaml
+      dray convert -f manifests/ --to v1beta1 -o converted/
+      dray convert -f old.yaml --rules rules.yaml
+      dray convert --cluster --kubeconfig old-cluster.conf
+
+    \b
+    A rules file says what the parameters of a driver stand for:
+      parameters:
+      - apiGroup: cats.resource.example.com
+        kind: ClaimParameters
+        selectors:
+        - device.attributes["cats.example.com"].color == {spec.color}
+    """
+    from dray.convert import InvalidManifest, convert_text
+
+    if bool(files) == cluster:
+        raise click.UsageError("Give either --filename or --cluster.")
+    names, texts = _from_cluster(kubeconfig, context) if cluster else _read(files)
+    try:
+        result = convert_text(texts, target=target, rules=_rules(rules_file))
+    except InvalidManifest as problem:
+        raise click.ClickException(str(problem)) from None
+    for note in result.notes:
+        click.echo(f"{'lost' if note.lost else 'note'}: {note}", err=True)
+    if folder is None:
+        click.echo(_joined(result.texts), nl=False)
+    else:
+        for name, text in zip(names, result.texts, strict=True):
+            target_file = folder / name
+            target_file.parent.mkdir(parents=True, exist_ok=True)
+            target_file.write_text(text)
+    if not result.complete:
+        ctx.exit(NOT_WELL)
+
+
+def _read(files: tuple[Path, ...]) -> tuple[list[Path], list[str]]:
+    names, texts = [], []
+    for given in files:
+        if given.is_dir():
+            found = sorted(p for p in given.rglob("*") if p.suffix in (".yaml", ".yml", ".json"))
+            names += [p.relative_to(given) for p in found]
+        else:
+            found = [given]
+            names.append(Path("stdin.yaml" if str(given) == "-" else given.name))
+        for path in found:
+            with click.open_file(str(path)) as stream:
+                texts.append(stream.read())
+    return names, texts
+
+
+def _joined(texts: tuple[str, ...]) -> str:
+    """Files one after another, as one."""
+    whole = ""
+    for text in texts:
+        if text.strip():
+            whole += ("" if not whole or text.startswith("---") else "---\n") + text
+    return whole
+
+
+def _rules(path: Path | None) -> list[ParameterRule]:
+    if path is None:
+        return []
+    import yaml
+
+    from dray.convert import RuleError, read_rules
+
+    try:
+        return read_rules(yaml.safe_load(path.read_text()))
+    except (RuleError, yaml.YAMLError) as problem:
+        raise click.ClickException(f"{path}: {problem}") from None
+
+
+def _from_cluster(kubeconfig: Path | None, context: str) -> tuple[list[Path], list[str]]:
+    import asyncio
+
+    import yaml
+
+    from dray.api.errors import StatusError
+    from dray.cli.connecting import connect
+    from dray.convert.gathering import gather
+
+    async def read() -> list[dict[str, object]]:
+        async with connect(kubeconfig, context=context) as client:
+            return await gather(client)
+
+    try:
+        documents = asyncio.run(read())
+    except StatusError as problem:
+        raise click.ClickException(problem.message) from None
+    except OSError as problem:
+        raise click.ClickException(f"cannot reach the API server: {problem}") from None
+    return [Path("cluster.yaml")], [yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)]

@@ -1,0 +1,112 @@
+"""v1alpha3, v1beta1 and v1beta2: the same kinds as v1, in slightly other shapes.
+
+Everything is first given v1's shape; ``lower`` gives v1beta1's to what has v1's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from dray.convert.notes import Remarks
+from dray.convert.trees import Tree, into_child, move, new_like, out_of_child
+
+EXACT = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+)
+DEVICE = (
+    "attributes",
+    "capacity",
+    "consumesCounters",
+    "nodeName",
+    "nodeSelector",
+    "allNodes",
+    "taints",
+    "bindsToNode",
+    "bindingConditions",
+    "bindingFailureConditions",
+    "allowMultipleAllocations",
+    "nodeAllocatableResourceMappings",
+)
+
+
+def raise_shape(document: Tree, version: str, remarks: Remarks) -> None:
+    """Give a document of an old version v1's shape."""
+    spec = document.get("spec")
+    if not isinstance(spec, MutableMapping):
+        return
+    match document.get("kind"):
+        case "DeviceClass":
+            if spec.pop("suitableNodes", None):
+                remarks.lost(
+                    "suitableNodes has no equivalent: restrict the pods, or the devices by their attributes"
+                )
+        case "ResourceClaim" | "ResourceClaimTemplate":
+            for claim in _claim_specs(document):
+                if claim.pop("controller", None):
+                    remarks.lost(
+                        "controller has no equivalent: drivers no longer allocate, the scheduler does"
+                    )
+                for request in _requests(claim):
+                    if "exactly" not in request and "firstAvailable" not in request:
+                        into_child(request, "exactly", EXACT)
+        case "ResourceSlice" if version in ("v1alpha3", "v1beta1"):
+            for device in spec.get("devices") or ():
+                if version == "v1alpha3":
+                    _capacity_as_objects(device)
+                if isinstance(device.get("basic"), MutableMapping):
+                    out_of_child(device, "basic")
+                elif "basic" in device:
+                    del device["basic"]
+
+
+def lower(document: Tree) -> None:
+    """v1's shape to v1beta1's."""
+    match document.get("kind"):
+        case "ResourceClaim" | "ResourceClaimTemplate":
+            for claim in _claim_specs(document):
+                for request in _requests(claim):
+                    if isinstance(request.get("exactly"), MutableMapping):
+                        out_of_child(request, "exactly")
+        case "ResourceSlice":
+            for device in (document.get("spec") or {}).get("devices") or ():
+                if "basic" not in device:
+                    into_child(device, "basic", DEVICE)
+                    device.setdefault("basic", {})
+
+
+def claim_spec(document: Tree) -> Tree | None:
+    """The claim's own spec, or the one a template holds."""
+    spec = document.get("spec")
+    if document.get("kind") == "ResourceClaimTemplate" and isinstance(spec, MutableMapping):
+        spec = spec.get("spec")
+    return spec if isinstance(spec, MutableMapping) else None
+
+
+def _claim_specs(document: Tree) -> Iterator[Tree]:
+    spec = claim_spec(document)
+    if spec is not None:
+        yield spec
+
+
+def _requests(claim: Tree) -> Iterator[Tree]:
+    for request in (claim.get("devices") or {}).get("requests") or ():
+        if isinstance(request, MutableMapping):
+            yield request
+
+
+def _capacity_as_objects(device: Any) -> None:
+    capacity = (device.get("basic") or {}).get("capacity")
+    if isinstance(capacity, MutableMapping):
+        for name in list(capacity):
+            if not isinstance(capacity[name], MutableMapping):
+                value = new_like(capacity)
+                holder = {"value": capacity[name]}
+                move(holder, "value", value)
+                capacity[name] = value
