@@ -1,27 +1,137 @@
-"""``dray allocate``: which devices would these claims get?"""
+"""``dray allocate``: which node and devices would these get? Also answers allocation problems from a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from dray.cli.looking import NOT_WELL, columns, emit, in_one_go, look, output_option, paint, source_options
+
+if TYPE_CHECKING:
+    from dray.explain import Cluster
+    from dray.explain.cluster import Key
+    from dray.explain.snapshot import Document
+    from dray.explain.whatif import Placed, WhatIf
+
 
 @click.command()
+@source_options
+@output_option
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, allow_dash=True),
+    help="Pods, workloads, claims, and anything else that is to be there.",
+)
+@click.option("-n", "--namespace", default="default", show_default=True, help="Of manifests that name none.")
+@click.option(
+    "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many of each pod."
+)
+@click.option(
+    "--policy",
+    type=click.Choice(["default", "pack", "spread"]),
+    default="default",
+    show_default=True,
+    help="Which of several fitting devices to take.",
+)
+@click.option("--offline", is_flag=True, help="The manifests are the whole world, no cluster is asked.")
 @click.option(
     "--problems",
-    required=True,
     type=click.Path(path_type=Path),
-    help="cases, one JSON document a line (may be .gz)",
+    help="Answer these cases instead, one JSON document a line (may be .gz), one JSON line each.",
 )
-def allocate(problems: Path) -> None:
-    """Answer allocation problems from a file, one JSON line each.
+def allocate(
+    kubeconfig: Path | None,
+    context: str,
+    snapshot_file: Path | None,
+    output: str,
+    files: tuple[Path, ...],
+    namespace: str,
+    count: int,
+    policy: str,
+    offline: bool,
+    problems: Path | None,
+) -> None:
+    """Say which node and devices pods would get, without creating anything.
 
     \b
-    Example:
+    Examples:
+      dray allocate -f job.yaml
+      dray allocate -f job.yaml --count 100 --policy pack      # how many still fit?
+      dray allocate -f job.yaml --snapshot cluster.json.gz
       dray allocate --problems cases.jsonl.gz
-    """
-    from dray.allocation.problems import solve
-    from dray.cli.problems import answer_all
 
-    answer_all(problems, solve)
+    \b
+    Exit codes: 0 everything fits; 3 something does not; 1 the cluster or the files cannot be read.
+    """
+    if problems is not None:
+        from dray.allocation.problems import solve
+        from dray.cli.problems import answer_all
+
+        answer_all(problems, solve)
+        return
+    if not files:
+        raise click.UsageError("give manifests with -f, or cases with --problems")
+    in_one_go()
+    from dray.allocation import POLICIES
+    from dray.explain import Cluster, Snapshot, SnapshotError, manifests
+    from dray.explain.expanding import expanded
+    from dray.explain.whatif import WhatIf
+
+    snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file)
+    try:
+        documents = [d for m in manifests.read_files(files) for d in expanded(m.document, namespace)]
+    except SnapshotError as problem:
+        raise click.ClickException(str(problem)) from None
+    cluster = Cluster(snapshot.with_objects(d for d in documents if d.get("kind") != "Pod"))
+    whatif = WhatIf(cluster, policy=POLICIES[policy])
+    results = _place(whatif, documents, count)
+    if output == "text":
+        _print(whatif, results)
+    else:
+        emit({"policy": policy, "pods": [placed.as_document() for _, _, placed in results]}, output)
+    if any(placed.problem for _, _, placed in results):
+        raise SystemExit(NOT_WELL)
+
+
+def _place(whatif: WhatIf, documents: list[Document], count: int) -> list[tuple[Key, Document, Placed]]:
+    from dray.explain.cluster import key_of
+    from dray.explain.whatif import claim_as_pod, how_many
+
+    pods = [d for d in documents if d.get("kind") == "Pod"]
+    if not pods:
+        pods = [claim_as_pod(d) for d in documents if d.get("kind") == "ResourceClaim"]
+    if not pods:
+        raise click.ClickException("there is no pod and no claim in these files")
+    return [
+        (key_of(pod), pod, placed) for pod in pods for placed in how_many(whatif, key_of(pod), pod, count)
+    ]
+
+
+def _print(whatif: WhatIf, results: list[tuple[Key, Document, Placed]]) -> None:
+    rows = [("POD", "NODE", "DEVICES")]
+    for _, _, placed in results:
+        devices = ", ".join(f"{one.request}={one.device}" for one in placed.devices)
+        rows.append((placed.pod, placed.node or "-", placed.problem or devices or "-"))
+    click.echo("\n".join(columns(rows)))
+    failed = [(key, pod, placed) for key, pod, placed in results if placed.problem]
+    fitting = len(results) - len(failed)
+    click.echo(f"{fitting} of {len(results)} fit" if failed else f"all {fitting} fit")
+    if failed:
+        click.echo("\n" + _why(whatif.explained(), *failed[-1]))
+
+
+def _why(cluster: Cluster, key: Key, pod: Document, placed: Placed) -> str:
+    """Where the last one fails, told as explain tells it."""
+    from dray.explain import Cluster as World
+    from dray.explain.cluster import Key as PodKey
+    from dray.explain.explaining import explain_pod
+    from dray.explain.telling import tell
+
+    named = PodKey(key.namespace, placed.pod.rpartition("/")[2])
+    document = {"kind": "Pod", **pod, "metadata": {**pod["metadata"], "name": named.name}}
+    return tell(explain_pod(World(cluster.snapshot.with_objects([document])), named), paint=paint)

@@ -3,25 +3,123 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from dray.cli.looking import NOT_WELL, emit, in_one_go, look, output_option, paint, source_options
+
+if TYPE_CHECKING:
+    from dray.explain import Cluster
+    from dray.explain.matching import Matched
+
+_SHOWN = 20
+
 
 @click.command()
+@click.argument("expression", required=False)
+@source_options
+@output_option
+@click.option("--all", "everything", is_flag=True, help="List every matching device.")
 @click.option(
     "--problems",
-    required=True,
     type=click.Path(path_type=Path),
-    help="cases, one JSON document a line (may be .gz)",
+    help="Answer these cases instead, one JSON document a line (may be .gz), one JSON line each.",
 )
-def cel(problems: Path) -> None:
-    """Evaluate device selectors from a file, one JSON line each.
+def cel(
+    expression: str | None,
+    kubeconfig: Path | None,
+    context: str,
+    snapshot_file: Path | None,
+    output: str,
+    everything: bool,
+    problems: Path | None,
+) -> None:
+    """Try a device selector against the devices of a cluster or a file; without one, at a prompt.
 
     \b
-    Example:
+    Examples:
+      dray cel 'device.attributes["gpu.example.com"].model == "LATEST-GPU-MODEL"'
+      dray cel                                        # a prompt
+      dray cel 'device.driver == "x"' --snapshot cluster.json.gz -o json
       dray cel --problems cases.jsonl.gz
-    """
-    from dray.cel.problems import answer
-    from dray.cli.problems import answer_all
 
-    answer_all(problems, answer)
+    \b
+    Exit codes: 0 some device matches and none fails; 3 none matches, or one fails; 1 it does not compile.
+    """
+    if problems is not None:
+        from dray.cel.problems import answer
+        from dray.cli.problems import answer_all
+
+        answer_all(problems, answer)
+        return
+    from dray.explain import Cluster
+
+    in_one_go()
+    cluster = Cluster(look(kubeconfig, context, snapshot_file))
+    if expression is None:
+        _prompt(cluster)
+        return
+    from dray.cel import CompileError
+
+    try:
+        found = _match(cluster, expression)
+    except CompileError as problem:
+        raise click.ClickException(f"the expression does not compile: {problem}") from None
+    if output == "text":
+        click.echo(_told(found, everything=everything))
+    else:
+        emit(found.as_document(), output)
+    if found.errors or not found.matching:
+        raise SystemExit(NOT_WELL)
+
+
+def _match(cluster: Cluster, expression: str) -> Matched:
+    from dray.explain.matching import match
+
+    devices = (device for pool in cluster.pools.values() for device in (*pool.devices, *pool.withheld))
+    return match(expression, devices, cluster.features)
+
+
+def _told(found: Matched, *, everything: bool = False) -> str:
+    from dray.cel.devices import MAX_COST
+
+    total = len(found.matching) + found.others + sum(count for _, count, _ in found.errors)
+    lines = [f"{paint(str(len(found.matching)), 'green')} of {total} devices match"]
+    shown = found.matching if everything else found.matching[:_SHOWN]
+    lines += [f"  {device}" for device in shown]
+    if len(shown) < len(found.matching):
+        lines.append(f"  … and {len(found.matching) - len(shown)} more (--all lists them)")
+    for message, count, example in found.errors:
+        lines.append(f"{paint(str(count), 'red')} fail, such as {example}: {message}")
+    for one in found.asked:
+        values = ", ".join(f"{value} ({count})" for value, count in one.values)
+        missing = f"none ({one.missing})" if one.missing else ""
+        hint = f"   ← did you mean {one.suggestion}?" if one.suggestion else ""
+        lines.append(f"{one.name}: {', '.join(filter(None, (values, missing)))}{hint}")
+    cost = f"cost at most {found.estimate} by estimate, {found.cost} really, limit {MAX_COST}"
+    lines.append(f"{cost}; {found.seconds * 1000:.1f} ms")
+    return "\n".join(lines)
+
+
+def _prompt(cluster: Cluster) -> None:
+    """Expressions one by one, with line editing where the terminal has it."""
+    from contextlib import suppress
+
+    from dray.cel import CompileError
+
+    with suppress(ImportError):
+        import readline  # noqa: F401  # gives input() a history
+    count = sum(len(pool.devices or pool.withheld) for pool in cluster.pools.values())
+    click.echo(f"{count} devices. An expression over `device`, or nothing to leave.", err=True)
+    while True:
+        try:
+            text = input("cel> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return
+        if text in ("", "exit", "quit"):
+            return
+        try:
+            click.echo(_told(_match(cluster, text)))
+        except CompileError as problem:
+            click.echo(paint(str(problem), "red"))

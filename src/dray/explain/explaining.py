@@ -34,7 +34,7 @@ def explain_pod(cluster: Cluster, key: Key, *, progress: Progress | None = None)
     settled = holding.settled_pod(cluster, key, pod)
     if settled is not None:
         return settled
-    gathered = _gather(cluster, key, pod)
+    gathered = gather_claims(cluster, key, pod)
     said = _scheduler(pod)
     if gathered.facts:
         headline = gathered.facts[0]
@@ -99,7 +99,8 @@ def _scheduler(pod: Document) -> str:
 # --- before any node is looked at ---
 
 
-def _gather(cluster: Cluster, key: Key, pod: Document) -> Gathered:
+def gather_claims(cluster: Cluster, key: Key, pod: Document) -> Gathered:
+    """The claims a pod has or will have."""
     found, facts, help = [], [], []
     refused = False
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()

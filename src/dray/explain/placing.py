@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from dray.api import matching
@@ -26,8 +26,10 @@ class NodeCause(NamedTuple):
 class Placing:
     """One pod, read once for all nodes."""
 
-    def __init__(self, cluster: Cluster, pod: Document) -> None:
+    def __init__(self, cluster: Cluster, pod: Document, loads: Mapping[str, NodeLoad] | None = None) -> None:
+        """``loads``: what is on the nodes, if not what the snapshot has there."""
         spec = pod.get("spec") or {}
+        self._loads = cluster.loads if loads is None else loads
         self._cluster = cluster
         self._spec = spec
         self._requests = pod_requests(spec)
@@ -77,7 +79,7 @@ class Placing:
     def _shortages(self, node: Document) -> Iterator[NodeCause]:
         name = key_of(node).name
         offered = self._cluster.allocatable(node)
-        load = self._cluster.loads.get(name, NodeLoad())
+        load = self._loads.get(name, NodeLoad())
         status = (node.get("status") or {}).get("allocatable") or {}
         most = int(status.get("pods", _DEFAULT_MAX_PODS)) if status else _DEFAULT_MAX_PODS
         if load.pods + 1 > most:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dray.allocation import (
@@ -23,7 +23,7 @@ from dray.allocation.pools import Pool
 from dray.allocation.state import Claim, State
 from dray.api import claims as pod_claims
 from dray.api import matching
-from dray.explain.cluster import Cluster, key_of
+from dray.explain.cluster import Cluster, NodeLoad, key_of
 from dray.explain.placing import NodeCause, Placing
 from dray.explain.snapshot import Document
 
@@ -56,11 +56,17 @@ class Trial:
     """A pod and its claims, read once, to be held against nodes."""
 
     def __init__(
-        self, cluster: Cluster, pod: Document | None, claims: Sequence[Document], *, policy: Policy = DEFAULT
+        self,
+        cluster: Cluster,
+        pod: Document | None,
+        claims: Sequence[Document],
+        *,
+        policy: Policy = DEFAULT,
+        loads: Mapping[str, NodeLoad] | None = None,
     ) -> None:
         self._cluster = cluster
         self._policy = policy
-        self._placing = Placing(cluster, pod) if pod is not None else None
+        self._placing = Placing(cluster, pod, loads) if pod is not None else None
         self.wanted = [claim for claim in claims if pod_claims.allocation(claim) is None]
         self._bound = [
             (object_name(claim), matching.node_selector(given["nodeSelector"]))

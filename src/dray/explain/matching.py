@@ -1,0 +1,85 @@
+"""An expression held against every device of a cluster: which match, which fail and how, and what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dray.allocation import DeviceID, Features
+from dray.allocation.devices import Device
+from dray.allocation.selectors import visible
+from dray.cel.devices import MAX_COST
+from dray.explain.asking import Asked, asked
+from dray.explain.devices import compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """How an expression fares."""
+
+    source: str
+    matching: tuple[DeviceID, ...]
+    others: int
+    errors: tuple[tuple[str, int, DeviceID], ...]  # message, how many devices, one of them
+    estimate: int
+    cost: int  # the most it cost on any device
+    seconds: float
+    asked: tuple[Asked, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "expression": self.source,
+            "matching": [str(one) for one in self.matching],
+            "notMatching": self.others,
+            "errors": [
+                {"message": message, "devices": count, "example": str(example)}
+                for message, count, example in self.errors
+            ],
+            "cost": {"estimate": self.estimate, "actual": self.cost, "limit": MAX_COST},
+            "seconds": self.seconds,
+            "asked": [one.as_document() for one in self.asked],
+        }
+
+
+def match(
+    source: str,
+    devices: Iterable[Device],
+    features: Features,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Matched:
+    """Raises CompileError."""
+    started = clock()
+    selector = compiled(source, features)
+    found: list[DeviceID] = []
+    errors: Counter[str] = Counter()
+    examples: dict[str, DeviceID] = {}
+    others = most = 0
+    known: dict[int, Any] = {}
+    everything = list(devices)
+    for device in everything:
+        shape = device.shape
+        outcome = known.get(id(shape))
+        if outcome is None:
+            outcome = known[id(shape)] = selector.outcome(visible(shape.driver, shape.document))
+        most = max(most, outcome.cost)
+        if outcome.error is not None:
+            errors[outcome.error.message] += 1
+            examples.setdefault(outcome.error.message, device.id)
+        elif outcome.match:
+            found.append(device.id)
+        else:
+            others += 1
+    return Matched(
+        source,
+        tuple(found),
+        others,
+        tuple((message, count, examples[message]) for message, count in errors.most_common()),
+        selector.max_cost,
+        most,
+        clock() - started,
+        asked(source, everything, features),
+    )

@@ -1,0 +1,138 @@
+"""What if: which node and devices would pods get, and how many of them still fit?
+
+Pods are placed one after the other, each seeing what those before it have taken. The first node that takes a pod
+gets it; which of several a scheduler would prefer is a matter of its scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dray.allocation import DEFAULT, Policy
+from dray.allocation.identity import DeviceID
+from dray.api import claims as pod_claims
+from dray.api.amounts import plus, pod_requests
+from dray.explain.cluster import Cluster, Key, NodeLoad
+from dray.explain.explaining import gather_claims
+from dray.explain.snapshot import Document
+from dray.explain.trying import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One device for one request."""
+
+    claim: str
+    request: str
+    device: DeviceID
+
+    def as_document(self) -> dict[str, Any]:
+        return {"claim": self.claim, "request": self.request, "device": str(self.device)}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a pod would go, and what it would get; without a node, why it would not."""
+
+    pod: str
+    node: str = ""
+    devices: tuple[Given, ...] = ()
+    problem: str = ""
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "pod": self.pod,
+            "node": self.node,
+            "devices": [one.as_document() for one in self.devices],
+            "problem": self.problem,
+        }
+
+
+class WhatIf:
+    """A cluster that fills up, in thought only."""
+
+    def __init__(self, cluster: Cluster, *, policy: Policy = DEFAULT) -> None:
+        self.cluster = cluster
+        self._policy = policy
+        self._usage = cluster.usage.snapshot()
+        self._loads = dict(cluster.loads)
+        #: claims that several of the pods share are allocated once
+        self._allocated: dict[Key, Document] = {}
+
+    def place(self, key: Key, pod: Document, candidates: list[str] | None = None) -> Placed:
+        """Place a pod. ``candidates`` are the nodes worth trying; those that refuse are taken out of it."""
+        gathered = gather_claims(self.cluster, key, pod)
+        if gathered.facts:
+            return Placed(str(key), problem=gathered.facts[0])
+        wanted = [self._current(claim) for claim in gathered.claims]
+        trial = Trial(self.cluster, pod, wanted, policy=self._policy, loads=self._loads)
+        names = candidates if candidates is not None else list(self.cluster.nodes)
+        while names:
+            node = self.cluster.nodes[names[0]]
+            tried = trial.on(node, self._usage)
+            if tried.fits and tried.plan is not None:
+                self._take(trial.wanted, tried.plan.results, names[0], pod)
+                return Placed(str(key), names[0], tuple(_given(trial.wanted, tried.plan.results)))
+            names.pop(0)
+        return Placed(str(key), problem="fits on no node")
+
+    def _current(self, claim: Document) -> Document:
+        return self._allocated.get(_key(claim), claim)
+
+    def _take(
+        self, claims: Sequence[Document], results: Sequence[Document], node: str, pod: Document
+    ) -> None:
+        for claim, result in zip(claims, results, strict=True):
+            self._usage.add(claim, result)
+            status = {**(claim.get("status") or {}), "allocation": result}
+            self._allocated[_key(claim)] = {**claim, "status": status}
+        load = self._loads.get(node, NodeLoad())
+        requests = pod_requests(pod.get("spec") or {})
+        self._loads[node] = NodeLoad(plus(load.requested, requests), load.pods + 1)
+
+    def explained(self) -> Cluster:
+        """The cluster as it is by now, to ask why the next one does not fit."""
+        from dataclasses import replace
+
+        snapshot = self.cluster.snapshot
+        claims = {(_key(claim)): claim for claim in snapshot.claims} | self._allocated
+        return Cluster(replace(snapshot, claims=tuple(claims.values())))
+
+
+def how_many(whatif: WhatIf, key: Key, pod: Document, count: int) -> list[Placed]:
+    """Place copies of a pod until they are enough or one fails, which is then the last."""
+    candidates = list(whatif.cluster.nodes)
+    placed: list[Placed] = []
+    for number in range(count):
+        name = f"{key.name}-{number}" if count > 1 else key.name
+        copy = {**pod, "metadata": {**pod["metadata"], "name": name}}
+        # Taking devices never makes room: a node that refused one copy refuses the next as well.
+        placed.append(whatif.place(Key(key.namespace, name), copy, candidates))
+        if placed[-1].problem:
+            break
+    return placed
+
+
+def _key(claim: Document) -> Key:
+    metadata = claim.get("metadata") or {}
+    return Key(metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+def _given(claims: Sequence[Document], results: Sequence[Document]) -> list[Given]:
+    return [
+        Given(_key(claim).name, one["request"], DeviceID(one["driver"], one["pool"], one["device"]))
+        for claim, result in zip(claims, results, strict=True)
+        for one in (result.get("devices") or {}).get("results") or ()
+    ]
+
+
+def claim_as_pod(claim: Document) -> Document:
+    """A pod that does nothing but use a claim, to place a claim of its own."""
+    key = _key(claim)
+    assert pod_claims.allocation(claim) is None
+    return {
+        "metadata": {"name": key.name, "namespace": key.namespace, "uid": ""},
+        "spec": {"containers": [], "resourceClaims": [{"name": "claim", "resourceClaimName": key.name}]},
+    }
