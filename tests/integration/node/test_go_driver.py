@@ -17,9 +17,6 @@ from dray.client.connecting import connect
 from dray.driver import verify
 
 BINARY = os.environ.get("DRAY_TEST_GO_DRIVER", "")
-pytestmark = pytest.mark.skipif(
-    not BINARY, reason="DRAY_TEST_GO_DRIVER names no driver built from godriver/main.go"
-)
 
 
 @pytest.mark.parametrize(
