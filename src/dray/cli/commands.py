@@ -20,6 +20,7 @@ _COMMANDS = {
     "explain": "dray.cli.explain:explain",
     "allocate": "dray.cli.allocate:allocate",
     "cel": "dray.cli.cel:cel",
+    "check": "dray.cli.check:check",
     "snapshot": "dray.cli.snapshot:snapshot",
     "convert": "dray.cli.convert:convert",
 }

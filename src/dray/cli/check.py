@@ -1,0 +1,123 @@
+"""``dray check``: would the server take these manifests, and what would a good colleague say about them?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dray.cli.looking import NOT_WELL, emit, in_one_go, paint
+
+if TYPE_CHECKING:
+    from dray.explain import Snapshot
+    from dray.explain.checking import Finding
+    from dray.explain.manifests import Manifest
+
+_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True, allow_dash=True))
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, allow_dash=True),
+    help="A file or a folder of manifests; may be given several times.",
+)
+@click.option(
+    "--snapshot",
+    "snapshot_file",
+    type=click.Path(path_type=Path, exists=True),
+    help="Known devices, classes and claims (dray snapshot), for the rules that need them.",
+)
+@click.option("--emulate", default="", metavar="RELEASE", help="Check as this Kubernetes release does.")
+@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml", "sarif"]),
+    default="text",
+    show_default=True,
+    help="How to show what was found.",
+)
+def check(
+    paths: tuple[Path, ...],
+    files: tuple[Path, ...],
+    snapshot_file: Path | None,
+    emulate: str,
+    strict: bool,
+    output: str,
+) -> None:
+    """Check manifests without a cluster: shape, validation and CEL as the server does it, and some advice.
+
+    \b
+    Examples:
+      dray check -f deploy/
+      dray check claim.yaml --snapshot cluster.json.gz
+      dray check -f deploy/ -o sarif > results.sarif
+
+    \b
+    Exit codes: 0 nothing wrong (there may be warnings); 3 errors, or warnings with --strict;
+    1 a file cannot be read.
+    """
+    in_one_go()
+    targets = (*paths, *files)
+    if not targets:
+        raise click.UsageError("name files or folders of manifests")
+    from dray.explain import Snapshot, SnapshotError, manifests, snapshot
+
+    try:
+        found = manifests.read_files(targets)
+        known = snapshot.load(snapshot_file) if snapshot_file is not None else Snapshot()
+    except SnapshotError as problem:
+        raise click.ClickException(str(problem)) from None
+    findings = _findings(found, known, emulate, complete=snapshot_file is not None)
+    _show(findings, len(found), output)
+    bad = {"error", "warning"} if strict else {"error"}
+    if any(one.level.value in bad for one in findings):
+        raise SystemExit(NOT_WELL)
+
+
+def _findings(found: list[Manifest], known: Snapshot, emulate: str, *, complete: bool) -> list[Finding]:
+    from dray.api.release import SettingError, release_named
+    from dray.explain import Cluster
+    from dray.explain.checking import check as checked
+    from dray.explain.expanding import expanded
+    from dray.explain.lint import World, lint
+    from dray.server.expressions import compile_expression
+
+    try:
+        gates = release_named(emulate).gates()
+    except SettingError as problem:
+        raise click.UsageError(str(problem)) from None
+    whole = [d for m in found if not m.problems for d in expanded(m.document, "default")]
+    cluster = Cluster(known.with_objects(whole))
+    labels = None
+    if cluster.namespaces:
+        labels = {
+            name: (one.get("metadata") or {}).get("labels") or {} for name, one in cluster.namespaces.items()
+        }
+    findings = checked(found, gates=gates, compiler=compile_expression, namespace_labels=labels)
+    findings += lint(World(found, cluster, complete))
+    return sorted(findings, key=lambda one: (one.file, one.line))
+
+
+def _show(findings: list[Finding], objects: int, output: str) -> None:
+    if output == "sarif":
+        import dray
+        from dray.explain.sarif import sarif
+
+        emit(sarif(findings, version=dray.__version__), "json")
+        return
+    if output != "text":
+        emit({"findings": [one.as_document() for one in findings]}, output)
+        return
+    for one in findings:
+        level = paint(one.level.value, _COLOURS[one.level.value])
+        click.echo(f"{one.file}:{one.line}: {level}: {one.subject}: {one.message} [{one.rule}]")
+    counts = {level: sum(one.level.value == level for one in findings) for level in _COLOURS}
+    told = ", ".join(f"{count} {level}s" for level, count in counts.items() if count)
+    click.echo(f"{objects} objects: {told or 'nothing to say'}")
