@@ -1,0 +1,54 @@
+"""Drivers as programs: what the environment says, and many simulated nodes at once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from dray.driver.main import options_from
+from dray.driver.simulated import publish
+from dray.drivers.__main__ import gpu_options
+from dray.drivers.gpu import GpuDriver, GpuOptions
+
+
+def test_options_come_from_the_variables_that_charts_set() -> None:
+    options = options_from(
+        {
+            "NODE_NAME": "las1",
+            "DRIVER_NAME": "x.example.com",
+            "KUBELET_PLUGINS_DIRECTORY_PATH": "/k/plugins",
+            "KUBELET_REGISTRAR_DIRECTORY_PATH": "/k/registry",
+            "CDI_ROOT": "/k/cdi",
+            "POD_UID": "uid",
+        }
+    )
+    assert (options.node, options.instance) == ("las1", "uid")
+    assert (options.registry_dir, options.data_dir) == (Path("/k/registry"), Path("/k/plugins/x.example.com"))
+    assert options.cdi_dir == Path("/k/cdi")
+
+
+def test_without_variables_everything_is_where_a_kubelet_has_it() -> None:
+    options = options_from({"NODE_NAME": "n"})
+    assert options.registry_dir == Path("/var/lib/kubelet/plugins_registry")
+    assert options.data_dir is None
+
+
+def test_the_shape_of_the_cards_comes_from_variables_too() -> None:
+    assert gpu_options({}) == GpuOptions()
+    assert gpu_options({"NUM_DEVICES": "2", "GPU_PARTITIONS": "4", "GPU_HEALTH": "true"}) == GpuOptions(
+        count=2, partitions=4, health=True
+    )
+
+
+async def test_one_watch_serves_the_slices_of_many_simulated_nodes(api: Any) -> None:
+    names = [f"n{i}" for i in range(20)]
+    for name in names:
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": f"uid-{name}"}})
+    task = asyncio.create_task(publish(api.client, GpuDriver(GpuOptions(count=1)), nodes=names))
+    while len(api.all("resourceslices")) < 20:  # noqa: ASYNC110  (bounded by the test's own limit)
+        await asyncio.sleep(0.005)
+    assert {s["spec"]["nodeName"] for s in api.all("resourceslices")} == set(names)
+    assert len(api.requested("GET", "/resourceslices")) == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
