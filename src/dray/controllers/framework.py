@@ -13,7 +13,7 @@ from dray.api.errors import Conflict
 from dray.api.release import Gates
 from dray.client.client import Client
 from dray.client.events import EventRecorder
-from dray.client.informers import Informer, Informers
+from dray.client.informers import Informer, Informers, Selection
 from dray.client.queues import WorkQueue
 from dray.client.resources import Resource
 from dray.controllers.discovering import Discovered
@@ -39,13 +39,8 @@ class SharedInformers(Informers):
     """The informers of all controllers."""
 
     def existing(self, resource: Resource) -> Informer | None:
-        """An informer that somebody has of the whole collection, in whichever version; none is made."""
-        wanted = (resource.group, resource.plural)
-        for selection, informer in self._informers.items():
-            unselective = not (selection.namespace or selection.label_selector or selection.field_selector)
-            if unselective and (selection.resource.group, selection.resource.plural) == wanted:
-                return informer
-        return None
+        """The informer that somebody has of the whole collection; none is made."""
+        return self._informers.get(Selection(resource))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,16 +10,21 @@ from typing import Any
 
 from dray.api.errors import NotFound
 from dray.api.kinds import Object, UserInfo
-from dray.app.options import ServerOptions
-from dray.app.server import assemble
+from dray.api.registry import kinds
+from dray.api.release import release_named
 from dray.client.client import Client
 from dray.client.resources import CONFIGMAPS, NAMESPACES, NODES, PODS, Resource
 from dray.controllers import running
 from dray.server import subresources
+from dray.server.admission import AdmissionChain
+from dray.server.admission.lifecycle import NamespaceLifecycle
+from dray.server.admission.lookups import Lookups
 from dray.server.api import API
+from dray.server.auth import AlwaysAllow, AuthenticatorChain
 from dray.server.bootstrap import bootstrap
 from dray.server.definitions import Definitions
 from dray.server.discovery import Discovery
+from dray.server.expressions import compile_expression, compile_rule
 from dray.server.inprocess import InProcess
 from dray.store.memory import MemoryStore
 
@@ -88,13 +93,28 @@ def owned_by(kind: str, owner: Object, *, api_version: str = "v1", **more: Any) 
 @asynccontextmanager
 async def server(emulate: str = "") -> AsyncIterator[Scene]:
     """The API server alone."""
-    options = ServerOptions(
-        store="memory",
-        emulate=emulate,
-        disable_plugins=("ServiceAccount", "TaintNodesByCondition"),
-        authorization=("AlwaysAllow",),
+    release = release_named(emulate)
+    gates = release.gates()
+    api = API(
+        MemoryStore(),
+        release=release,
+        gates=gates,
+        authenticator=AuthenticatorChain([]),
+        authorizer=AlwaysAllow(),
+        expressions=compile_expression,
+        rules=compile_rule,
     )
-    api = await assemble(options, MemoryStore())
+    api.admission = AdmissionChain([NamespaceLifecycle(Lookups(api))])
+    serving = release.serving(gates=gates)
+    api.resources.order(serving.groups())
+    for kind in kinds(release):
+        served = [
+            v.name
+            for v in kind.versions
+            if serving(kind.group, v.name, kind.plural) and (v.served is None or v.served(gates))
+        ]
+        if served:
+            await api.resources.add(kind, served)
     Discovery(api).install()
     subresources.install(api)
     definitions = Definitions(api)
