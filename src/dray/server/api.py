@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dray.api.errors import (
     InternalError,
@@ -44,6 +45,9 @@ from dray.server.responses import Raw, Response
 from dray.server.routing import Target, target_of
 from dray.server.verbs import NoSuchMethod, NoSuchPath, Verbs
 from dray.store.interface import Store, StoreError
+
+if TYPE_CHECKING:
+    from dray.server.audit import Audit
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +92,7 @@ class API:
         self.verbs = Verbs()
         self.managing = Managing()
         self.metrics = Metrics()
+        self.audit: Audit | None = None
         self.assigners: dict[tuple[str, str], Assigner] = {}
         self.pages: dict[str, Page] = {}  # by path
         self.page_prefixes: dict[str, Page] = {}  # by the path's beginning, longest match
@@ -96,21 +101,30 @@ class API:
 
     async def handle(self, request: Request) -> Response:
         """Answer a request. Every failure is a ``StatusError``."""
+        if self.audit is not None:
+            return await self.audit.follow(request, self._handle)
+        return await self._handle(request)
+
+    async def _handle(self, request: Request) -> Response:
         target = request.target
         if target is None:
             target = request.target = target_of(request.method, request.path, request.query)
-        user = request.user
+        user = caller = request.user
         if user is None:
-            user = self.authenticator.authenticate(request)
+            user = caller = self.authenticator.authenticate(request)
             if (wanted := wanted_user(request.headers)) is not None:
                 user = self.impersonation.become(wanted, attributes_of(user, target, request))
             request.user = user
+        if request.trail is not None:
+            request.trail.identified(attributes_of(user, target, request), caller=caller or user)
         self._authorize(user, target, request)
         return await self._dispatch(request, target, user)
 
     def _authorize(self, user: UserInfo, target: Target, request: Request) -> None:
         attributes = attributes_of(user, target, request)
         verdict = self.authorizer.authorize(attributes)
+        if request.trail is not None:
+            request.trail.decided(verdict)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
 

@@ -59,6 +59,7 @@ class Call:
         namespace = target.namespace
         if not namespace and kind.plural == "namespaces" and not kind.group:
             namespace = target.name or name or ""
+        trail = self.request.trail
         return admission.Attributes(
             operation,
             self.user,
@@ -75,6 +76,7 @@ class Call:
             options or {},
             dry_run,
             self.request.warn,
+            {} if trail is None else trail.notes,
         )
 
     # -- errors about this resource

@@ -14,6 +14,7 @@ from dray.api.errors import BadRequest
 from dray.api.kinds import Object, UserInfo
 
 if TYPE_CHECKING:
+    from dray.server.audit import Trail
     from dray.server.routing import Target
 
 
@@ -140,6 +141,7 @@ class Request:
     warnings: list[str] = field(default_factory=list)
     upgradable: bool = False
     target: Target | None = None  # what the pipeline found the request to be about
+    trail: Trail | None = None  # where the request is audited
     http: tuple[str, bool] = ("1.1", True)  # the version spoken, and whether the connection may stay
 
     def warn(self, text: str) -> None:

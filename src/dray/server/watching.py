@@ -58,17 +58,25 @@ class Watching:
         self._revision = revision
         self._error = error
         self._closed = False
+        self.ended: Callable[[], None] | None = None  # called once, when the watch is over
 
     def close(self) -> None:
         self._closed = True
         if self._watcher is not None:
             self._watcher.close()
             self._watcher.wake()
+        self._end()
+
+    def _end(self) -> None:
+        ended, self.ended = self.ended, None
+        if ended is not None:
+            ended()
 
     async def batches(self) -> AsyncIterator[Sequence[WatchEvent]]:
         """Events as they become known, until the watch times out, is closed, or its watcher is dropped."""
         if self._error is not None:
             yield [WatchEvent(ERROR, object=self._error)]
+            self._end()
             return
         watcher = self._watcher
         assert watcher is not None
@@ -79,6 +87,7 @@ class Watching:
                 yield batch
         finally:
             watcher.close()
+            self._end()
 
     async def _beginning(self) -> AsyncIterator[Sequence[WatchEvent]]:
         start = self._revision() if self._initial_end else 0

@@ -1,0 +1,243 @@
+"""Audit: a record of who asked for what, and what became of it (audit.k8s.io/v1 events)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from dray.api.errors import StatusError
+from dray.api.kinds import Object, UserInfo
+from dray.api.timefmt import format_micro_time
+from dray.server.admission import Note
+from dray.server.audit.policy import (
+    COMPLETE,
+    METADATA,
+    PANIC,
+    RECEIVED,
+    REQUEST,
+    RESPONSE,
+    STARTED,
+    Policy,
+    Treatment,
+)
+from dray.server.audit.policy import NONE as NOT_LOGGED
+from dray.server.auth import Attributes, Verdict
+from dray.server.documents import Listing
+from dray.server.requests import Request
+from dray.server.responses import One, Response, Streaming, Upgraded
+from dray.server.watching import Watching
+
+_LONGEST_AGENT: Final = 1024
+_DECISION: Final = "authorization.k8s.io/decision"
+_REASON: Final = "authorization.k8s.io/reason"
+_NOTHING: Final = Treatment(NOT_LOGGED)
+
+Handle = Callable[[Request], Awaitable[Response]]
+
+
+class Sink(Protocol):
+    def write(self, event: Object) -> None: ...
+
+
+class Trail:
+    """What is known of one request so far. The pipeline tells who it is and whether they may."""
+
+    def __init__(self, audit: Audit, request: Request) -> None:
+        self._audit = audit
+        self._request = request
+        self._received = audit.clock()
+        self._user: UserInfo | None = None
+        self._acting_as: UserInfo | None = None
+        self._asked: Attributes | None = None
+        self._treatment = _NOTHING
+        self.id = request.headers.get("audit-id") or str(uuid.uuid4())
+        self.notes: dict[str, Note] = {}  # shared with admission
+
+    def identified(self, asked: Attributes, *, caller: UserInfo) -> None:
+        """The caller, and the user in whose name the request is judged."""
+        self._asked = asked
+        self._user = caller
+        self._acting_as = asked.user if asked.user != caller else None
+        self._treatment = self._audit.policy.treatment(asked)
+        self._log(RECEIVED)
+
+    def decided(self, verdict: Verdict) -> None:
+        self.notes[_DECISION] = Note("allow" if verdict.allowed else "forbid")
+        self.notes[_REASON] = Note(verdict.reason)
+
+    def failed(self, error: StatusError) -> None:
+        if self._asked is None:
+            # Refused at the door, before anybody was anybody: only rules for everybody are about it.
+            target = self._request.target
+            verb = target.verb if target is not None else self._request.method.lower()
+            self._treatment = self._audit.policy.treatment(
+                Attributes(UserInfo(""), verb, path=self._request.path)
+            )
+        self._log(COMPLETE, status=error.status())
+
+    def crashed(self) -> None:
+        status = {"metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500}
+        self._log(PANIC, status=status)
+
+    def answered(self, response: Response) -> None:
+        body = response.body
+        status: Object = {"metadata": {}, "code": response.code}
+        if isinstance(body, Watching):
+            self._log(STARTED, status=status)
+            body.ended = lambda: self._log(COMPLETE, status=status)
+            return
+        if isinstance(body, Streaming | Upgraded):
+            self._log(STARTED, status=status)
+            return
+        self._log(COMPLETE, status=status, response=response)
+
+    # -- events
+
+    def _log(self, stage: str, *, status: Object | None = None, response: Response | None = None) -> None:
+        if not self._treatment.logs(stage):
+            return
+        request, level = self._request, self._treatment.level
+        event: Object = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": level,
+            "auditID": self.id,
+            "stage": stage,
+            "requestURI": f"{request.path}?{request.query.raw}" if request.query.raw else request.path,
+            "verb": self._asked.verb if self._asked is not None else request.method.lower(),
+            "user": {} if self._user is None else _user(self._user),
+        }
+        if self._acting_as is not None:
+            event["impersonatedUser"] = _user(self._acting_as)
+        if request.peer.address:
+            event["sourceIPs"] = [request.peer.address]
+        if agent := request.headers.get("user-agent"):
+            cut = len(agent) > _LONGEST_AGENT
+            event["userAgent"] = f"{agent[:_LONGEST_AGENT]}...TRUNCATED" if cut else agent
+        if self._asked is not None and self._asked.is_resource:
+            event["objectRef"] = self._object_ref(self._asked)
+        if status is not None:
+            event["responseStatus"] = _status(status)
+        if stage != RECEIVED:
+            self._add_bodies(event, response)
+        event["requestReceivedTimestamp"] = _micro(self._received)
+        event["stageTimestamp"] = _micro(self._audit.clock())
+        if notes := self._annotations():
+            event["annotations"] = notes
+        self._audit.sink.write(event)
+
+    def _object_ref(self, asked: Attributes) -> Object:
+        meta = _metadata(self._sent())
+        found = {
+            "resource": asked.resource,
+            "namespace": asked.namespace or meta.get("namespace", ""),
+            "name": asked.name or meta.get("name", ""),
+            "uid": meta.get("uid", ""),
+            "apiGroup": asked.group,
+            "apiVersion": asked.version,
+            "resourceVersion": meta.get("resourceVersion", ""),
+            "subresource": asked.subresource,
+        }
+        return {key: value for key, value in found.items() if value}
+
+    def _add_bodies(self, event: Object, response: Response | None) -> None:
+        treatment = self._treatment
+        if self._asked is None or not self._asked.is_resource:
+            return
+        if treatment.at_least(REQUEST) and (sent := self._sent()) is not None:
+            event["requestObject"] = sent if treatment.managed_fields else _without_managers(sent)
+        if treatment.at_least(RESPONSE) and response is not None:
+            found = _content(response)
+            if found is not None:
+                event["responseObject"] = found if treatment.managed_fields else _without_managers(found)
+
+    def _sent(self) -> Any:
+        """The body as it was sent, if it is JSON; patches included."""
+        body = self._request.body
+        if not isinstance(body, bytes):
+            return body or None
+        if not body or not self._treatment.at_least(METADATA):
+            return None
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+
+    def _annotations(self) -> dict[str, str]:
+        contents = self._treatment.at_least(REQUEST)
+        return {key: note.value for key, note in self.notes.items() if contents or not note.contents}
+
+
+class Audit:
+    """Follows every request with a policy in hand."""
+
+    def __init__(self, policy: Policy, sink: Sink, *, clock: Callable[[], float] = time.time) -> None:
+        self.policy = policy
+        self.sink = sink
+        self.clock = clock
+
+    async def follow(self, request: Request, handle: Handle) -> Response:
+        """Handle a request and log what becomes of it."""
+        trail = request.trail = Trail(self, request)
+        try:
+            response = await handle(request)
+        except StatusError as e:
+            trail.failed(e)
+            raise
+        except Exception:
+            trail.crashed()
+            raise
+        trail.answered(response)
+        response.headers.append(("Audit-Id", trail.id))
+        return response
+
+
+def _user(user: UserInfo) -> Object:
+    found: Object = {"username": user.name}
+    if user.uid:
+        found["uid"] = user.uid
+    if user.groups:
+        found["groups"] = list(user.groups)
+    if user.extra:
+        found["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return found
+
+
+def _status(status: Object) -> Object:
+    return {key: value for key, value in status.items() if key not in ("kind", "apiVersion")}
+
+
+def _micro(seconds: float) -> str:
+    return format_micro_time(datetime.fromtimestamp(seconds, UTC))
+
+
+def _metadata(obj: Any) -> Object:
+    meta = obj.get("metadata") if isinstance(obj, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
+def _content(response: Response) -> Object | None:
+    match response.body:
+        case One(document=document, codec=codec):
+            return document.object(codec)
+        case Listing() as listing:
+            return listing.object()
+        case dict() as obj:
+            return obj
+    return None
+
+
+def _without_managers(obj: Any) -> Any:
+    if not isinstance(obj, dict):
+        return obj
+    if isinstance(obj.get("items"), list):
+        obj = {**obj, "items": [_without_managers(item) for item in obj["items"]]}
+    meta = _metadata(obj)
+    if "managedFields" in meta:
+        obj = {**obj, "metadata": {k: v for k, v in meta.items() if k != "managedFields"}}
+    return obj
