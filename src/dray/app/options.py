@@ -73,6 +73,8 @@ class ServerOptions:
     token_file: Path | None = None
     authorization: tuple[str, ...] = ("Node", "RBAC")
     anonymous: bool = True
+    audit_policy: Path | None = None
+    audit_log: str = ""  # a file, or "-" for the standard output
 
     @property
     def kubeconfig_path(self) -> Path:

@@ -58,6 +58,12 @@ _FLAGS = [
     click.option(
         "--anonymous-auth", type=bool, default=True, metavar="BOOL", help="Let anonymous requests in."
     ),
+    click.option(
+        "--audit-policy-file",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="What to audit (audit.k8s.io/v1).",
+    ),
+    click.option("--audit-log-path", default="", metavar="FILE", help="The audit log; - for stdout."),
 ]
 
 
@@ -77,9 +83,16 @@ def server_options(flags: dict[str, Any]) -> ServerOptions:
             token_file=flags["token_auth_file"],
             authorization=split_list(flags["authorization_mode"]),
             anonymous=flags["anonymous_auth"],
+            audit_policy=flags["audit_policy_file"],
+            audit_log=_absolute(flags["audit_log_path"]),
         )
     except OptionError as e:
         raise click.UsageError(str(e)) from None
+
+
+def _absolute(path: str) -> str:
+    """A cluster in the background has another working directory."""
+    return path if path in ("", "-") else str(Path(path).absolute())
 
 
 @click.command()
