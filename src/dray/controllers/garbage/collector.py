@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 #: How often the server is asked for kinds it did not have before.
 DISCOVERY_SECONDS: Final = 30.0
+#: What a server is given to serve a kind after its definition has changed.
+SETTLING_SECONDS: Final = 1.0
 
 
 class UnknownKind(Exception):
@@ -61,9 +63,7 @@ class GarbageCollector(Controller[Look | Orphan]):
         self._discovery_seconds = discovery_seconds
         self._kinds: Mapping[tuple[str, str], Resource] = {}
         self._monitors = Monitors(kit.client, kit.informers, self.graph, self._report)
-        self._waits: dict[
-            str, int
-        ] = {}  # uid → looks in a row after which there was nothing to do but to wait
+        self._waits: dict[str, int] = {}  # uid → looks in a row that came to nothing
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -82,7 +82,15 @@ class GarbageCollector(Controller[Look | Orphan]):
                 _log.info("kinds cannot be discovered, trying again: %s", problem)
             else:
                 self._follow(discovered, tasks)
-            await asyncio.sleep(self._discovery_seconds)
+            await self._until_kinds_may_have_changed()
+
+    async def _until_kinds_may_have_changed(self) -> None:
+        changed = self._monitors.definitions_changed
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._discovery_seconds):
+                await changed.wait()
+                await asyncio.sleep(SETTLING_SECONDS)
+        changed.clear()
 
     def _follow(self, discovered: Discovered, tasks: asyncio.TaskGroup) -> None:
         wanted, kinds = monitored(discovered), dict(discovered.kinds)

@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 #: Never owned and never owners, and there are many.
 IGNORED: Final = frozenset({Name("", "events"), Name("events.k8s.io", "events")})
+_DEFINITIONS: Final = Name("apiextensions.k8s.io", "customresourcedefinitions")
 _BACKOFF: Final = Backoff(initial=0.8, factor=2.0, maximum=30.0, jitter=1.0)
 _WATCH_SECONDS: Final = (300, 600)
 
@@ -54,6 +55,7 @@ class Monitors:
         self.resources: dict[Name, Resource] = {}
         self._borrowed: dict[Name, tuple[Informer, Handler]] = {}
         self._watches: dict[Name, asyncio.Task[None]] = {}
+        self.definitions_changed = asyncio.Event()
 
     def follow(self, wanted: Mapping[Name, Resource], tasks: asyncio.TaskGroup) -> None:
         """Watch these kinds and no others."""
@@ -92,6 +94,8 @@ class Monitors:
     # -- news
 
     def _seen(self, resource: Resource, obj: Object) -> None:
+        if resource.plural == _DEFINITIONS.plural and resource.group == _DEFINITIONS.group:
+            self.definitions_changed.set()
         if effects := self._graph.seen(resource.kind, resource.api_version, obj["metadata"]):
             self._report(effects)
 
