@@ -32,18 +32,20 @@ _LONGEST_NAME = 80
 
 
 def registration_socket(registry: Path, driver: str, instance: str) -> Path:
-    return registry / _fitting(f"{driver}-{instance}-reg.sock" if instance else f"{driver}-reg.sock")
+    return registry / _fitting(f"{driver}-{instance}" if instance else driver, "-reg.sock")
 
 
 def service_socket(data_dir: Path, instance: str) -> Path:
-    return data_dir / _fitting(f"dra-{instance}.sock" if instance else "dra.sock")
+    return data_dir / _fitting(f"dra-{instance}" if instance else "dra", ".sock")
 
 
-def _fitting(name: str) -> str:
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    return f"{name[: _LONGEST_NAME - 26]}-{digest}-reg.sock"
+def _fitting(stem: str, suffix: str) -> str:
+    """A file name that is as it should be, or at least as unique."""
+    longest = _LONGEST_NAME - len(suffix)
+    if len(stem) > longest:
+        digest = hashlib.sha256(stem.encode()).hexdigest()[:16]
+        stem = f"{stem[: longest - 17]}-{digest}"
+    return stem + suffix
 
 
 class Registration:

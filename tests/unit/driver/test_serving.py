@@ -13,6 +13,7 @@ import pytest
 
 from dray.driver import Claim, Device, Driver, Edits, Health, Options, serving
 from dray.driver.model import Allocated
+from dray.driver.sockets import registration_socket, service_socket
 from dray.kubelet_api.services import DRA_V1, DRA_V1BETA1, HEALTH_V1ALPHA1, REGISTRATION, Service, stub
 from dray.kubelet_api.unix import SocketPath
 
@@ -149,3 +150,13 @@ async def test_device_status_goes_into_the_claim_by_server_side_apply(api: Any, 
     assert stored["status"]["devices"] == [
         {"driver": "cats.example.com", "pool": "las1", "device": "cat-0", "data": {"x": 1}}
     ]
+
+
+def test_socket_names_are_upstreams_unless_they_would_not_fit() -> None:
+    registry = Path("/r")
+    assert registration_socket(registry, "a.example.com", "").name == "a.example.com-reg.sock"
+    assert registration_socket(registry, "a.example.com", "uid").name == "a.example.com-uid-reg.sock"
+    assert service_socket(registry, "uid").name == "dra-uid.sock"
+    long = [registration_socket(registry, "x" * 63, f"{i}" * 36).name for i in (1, 2)]
+    assert all(len(name) <= 80 and name.endswith("-reg.sock") for name in long)
+    assert long[0] != long[1]

@@ -447,7 +447,7 @@ async def test_logs_and_commands_of_containers_can_be_had(api: Any, tmp_path: Pa
             BadRequest, match='container "main" in pod "p" is waiting to start: ContainerCreating'
         ):
             proxy.logs(pod, "main", LogQuery())
-        await until(lambda: "hello" in world.log("p"))
+        await until(lambda: world.phase("p") == "Running" and "hello" in world.log("p"))
         assert b"".join([x async for x in proxy.logs(pod, "main", LogQuery())]) == b"hello from sh\n"
         with pytest.raises(BadRequest, match='previous terminated container "main" in pod "p" not found'):
             proxy.logs(pod, "main", LogQuery(previous=True))

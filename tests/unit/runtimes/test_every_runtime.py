@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -430,6 +431,38 @@ def test_processes_are_kept_apart_as_well_as_the_host_allows(mode: str, tmp_path
             refused = await runtime.create_container(sandbox.id, shell(tmp_path, "true", mounts=(mount,)))
             with pytest.raises(RuntimeFailure, match="need a mount namespace"):
                 await runtime.start_container(refused.id)
+        await runtime.close(keep=False)
+
+    asyncio.run(play())
+
+
+def test_a_supervisor_that_is_killed_takes_its_containers_along_and_is_replaced(tmp_path: Path) -> None:
+    async def play() -> None:
+        runtime = ProcessRuntime(tmp_path / "runtime")
+        await runtime.start()
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
+        ended = asyncio.ensure_future(_end_of(runtime.changes(), created.id))
+        await asyncio.sleep(0)
+        await runtime.start_container(created.id)
+        os.kill(runtime.supervisor_pid, signal.SIGKILL)
+        status = await asyncio.wait_for(ended, 10)
+        assert (status.exit_code, status.reason) == (137, "ContainerStatusUnknown")
+        again = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000", attempt=1))
+        assert (await runtime.start_container(again.id)).state is State.RUNNING
+        await runtime.close(keep=False)
+
+    asyncio.run(play())
+
+
+def test_hundreds_of_containers_can_be_listed(tmp_path: Path) -> None:
+    async def play() -> None:
+        runtime = ProcessRuntime(tmp_path / "runtime")
+        await runtime.start()
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        for i in range(400):
+            await runtime.create_container(sandbox.id, container(tmp_path, "true", name=f"c{i}"))
+        assert len((await runtime.list()).containers) == 400
         await runtime.close(keep=False)
 
     asyncio.run(play())

@@ -10,7 +10,9 @@ import secrets
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ ORPHAN_GRACE = 120.0
 
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from dray.runtimes.process.supervisor import main; main()"
 _IDLE = ("sleep", "infinity")
+#: A list of thousands of containers is one message.
+_LONGEST_MESSAGE = 64 << 20
 
 
 class ProcessRuntime:
@@ -58,8 +62,12 @@ class ProcessRuntime:
         self._listeners: set[asyncio.Queue[ContainerStatus]] = set()
         self._sandboxes: dict[str, SandboxStatus] = {}
         self._hostnames: dict[str, str] = {}
+        self._running: dict[str, ContainerStatus] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = asyncio.Lock()
+        self._closed = False
         self._path = default_path()
 
     @property
@@ -76,16 +84,20 @@ class ProcessRuntime:
                 raise
             hello = await self._greet(self._launch())  # the one that was there was about to leave
         self.mode, self.supervisor_pid = hello["mode"], hello["pid"]
-        for kept in (await self._ask("list"))["sandboxes"]:
+        there = await self._ask("list")
+        for kept in there["sandboxes"]:
             self._hostnames[kept["id"]] = kept.pop("hostname")
             self._sandboxes[kept["id"]] = SandboxStatus(**kept)
+        for container in map(_status, there["containers"]):
+            self._note(container)
 
     async def _greet(self, connection: socket.socket) -> dict[str, Any]:
-        reader, self._writer = await asyncio.open_unix_connection(sock=connection)
+        reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=_LONGEST_MESSAGE)
         self._reading = asyncio.create_task(self._read(reader))
         return await self._ask("hello")
 
     async def close(self, *, keep: bool) -> None:
+        self._closed = True
         if self._writer is None:
             return
         if not keep:
@@ -96,6 +108,8 @@ class ProcessRuntime:
         if self._reading:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
+        if self._process and not keep:
+            await asyncio.to_thread(self._process.wait)
 
     async def list(self) -> Listing:
         containers = [_status(c) for c in (await self._ask("list"))["containers"]]
@@ -162,7 +176,9 @@ class ProcessRuntime:
         return _status((await self._ask("create", config=plain))["container"])
 
     async def start_container(self, container: str) -> ContainerStatus:
-        return _status((await self._ask("start", id=container, failure="StartError"))["container"])
+        status = _status((await self._ask("start", id=container, failure="StartError"))["container"])
+        self._note(status)
+        return status
 
     async def stop_container(self, container: str, *, grace: float) -> None:
         await self._ask("stop", id=container, grace=grace)
@@ -214,7 +230,7 @@ class ProcessRuntime:
             source = Path(__file__).resolve().parents[3]
             scratch = self.directory / "scratch"
             with (self.directory / "supervisor.log").open("ab") as log:
-                subprocess.Popen(
+                self._process = subprocess.Popen(
                     [
                         *(sys.executable, "-I", "-S", "-c", _START, str(source)),
                         *(
@@ -238,7 +254,8 @@ class ProcessRuntime:
 
     async def _ask(self, what: str, *, failure: str = "RuntimeError", **arguments: Any) -> dict[str, Any]:
         if self._writer is None:
-            raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
+            await self._start_again()
+        assert self._writer is not None
         number = next(self._numbers)
         reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._replies[number] = reply
@@ -253,9 +270,7 @@ class ProcessRuntime:
             while line := await reader.readline():
                 message = json.loads(line)
                 if "changed" in message:
-                    status = _status(message["changed"])
-                    for queue in self._listeners:
-                        queue.put_nowait(status)
+                    self._tell(_status(message["changed"]))
                 elif (reply := self._replies.pop(message["reply"], None)) and not reply.done():
                     reply.set_result(message)
         except ConnectionResetError:
@@ -266,6 +281,42 @@ class ProcessRuntime:
                     reply.set_result({"error": "the supervisor of the containers is gone"})
             self._replies.clear()
             self._writer = None
+            if not self._closed:
+                self._lost_all()
+
+    async def _start_again(self) -> None:
+        """A supervisor that was killed took its containers along; another one serves those to come."""
+        async with self._starting:
+            if self._closed:
+                raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
+            if self._writer is None:
+                await self.start()
+
+    def _lost_all(self) -> None:
+        now = time.time()
+        for status in list(self._running.values()):
+            gone = "the supervisor of the containers was killed"
+            self._tell(
+                replace(
+                    status,
+                    state=State.EXITED,
+                    exit_code=137,
+                    finished_at=now,
+                    reason="ContainerStatusUnknown",
+                    message=gone,
+                )
+            )
+
+    def _tell(self, status: ContainerStatus) -> None:
+        self._note(status)
+        for queue in self._listeners:
+            queue.put_nowait(status)
+
+    def _note(self, status: ContainerStatus) -> None:
+        if status.state is State.RUNNING:
+            self._running[status.id] = status
+        else:
+            self._running.pop(status.id, None)
 
 
 def default_path() -> str:
