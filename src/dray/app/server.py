@@ -8,6 +8,8 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dray.api import release as releases
 from dray.api.registry import kinds
@@ -23,11 +25,12 @@ from dray.server.auth import (
     AuthorizerChain,
     accessreviews,
     policy,
+    tokenrequests,
     tokenreviews,
 )
-from dray.server.auth.accounts import ISSUER
+from dray.server.auth.accounttokens import AccountTokens, Key, new_key
 from dray.server.auth.nodes import NodeAuthorizer, Relations
-from dray.server.auth.rbac import RBAC, Resolver
+from dray.server.auth.rbac import RBAC, NoEscalation, Resolver
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
 from dray.server.auth.tokens import BearerTokens
 from dray.server.bootstrap import bootstrap
@@ -42,6 +45,9 @@ from dray.server.pages import Pages
 from dray.server.rendering import Renderer, refuse
 from dray.store.interface import Store, StoreError
 from dray.store.opening import open_store
+
+if TYPE_CHECKING:
+    from dray.server.audit import Audit
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +79,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     except StoreError as e:
         raise OptionError(f"--store {options.store}: {e}") from e
     try:
-        api = await assemble(options, store)
+        api = await assemble(options, store, address=f"{_reachable(host)}:{port}")
         health = Health(api)
         for part in (Discovery(api), health, Pages(api), OpenAPIPages(api, custom=published_schema)):
             part.install()
@@ -84,6 +90,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         await bootstrap(api, port=port)
         if "RBAC" in options.authorization:
             await policy.reconcile(api)
+        api.audit = _audit(options)
         http = HTTPServer(Renderer(api).serve, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
         url = f"https://{_reachable(host)}:{port}"
@@ -125,7 +132,7 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def assemble(options: ServerOptions, store: Store) -> API:
+async def assemble(options: ServerOptions, store: Store, *, address: str = "") -> API:
     try:
         release = releases.release_named(options.emulate)
         gates = release.gates(releases.parse_gates(options.feature_gates))
@@ -154,8 +161,21 @@ async def assemble(options: ServerOptions, store: Store) -> API:
         if served:
             await api.resources.add(kind, served)
     _bridge_generations(api)
-    _install_auth(options, api)
+    _install_auth(options, api, address=address)
     return api
+
+
+def _audit(options: ServerOptions) -> Audit | None:
+    if options.audit_policy is None or not options.audit_log:
+        return None
+    from dray.server.audit import Audit
+    from dray.server.audit.log import Log
+    from dray.server.audit.policy import PolicyError, read
+
+    try:
+        return Audit(read(options.audit_policy), Log(options.audit_log))
+    except (PolicyError, OSError) as e:
+        raise OptionError(f"audit: {e}") from e
 
 
 def _bridge_generations(api: API) -> None:
@@ -168,22 +188,42 @@ def _bridge_generations(api: API) -> None:
         bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
 
 
-def _install_auth(options: ServerOptions, api: API) -> None:
+def _install_auth(options: ServerOptions, api: API, *, address: str) -> None:
     """Who may come in and what they may do, and the kinds that answer questions about it."""
-    tokens = _tokens(options)
+    accounts = AccountTokens(api, Key(lambda: _account_key(options.data / "pki" / "sa.key")))
+    tokens = _tokens(options, accounts)
     api.authenticator = AuthenticatorChain([ClientCertificates(), tokens], anonymous=options.anonymous)
-    rbac = RBAC(Resolver(api.resources)) if "RBAC" in options.authorization else None
+    resolver = Resolver(api.resources)
+    rbac = RBAC(resolver) if "RBAC" in options.authorization else None
     api.authorizer = _authorizer(options, api, rbac)
+    api.admission = AdmissionChain([*api.admission.plugins, NoEscalation(resolver, api.authorizer.authorize)])
     accessreviews.install(api, None if rbac is None else rbac.rules_for)
     tokenreviews.install(api, tokens)
+    tokenrequests.install(api, accounts, address=address)
 
 
-def _tokens(options: ServerOptions) -> BearerTokens:
-    audiences = (ISSUER,)
+def _account_key(path: Path) -> bytes:
+    """The key that signs service accounts' tokens, made once."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        pki.write_private(path, new_key())
+    return path.read_bytes()
+
+
+def _tokens(options: ServerOptions, accounts: AccountTokens) -> BearerTokens:
+    audiences = accounts.audiences
     users = read_token_file(options.token_file) if options.token_file is not None else {}
     if options.admin_token:
         users[options.admin_token] = ADMIN
-    return BearerTokens([StaticTokens(users, audiences=audiences)], audiences=audiences)
+    static = StaticTokens(users, audiences=audiences)
+    return BearerTokens([static, accounts], audiences=audiences)
+
+
+def _node_authorizer(api: API) -> NodeAuthorizer:
+    # From 1.34 on this cannot be switched off, and later releases have forgotten the gate.
+    selectors = "AuthorizeNodeWithSelectors" in api.gates or api.release.at_least("1.34")
+    relations = Relations(api.resources)
+    return NodeAuthorizer(relations, policy.node_rules(api), api.gates, selectors=selectors)
 
 
 def _authorizer(options: ServerOptions, api: API, rbac: RBAC | None) -> Authorizer:
@@ -199,8 +239,7 @@ def _authorizer(options: ServerOptions, api: API, rbac: RBAC | None) -> Authoriz
             case "AlwaysDeny":
                 chain.append(auth.AlwaysDeny())
             case "Node":
-                nodes = NodeAuthorizer(Relations(api.resources), policy.node_rules(api), api.gates)
-                chain.append(nodes)
+                chain.append(_node_authorizer(api))
             case _:
                 raise OptionError(f"--authorization-mode: {mode} is none of {', '.join(auth.MODES)}")
     return AuthorizerChain(chain)

@@ -19,11 +19,11 @@ from dray.api.errors import (
     RequestEntityTooLarge,
     StatusError,
     TooManyRequests,
-    Unauthorized,
 )
 from dray.api.kinds import Object
 from dray.server import negotiation
 from dray.server.api import API, PlainNotFound
+from dray.server.auth.refusals import Refused
 from dray.server.documents import Codec, Document, Listing, encode
 from dray.server.http import Reply
 from dray.server.limits import Limited
@@ -253,8 +253,8 @@ class Renderer:
         if isinstance(error, TooManyRequests):
             retry = (error.details or {}).get("retryAfterSeconds", 1)
             headers.append(("Retry-After", str(retry)))
-        if isinstance(error, Unauthorized):
-            headers.append(("Www-Authenticate", "Bearer"))
+        if isinstance(error, Refused):
+            headers.append(("X-Content-Type-Options", "nosniff"))
         media = negotiation.choose(request.headers.get("accept"), transforms=False) or PLAIN
         return self._object(error.http_code, error.status(), media, headers)
 

@@ -8,11 +8,15 @@ from dray.api.errors import Forbidden
 from dray.server.auth import Attributes
 
 
-def forbidden(attributes: Attributes, reason: str = "") -> Forbidden:
+class Refused(Forbidden):
+    """What authorization, and nothing later, said no to."""
+
+
+def forbidden(attributes: Attributes, reason: str = "") -> Refused:
     user = attributes.user.name
     if not attributes.is_resource:
         message = f'forbidden: User "{user}" cannot {attributes.verb} path "{attributes.path}"'
-        return Forbidden(f"{message}: {reason}" if reason else message, details={})
+        return Refused(f"{message}: {reason}" if reason else message, details={})
     resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
     qualified = f"{attributes.resource}.{attributes.group}" if attributes.group else attributes.resource
     who = f'User "{user}" cannot {attributes.verb} resource "{resource}" in API group "{attributes.group}"'
@@ -25,4 +29,4 @@ def forbidden(attributes: Attributes, reason: str = "") -> Forbidden:
     if attributes.group:
         details["group"] = attributes.group
     details["kind"] = attributes.resource
-    return Forbidden(f"{message}: {reason}" if reason else message, details=details)
+    return Refused(f"{message}: {reason}" if reason else message, details=details)

@@ -31,10 +31,14 @@ def _no(reason: str) -> Verdict:
 
 
 class NodeAuthorizer:
-    def __init__(self, relations: Relations, rules: Sequence[Rule], gates: Gates) -> None:
+    """``selectors``: nodes may only list what they select as their own."""
+
+    def __init__(
+        self, relations: Relations, rules: Sequence[Rule], gates: Gates, *, selectors: bool = True
+    ) -> None:
         self._relations = relations
         self._rules = tuple(rules)
-        self._selectors = "AuthorizeNodeWithSelectors" in gates
+        self._selectors = selectors
         self._account_reads = (
             "KubeletServiceAccountTokenForCredentialProviders" in gates or "PodCertificateRequest" in gates
         )

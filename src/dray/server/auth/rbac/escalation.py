@@ -1,0 +1,125 @@
+"""Nobody gives more than they have: the check on every write of a role or a binding.
+
+It runs as the last of the mutating admission plugins, on the object as it will be, before its own rules look at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from dray.api import errors
+from dray.api.errors import NotFound
+from dray.api.kinds import Object
+from dray.api.rbac import GROUP
+from dray.server import admission
+from dray.server.auth import MASTERS, Attributes, Verdict
+from dray.server.auth.rbac.resolving import Resolver
+from dray.server.auth.rbac.rules import Rule, uncovered
+
+_ROLES: Final = frozenset({"roles", "clusterroles"})
+_BINDINGS: Final = frozenset({"rolebindings", "clusterrolebindings"})
+_EVERYTHING: Final = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
+#: What the garbage collector may change of any object.
+_UPKEEP: Final = frozenset({"ownerReferences", "finalizers", "managedFields", "resourceVersion"})
+
+
+class NoEscalation:
+    """Refuses roles with powers that their writer lacks, and bindings to such roles."""
+
+    name = "RBACNoEscalation"
+
+    def __init__(self, resolver: Resolver, authorize: Callable[[Attributes], Verdict]) -> None:
+        self._resolver = resolver
+        self._authorize = authorize
+
+    def handles(self, attributes: admission.Attributes) -> bool:
+        return (
+            attributes.group == GROUP
+            and attributes.operation in (admission.CREATE, admission.UPDATE)
+            and MASTERS not in attributes.user.groups
+        )
+
+    async def admit(self, attributes: admission.Attributes) -> None:
+        new, old = attributes.object, attributes.old
+        if new is None or (old is not None and _only_upkeep(new, old)):
+            return
+        if attributes.resource in _ROLES:
+            self._check_role(attributes, new, old)
+        elif attributes.resource in _BINDINGS:
+            self._check_binding(attributes, new)
+
+    def _allowed(self, a: admission.Attributes, verb: str, resource: str, name: str) -> bool:
+        asked = Attributes(a.user, verb, GROUP, "*", resource, namespace=a.namespace, name=name)
+        return self._authorize(asked).allowed
+
+    def _check_role(self, a: admission.Attributes, new: Object, old: Object | None) -> None:
+        # The name as the URL has it: a new object has none there.
+        if self._allowed(a, "escalate", a.resource, a.name if old is not None else ""):
+            return
+        self._confirm(a, [Rule.of(rule) for rule in new.get("rules") or ()])
+        if _gathers(new) or (old is not None and _gathers(old)):
+            owned, _ = self._resolver.all_rules(a.user, a.namespace)
+            if uncovered(owned, _EVERYTHING):
+                words = "must have cluster-admin privileges to use the aggregationRule"
+                raise errors.forbidden(a.resource, GROUP, _name(new), words)
+
+    def _check_binding(self, a: admission.Attributes, new: Object) -> None:
+        ref: Object = new.get("roleRef") or {}
+        kind, name = ref.get("kind", ""), ref.get("name", "")
+        plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(kind)
+        if plural is None:
+            return  # the object's own rules will say so
+        if self._allowed(a, "bind", plural, name):
+            return
+        try:
+            rules = self._resolver.rules(kind, name, a.namespace)
+        except NotFound:
+            # Upstream looks the role up in the name of the binding.
+            raise errors.not_found(a.resource, GROUP, name) from None
+        self._confirm(a, rules)
+
+    def _confirm(self, a: admission.Attributes, wanted: Iterable[Rule]) -> None:
+        owned, problems = self._resolver.all_rules(a.user, a.namespace)
+        missing = uncovered(owned, wanted)
+        if not missing:
+            return
+        groups = " ".join(f'"{group}"' for group in a.user.groups)
+        listed = "\n".join(sorted({str(rule) for rule in compacted(missing)}))
+        words = (
+            f'user "{a.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions '
+            f"not currently held:\n{listed}"
+        )
+        if problems:
+            shown = problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]"
+            words += f"; resolution errors: [{shown}]"
+        assert a.object is not None
+        raise errors.forbidden(a.resource, GROUP, _name(a.object), words)
+
+
+def compacted(rules: Sequence[Rule]) -> list[Rule]:
+    """Rules about the same thing as one rule with all their verbs."""
+    verbs: dict[tuple[Any, ...], list[str]] = {}
+    rest = []
+    for rule in rules:
+        if rule.urls:
+            rest.append(rule)
+            continue
+        found = verbs.setdefault((rule.groups, rule.resources, rule.names), [])
+        found += [verb for verb in rule.verbs if verb not in found]
+    return [*rest, *(Rule(tuple(found), *thing) for thing, found in verbs.items())]
+
+
+def _name(obj: Object) -> str:
+    return str((obj.get("metadata") or {}).get("name") or "")
+
+
+def _gathers(role: Object) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _only_upkeep(new: Object, old: Object) -> bool:
+    def rest(obj: Object) -> Object:
+        return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k not in _UPKEEP}}
+
+    return rest(new) == rest(old)
