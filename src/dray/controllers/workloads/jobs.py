@@ -16,6 +16,7 @@ from dray.api.kinds import Object
 from dray.client.resources import JOBS, PODS, ObjectKey, key_of
 from dray.controllers.framework import Controller, Kit
 from dray.controllers.workloads import owning
+from dray.controllers.workloads.expecting import Expectations
 
 Document = Mapping[str, Any]
 FINALIZER = "batch.kubernetes.io/job-tracking"
@@ -116,7 +117,7 @@ class JobController(Controller[ObjectKey]):
         super().__init__(kit)
         self._jobs = kit.informers.get(JOBS)
         self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
-        self._expected = owning.Expectations(kit.clock)
+        self._expected = Expectations(kit.clock)
         self._jobs.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)),
             on_update=lambda o, n: self.enqueue(key_of(n)),
@@ -280,7 +281,7 @@ class JobController(Controller[ObjectKey]):
         try:
             await self.kit.client.delete(PODS, key.namespace, metadata["name"], uid=metadata["uid"])
         except NotFound:
-            self._expected.seen(key, metadata["uid"])
+            self._expected.gone(key, metadata["uid"])
 
     async def _report(
         self,

@@ -1,12 +1,12 @@
-"""Pods and their owner: finding, adopting, making and counting them; and not acting twice on old news."""
+"""Pods and their owner: finding, adopting, making, ranking and counting them."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -14,11 +14,14 @@ from dray.api.claims import controller_of
 from dray.api.errors import Invalid, NotFound
 from dray.api.kinds import Object
 from dray.api.selectors import label_selector
+from dray.api.timefmt import from_epoch, to_epoch
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS, Resource
+from dray.controllers.framework import for_each
 
 Document = Mapping[str, Any]
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"  # letters and digits that spell no words
+_AT_ONCE: Final = 64
+_SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"  # letters and digits that spell no words
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -97,81 +100,83 @@ def is_available(pod: Document, min_ready: int, now: float) -> bool:
 
 
 def seconds(text: str | None) -> float:
-    if not text:
-        return 0.0
-    import calendar
-
-    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))
+    return to_epoch(text) if text else 0.0
 
 
 def timestamp(moment: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+    return from_epoch(moment)
 
 
 def cheapest_first(pods: Iterable[Document]) -> list[Document]:
-    """Which pods to give up first: without a node, not running, not ready, cheaper to delete, younger."""
+    """Which pods to give up first.
+
+    Those without a node, then those that do not run, are not ready, are declared cheap, share their node with many,
+    have not been ready for long, restart often; at last the youngest.
+    """
+    listed = list(pods)
+    crowd = Counter(pod["spec"].get("nodeName") for pod in listed if pod["spec"].get("nodeName"))
 
     def rank(pod: Document) -> tuple[Any, ...]:
-        annotations = pod["metadata"].get("annotations") or {}
-        try:
-            cost = int(annotations.get("controller.kubernetes.io/pod-deletion-cost", "0"))
-        except ValueError:
-            cost = 0
+        ready = condition(pod, "Ready") or {}
+        node = pod["spec"].get("nodeName")
         return (
-            bool(pod["spec"].get("nodeName")),
+            bool(node),
             {"Pending": 0, "Unknown": 1}.get(phase(pod), 2),
-            is_ready(pod),
-            cost,
+            ready.get("status") == "True",
+            _deletion_cost(pod),
+            -crowd[node],
+            -seconds(ready.get("lastTransitionTime")),
+            -_restarts(pod),
             -seconds(pod["metadata"].get("creationTimestamp")),
             pod["metadata"]["name"],
         )
 
-    return sorted(pods, key=rank)
+    return sorted(listed, key=rank)
+
+
+def _deletion_cost(pod: Document) -> int:
+    annotations = pod["metadata"].get("annotations") or {}
+    try:
+        return int(annotations.get("controller.kubernetes.io/pod-deletion-cost", "0"))
+    except ValueError:
+        return 0
+
+
+def _restarts(pod: Document) -> int:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return max((status.get("restartCount", 0) for status in statuses), default=0)
 
 
 def same(a: Any, b: Any) -> bool:
     return bool(_encode(a) == _encode(b))
 
 
-@dataclass(slots=True)
-class Expectations:
-    """Pods that were made or deleted but have not been seen so yet; until then the owner is not counted again."""
-
-    clock: Callable[[], float]
-    _making: dict[Any, dict[str, float]] = field(default_factory=dict)
-    _deleting: dict[Any, dict[str, float]] = field(default_factory=dict)
-
-    def made(self, key: Any, uid: str) -> None:
-        self._making.setdefault(key, {})[uid] = self.clock()
-
-    def deleted(self, key: Any, uid: str) -> None:
-        self._deleting.setdefault(key, {})[uid] = self.clock()
-
-    def met(self, key: Any, pods: Iterable[Document]) -> bool:
-        """Whether the news has caught up; after five minutes it is given up on."""
-        by_uid = {p["metadata"]["uid"]: p for p in pods}
-        late = self.clock() - 300
-        making, deleting = self._making.get(key, {}), self._deleting.get(key, {})
-        for uid in [u for u, when in making.items() if u in by_uid or when < late]:
-            del making[uid]
-        for uid, when in list(deleting.items()):
-            pod = by_uid.get(uid)
-            if pod is None or "deletionTimestamp" in pod["metadata"] or when < late:
-                del deleting[uid]
-        if not making:
-            self._making.pop(key, None)
-        if not deleting:
-            self._deleting.pop(key, None)
-        return not making and not deleting
-
-    def seen(self, key: Any, uid: str) -> None:
-        for kept in (self._making, self._deleting):
-            if key in kept:
-                kept[key].pop(uid, None)
-
-    def forget(self, key: Any) -> None:
-        self._making.pop(key, None)
-        self._deleting.pop(key, None)
+async def claim(
+    client: Client,
+    resource: Resource,
+    owner: Document,
+    of: Resource,
+    candidates: Iterable[Document],
+    test: Callable[[Document], bool],
+) -> list[Document]:
+    """The owner's objects of a kind: strays that match are adopted, own ones that no longer match are let go."""
+    mine: list[Document] = []
+    uid = owner["metadata"]["uid"]
+    leaving = "deletionTimestamp" in owner["metadata"]
+    for one in candidates:
+        controller = controller_of(one)
+        if controller is not None:
+            if controller["uid"] != uid:
+                continue
+            if test(one):
+                mine.append(one)
+            elif not leaving:
+                await _let_go(client, of, one, uid)
+        elif test(one) and not leaving and "deletionTimestamp" not in one["metadata"]:
+            adopted = await _adopt(client, of, one, owner_reference(resource, owner))
+            if adopted is not None:
+                mine.append(adopted)
+    return mine
 
 
 async def claim_pods(
@@ -181,44 +186,53 @@ async def claim_pods(
     pods: Iterable[Document],
     test: Callable[[Document], bool],
 ) -> list[Document]:
-    """The owner's pods: strays that match are adopted, own ones that no longer match are let go."""
-    mine: list[Document] = []
-    uid = owner["metadata"]["uid"]
-    leaving = "deletionTimestamp" in owner["metadata"]
-    for pod in pods:
-        controller = controller_of(pod)
-        if controller is not None:
-            if controller["uid"] != uid:
-                continue
-            if test(pod):
-                mine.append(pod)
-            elif not leaving:
-                await _let_go(client, pod, uid)
-        elif test(pod) and is_active(pod) and not leaving:
-            references = [*(pod["metadata"].get("ownerReferences") or ()), owner_reference(resource, owner)]
-            patch = {"metadata": {"uid": pod["metadata"]["uid"], "ownerReferences": references}}
-            try:
-                mine.append(
-                    await client.patch(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], patch)
-                )
-            except (NotFound, Invalid):
-                continue
-    return mine
+    """The owner's pods. Finished strays are nobody's."""
+    candidates = [pod for pod in pods if controller_of(pod) is not None or is_active(pod)]
+    return await claim(client, resource, owner, PODS, candidates, test)
 
 
-async def _let_go(client: Client, pod: Document, owner: str) -> None:
-    patch = {
-        "metadata": {"uid": pod["metadata"]["uid"], "ownerReferences": [{"$patch": "delete", "uid": owner}]}
-    }
+async def _adopt(client: Client, of: Resource, one: Document, reference: Object) -> Document | None:
+    metadata = one["metadata"]
+    patch = {"metadata": {"uid": metadata["uid"], "ownerReferences": [reference]}}
     try:
-        await client.patch(
-            PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], patch, type=PatchType.STRATEGIC
+        return await client.patch(
+            of, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
         )
     except (NotFound, Invalid):
-        return
+        return None  # it is gone, or somebody else's by now
+
+
+async def _let_go(client: Client, of: Resource, one: Document, owner: str) -> None:
+    metadata = one["metadata"]
+    references = [{"$patch": "delete", "uid": owner}]
+    patch = {"metadata": {"uid": metadata["uid"], "ownerReferences": references}}
+    with contextlib.suppress(NotFound, Invalid):
+        await client.patch(of, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC)
 
 
 def by_owner(obj: Object) -> list[str]:
     """Index: the uid of an object's controller, or its namespace for strays."""
     controller = controller_of(obj)
-    return [controller["uid"] if controller is not None else f"stray:{obj['metadata']['namespace']}"]
+    return [controller["uid"] if controller is not None else strays(obj["metadata"]["namespace"])]
+
+
+def strays(namespace: str) -> str:
+    """Under what the objects of a namespace that nobody owns are found in the index."""
+    return f"stray:{namespace}"
+
+
+def newer(seen: Document | None, written: Document | None) -> Document | None:
+    """The later of what was seen and what was written by ourselves; what is gone or new under its name is as seen."""
+    if seen is None or written is None or seen["metadata"]["uid"] != written["metadata"]["uid"]:
+        return seen
+    first, second = (int(x["metadata"]["resourceVersion"]) for x in (seen, written))
+    return written if second > first else seen
+
+
+async def slow_start(count: int, make: Callable[[], Awaitable[None]]) -> None:
+    """Make so many, at first few at once: where the first fail, the others are not tried."""
+    batch = 1
+    while count > 0:
+        await for_each([None] * min(batch, count), lambda _: make(), at_once=batch)
+        count -= batch
+        batch = min(batch * 2, _AT_ONCE)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from dray.api.claims import controller_of
-from dray.api.errors import AlreadyExists, NotFound
+from dray.api.errors import AlreadyExists, NotFound, StatusError
 from dray.api.kinds import Object
 from dray.client.resources import (
     CONTROLLER_REVISIONS,
@@ -16,37 +18,182 @@ from dray.client.resources import (
     ObjectKey,
     key_of,
 )
-from dray.controllers.framework import Controller, Kit
-from dray.controllers.workloads import owning
+from dray.controllers.framework import CONFLICT_SECONDS, Controller, Kit, for_each
+from dray.controllers.workloads import owning, revisions
+from dray.controllers.workloads.expecting import Expectations
+from dray.controllers.workloads.revisions import HASH_LABEL
 
 Document = Mapping[str, Any]
-REVISION_LABEL = "controller-revision-hash"
-NAME_LABEL = "statefulset.kubernetes.io/pod-name"
-INDEX_LABEL = "apps.kubernetes.io/pod-index"
+NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
+INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
+_NAME: Final = re.compile(r"(.*)-([0-9]+)")
 
 
-def ordinal(name: str) -> int:
-    _, dash, number = name.rpartition("-")
-    return int(number) if dash and number.isdigit() else -1
+# -- decisions ------------------------------------------------------------------------------------------------------
+
+
+def ordinal(stateful: Document, pod: Document) -> int | None:
+    """The number of one of its pods; None for a pod that is not called like one."""
+    found = _NAME.fullmatch(pod["metadata"]["name"])
+    if found is None or found[1] != stateful["metadata"]["name"]:
+        return None
+    return int(found[2])
 
 
 def pod_for(stateful: Document, index: int, revision: str, template: Document) -> Object:
     name = f"{stateful['metadata']['name']}-{index}"
-    labels = {REVISION_LABEL: revision, NAME_LABEL: name, INDEX_LABEL: str(index)}
+    labels = {HASH_LABEL: revision, NAME_LABEL: name, INDEX_LABEL: str(index)}
     pod = owning.pod_from(template, STATEFULSETS, stateful, labels=labels)
     metadata = {k: v for k, v in pod["metadata"].items() if k != "generateName"}
     spec = {**pod["spec"], "hostname": name}
     service = stateful["spec"].get("serviceName")
     if service:
         spec["subdomain"] = service
-    claims = {c["metadata"]["name"] for c in stateful["spec"].get("volumeClaimTemplates") or ()}
+    claims = [c["metadata"]["name"] for c in stateful["spec"].get("volumeClaimTemplates") or ()]
     if claims:
-        volumes = [v for v in spec.get("volumes") or () if v["name"] not in claims]
-        volumes += [
-            {"name": c, "persistentVolumeClaim": {"claimName": f"{c}-{name}"}} for c in sorted(claims)
-        ]
-        spec["volumes"] = volumes
+        others = [v for v in spec.get("volumes") or () if v["name"] not in claims]
+        named = [{"name": c, "persistentVolumeClaim": {"claimName": f"{c}-{name}"}} for c in claims]
+        spec["volumes"] = [*named, *others]
     return {**pod, "metadata": {**metadata, "name": name}, "spec": spec}
+
+
+def claims_for(stateful: Document, index: int) -> list[Object]:
+    """The volume claims of one pod; they outlive it."""
+    spec = stateful["spec"]
+    name = f"{stateful['metadata']['name']}-{index}"
+    selected = (spec.get("selector") or {}).get("matchLabels") or {}
+    return [
+        {
+            "metadata": {
+                **{k: v for k, v in template["metadata"].items() if k in ("annotations", "finalizers")},
+                "name": f"{template['metadata']['name']}-{name}",
+                "labels": {**(template["metadata"].get("labels") or {}), **selected},
+            },
+            "spec": template["spec"],
+        }
+        for template in spec.get("volumeClaimTemplates") or ()
+    ]
+
+
+def revision_of(pod: Document) -> str:
+    label: str = (pod["metadata"].get("labels") or {}).get(HASH_LABEL) or ""
+    return label
+
+
+def is_leaving(pod: Document) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A StatefulSet and its pods at a moment; ``current`` and ``update`` are names of revisions."""
+
+    stateful: Document
+    pods: Mapping[int, Document]
+    current: str
+    update: str
+    now: float
+
+    @property
+    def wanted(self) -> range:
+        spec = self.stateful["spec"]
+        first = (spec.get("ordinals") or {}).get("start", 0)
+        return range(first, first + spec.get("replicas", 1))
+
+    @property
+    def is_parallel(self) -> bool:
+        return bool(self.stateful["spec"].get("podManagementPolicy") == "Parallel")
+
+    @property
+    def partition(self) -> int:
+        """Pods below this number stay at the current revision."""
+        strategy = self.stateful["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return 0
+        return self.wanted.start + int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+
+    def is_available(self, pod: Document) -> bool:
+        min_ready = self.stateful["spec"].get("minReadySeconds") or 0
+        return not is_leaving(pod) and owning.is_available(pod, min_ready, self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The numbers of pods to make, and pods to delete."""
+
+    make: Sequence[int] = ()
+    delete: Sequence[Document] = ()
+
+
+def plan(situation: Situation) -> Plan:
+    """The next step: what is missing, in order; then what is too much, from the end; then the update, from the end."""
+    make: list[int] = []
+    delete: list[Document] = []
+    in_order = not situation.is_parallel
+    for index in situation.wanted:
+        pod = situation.pods.get(index)
+        if pod is None:
+            make.append(index)
+        elif owning.is_finished(pod) and not is_leaving(pod):
+            delete.append(pod)
+        elif not in_order or situation.is_available(pod):
+            continue
+        if in_order:
+            return Plan(make, delete)  # the next one waits for this one
+    surplus = [situation.pods[i] for i in sorted(situation.pods, reverse=True) if i not in situation.wanted]
+    if surplus:
+        staying = [pod for pod in surplus if not is_leaving(pod)]
+        delete += staying if not in_order else [] if len(staying) < len(surplus) else staying[:1]
+        return Plan(make, delete)
+    if make or delete:
+        return Plan(make, delete)
+    return Plan(delete=_outdated(situation))
+
+
+def _outdated(situation: Situation) -> list[Document]:
+    """The next pod to be made anew from the new template, if all after it are well."""
+    strategy = situation.stateful["spec"].get("updateStrategy") or {}
+    if strategy.get("type") == "OnDelete":
+        return []
+    for index in reversed(situation.wanted):
+        if index < situation.partition:
+            break
+        pod = situation.pods[index]
+        if revision_of(pod) != situation.update and not is_leaving(pod):
+            return [pod]
+        if not situation.is_available(pod):
+            break
+    return []
+
+
+def status_of(situation: Situation) -> Object:
+    stateful, current, update = situation.stateful, situation.current, situation.update
+    there = [p for p in situation.pods.values() if not owning.is_finished(p)]
+    active = [p for p in there if not is_leaving(p)]
+    ready = [p for p in there if owning.is_ready(p)]
+    updated = sum(1 for p in active if revision_of(p) == update)
+    wanted = len(situation.wanted)
+    strategy = (stateful["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
+    if strategy == "RollingUpdate" and updated == wanted == len(there) == len(ready):
+        current = update  # the update is complete
+    status: Object = {
+        "replicas": len(there),
+        "observedGeneration": stateful["metadata"].get("generation", 0),
+        "availableReplicas": sum(1 for p in ready if situation.is_available(p)),
+    }
+    for name, count in (
+        ("readyReplicas", len(ready)),
+        ("currentReplicas", sum(1 for p in active if revision_of(p) == current)),
+        ("updatedReplicas", updated),
+    ):
+        if count:
+            status[name] = count
+    status |= {"currentRevision": current, "updateRevision": update}
+    status["collisionCount"] = (stateful.get("status") or {}).get("collisionCount", 0)
+    return status
+
+
+# -- the controller -------------------------------------------------------------------------------------------------
 
 
 class StatefulSetController(Controller[ObjectKey]):
@@ -57,135 +204,111 @@ class StatefulSetController(Controller[ObjectKey]):
         self._sets = kit.informers.get(STATEFULSETS)
         self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
         self._revisions = kit.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owning.by_owner})
-        self._expected = owning.Expectations(kit.clock)
+        self._expected = Expectations(kit.clock)
         self._sets.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)),
             on_update=lambda o, n: self.enqueue(key_of(n)),
             on_delete=lambda o: self._expected.forget(key_of(o)),
         )
         self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n), on_delete=self._pod_changed
+            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n), on_delete=self._pod_gone
         )
 
     def _pod_changed(self, pod: Document) -> None:
         owner = controller_of(pod)
         if owner is not None and owner["kind"] == "StatefulSet":
-            self.enqueue(ObjectKey(pod["metadata"]["namespace"], owner["name"]))
+            key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
+            self._expected.there(key, pod)
+            self.enqueue(key)
+
+    def _pod_gone(self, pod: Document) -> None:
+        owner = controller_of(pod)
+        if owner is not None and owner["kind"] == "StatefulSet":
+            key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
+            self._expected.gone(key, pod["metadata"]["uid"])
+            self.enqueue(key)
 
     async def sync(self, key: ObjectKey) -> float | None:
         stateful = self._sets.get(*key)
         if stateful is None or "deletionTimestamp" in stateful["metadata"]:
             return None
-        uid = stateful["metadata"]["uid"]
-        known = [*self._pods.by_index("owner", uid), *self._pods.by_index("owner", f"stray:{key.namespace}")]
-        test = owning.matches(stateful["spec"]["selector"])
-        pods = await owning.claim_pods(self.kit.client, STATEFULSETS, stateful, known, test)
-        update = await self._revision(key, stateful)
+        own = self._pods.by_index("owner", stateful["metadata"]["uid"])
+        known = [*own, *self._pods.by_index("owner", owning.strays(key.namespace))]
+        labelled = owning.matches(stateful["spec"]["selector"])
+        pods = await owning.claim_pods(
+            self.kit.client,
+            STATEFULSETS,
+            stateful,
+            known,
+            lambda pod: labelled(pod) and ordinal(stateful, pod) is not None,
+        )
+        kept = self._revisions.by_index("owner", stateful["metadata"]["uid"])
+        try:
+            update = (await revisions.record(self.kit.client, STATEFULSETS, key, stateful, kept))["metadata"][
+                "name"
+            ]
+        except revisions.Collision:
+            return await self._collided(key, stateful)
         current = (stateful.get("status") or {}).get("currentRevision") or update
-        if self._expected.met(key, self._pods.by_index("owner", uid)):
-            await self._manage(
-                key, stateful, {ordinal(p["metadata"]["name"]): p for p in pods}, current, update
-            )
-        await self._report(key, stateful, pods, current, update)
-        return None
+        by_number = {number: pod for pod in pods if (number := ordinal(stateful, pod)) is not None}
+        situation = Situation(stateful, by_number, current, update, self.kit.clock())
+        if self._expected.met(key, own):
+            await self._manage(key, situation, kept)
+        status = status_of(situation)
+        if not owning.same(status, stateful.get("status") or {}):
+            await self.kit.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})
+        await self._forget_revisions(stateful, kept, pods, status)
+        waiting = stateful["spec"].get("minReadySeconds")
+        return (
+            float(waiting)
+            if waiting and status.get("readyReplicas", 0) > status["availableReplicas"]
+            else None
+        )
 
-    async def _revision(self, key: ObjectKey, stateful: Document) -> str:
-        """The name of the present template's revision, recorded so that it can be found again."""
-        template = stateful["spec"]["template"]
-        digest = owning.template_hash(template)
-        name = f"{key.name}-{digest}"
-        known = self._revisions.by_index("owner", stateful["metadata"]["uid"])
-        if not any(r["metadata"]["name"] == name for r in known):
-            revision = {
-                "metadata": {
-                    "name": name,
-                    "labels": {
-                        **((template.get("metadata") or {}).get("labels") or {}),
-                        REVISION_LABEL: digest,
-                    },
-                    "ownerReferences": [owning.owner_reference(STATEFULSETS, stateful)],
-                },
-                "data": {"spec": {"template": {**template, "$patch": "replace"}}},
-                "revision": max((r.get("revision", 0) for r in known), default=0) + 1,
-            }
-            try:
-                await self.kit.client.create(CONTROLLER_REVISIONS, key.namespace, revision)
-            except AlreadyExists:
-                return name
-        return name
+    async def _collided(self, key: ObjectKey, stateful: Document) -> float:
+        known = stateful.get("status") or {}
+        collisions = (known.get("collisionCount") or 0) + 1
+        status = {"replicas": 0, **known, "collisionCount": collisions}
+        await self.kit.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})
+        return CONFLICT_SECONDS
 
-    def _template(self, stateful: Document, revision: str, update: str) -> Document:
-        template: Document = stateful["spec"]["template"]
-        if revision != update:
-            for known in self._revisions.by_index("owner", stateful["metadata"]["uid"]):
-                if known["metadata"]["name"] == revision:
-                    kept = known["data"]["spec"]["template"]
-                    return {k: v for k, v in kept.items() if k != "$patch"}
-        return template
-
-    async def _manage(
-        self, key: ObjectKey, stateful: Document, pods: dict[int, Document], current: str, update: str
+    async def _forget_revisions(
+        self, stateful: Document, kept: list[Any], pods: list[Document], status: Document
     ) -> None:
-        spec = stateful["spec"]
-        first = (spec.get("ordinals") or {}).get("start", 0)
-        wanted = range(first, first + spec.get("replicas", 1))
-        parallel = spec.get("podManagementPolicy") == "Parallel"
-        strategy = spec.get("updateStrategy") or {}
-        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
-        min_ready = spec.get("minReadySeconds") or 0
-        for index in wanted:
-            pod = pods.get(index)
-            if pod is not None and owning.is_finished(pod) and "deletionTimestamp" not in pod["metadata"]:
-                await self._delete(key, stateful, pod)
-                return
-            if pod is None:
-                revision = current if index < partition else update
-                await self._make(key, stateful, index, revision, update)
-                if not parallel:
-                    return
-            elif not parallel and not owning.is_available(pod, min_ready, self.kit.clock()):
-                return  # the next one waits for this one
-        surplus = sorted((i for i in pods if i not in wanted), reverse=True)
-        for index in surplus:
-            pod = pods[index]
-            if "deletionTimestamp" not in pod["metadata"]:
-                await self._delete(key, stateful, pod)
-            if not parallel:
-                return
-        if strategy.get("type") == "OnDelete":
-            return
-        for index in sorted((i for i in wanted if i >= partition), reverse=True):
-            pod = pods.get(index)
-            if pod is None or "deletionTimestamp" in pod["metadata"]:
-                return
-            if _revision_of(pod, stateful) != update:
-                await self._delete(key, stateful, pod)
-                return
-            if not owning.is_available(pod, min_ready, self.kit.clock()):
-                return
+        in_use = {*(revision_of(p) for p in pods), status["currentRevision"], status["updateRevision"]}
+        limit = stateful["spec"].get("revisionHistoryLimit", 10)
+        await revisions.discard(self.kit.client, revisions.expendable(kept, in_use=in_use, limit=limit))
 
-    async def _make(self, key: ObjectKey, stateful: Document, index: int, revision: str, update: str) -> None:
-        name = f"{key.name}-{index}"
-        for template in stateful["spec"].get("volumeClaimTemplates") or ():
-            claim = {
-                "metadata": {
-                    "name": f"{template['metadata']['name']}-{name}",
-                    "labels": {
-                        **((stateful["spec"]["selector"] or {}).get("matchLabels") or {}),
-                        **(template["metadata"].get("labels") or {}),
-                    },
-                },
-                "spec": template["spec"],
-            }
+    async def _manage(self, key: ObjectKey, situation: Situation, kept: list[Any]) -> None:
+        step = plan(situation)
+        stateful = situation.stateful
+
+        async def make(index: int) -> None:
+            revision = situation.current if index < situation.partition else situation.update
+            template = stateful["spec"]["template"]
+            for known in kept:
+                if known["metadata"]["name"] == revision:
+                    template = revisions.template_in(known)
+            await self._make(key, stateful, index, pod_for(stateful, index, revision, template))
+
+        await for_each(step.make, make)
+        await for_each(step.delete, lambda pod: self._delete(key, stateful, pod))
+
+    async def _make(self, key: ObjectKey, stateful: Document, index: int, wanted: Object) -> None:
+        for claim in claims_for(stateful, index):
             try:
                 await self.kit.client.create(PERSISTENT_VOLUME_CLAIMS, key.namespace, claim)
             except AlreadyExists:
                 continue
-        wanted = pod_for(stateful, index, revision, self._template(stateful, revision, update))
+        name = wanted["metadata"]["name"]
         try:
             pod = await self.kit.client.create(PODS, key.namespace, wanted)
         except AlreadyExists:
             return  # the pod of that name is still on its way out
+        except StatusError as problem:
+            message = f"create Pod {name} in StatefulSet {key.name} failed error: {problem}"
+            self.kit.recorder.event(STATEFULSETS, dict(stateful), "Warning", "FailedCreate", message)
+            raise
         self._expected.made(key, pod["metadata"]["uid"])
         message = f"create Pod {name} in StatefulSet {key.name} successful"
         self.kit.recorder.event(STATEFULSETS, dict(stateful), "Normal", "SuccessfulCreate", message)
@@ -196,43 +319,10 @@ class StatefulSetController(Controller[ObjectKey]):
         try:
             await self.kit.client.delete(PODS, key.namespace, metadata["name"], uid=metadata["uid"])
         except NotFound:
-            self._expected.seen(key, metadata["uid"])
+            self._expected.gone(key, metadata["uid"])
             return
+        except StatusError:
+            self._expected.gone(key, metadata["uid"])
+            raise
         message = f"delete Pod {metadata['name']} in StatefulSet {key.name} successful"
         self.kit.recorder.event(STATEFULSETS, dict(stateful), "Normal", "SuccessfulDelete", message)
-
-    async def _report(
-        self, key: ObjectKey, stateful: Document, pods: list[Document], current: str, update: str
-    ) -> None:
-        now, min_ready = self.kit.clock(), stateful["spec"].get("minReadySeconds") or 0
-        there = [p for p in pods if not owning.is_finished(p)]
-        ready = [p for p in there if owning.is_ready(p)]
-        updated = sum(1 for p in there if _revision_of(p, stateful) == update and owning.is_active(p))
-        wanted = stateful["spec"].get("replicas", 1)
-        if updated == wanted == len(there) and len(ready) == wanted:
-            current = update
-        status: Object = {
-            "replicas": len(there),
-            "observedGeneration": stateful["metadata"].get("generation", 0),
-        }
-        available = sum(1 for p in ready if owning.is_available(p, min_ready, now))
-        status["availableReplicas"] = available
-        for name, count in (
-            ("readyReplicas", len(ready)),
-            (
-                "currentReplicas",
-                sum(1 for p in there if _revision_of(p, stateful) == current and owning.is_active(p)),
-            ),
-            ("updatedReplicas", updated),
-        ):
-            if count:
-                status[name] = count
-        status |= {"currentRevision": current, "updateRevision": update}
-        status["collisionCount"] = (stateful.get("status") or {}).get("collisionCount", 0)
-        if not owning.same(status, stateful.get("status") or {}):
-            await self.kit.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})
-
-
-def _revision_of(pod: Document, stateful: Document) -> str:
-    label: str = (pod["metadata"].get("labels") or {}).get(REVISION_LABEL) or ""
-    return label
