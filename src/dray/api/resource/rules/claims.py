@@ -42,10 +42,13 @@ class ClaimRules(Subdomain):
 
 
 class ClaimStatusRules(UpdateRules):
-    """Allocation, reservation and device status of a claim."""
+    """Allocation, reservation and device status of a claim. The metadata is for the main door."""
+
+    reset = (("metadata",), ("spec",))
 
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
         keep(new, old, "spec")
+        keep(new["metadata"], old["metadata"], *_FOR_THE_MAIN_DOOR)
         new.setdefault("status", {})
         drop_status_fields(new, old, ctx.gates)
         _forget_deallocated(new, old)
@@ -54,6 +57,16 @@ class ClaimStatusRules(UpdateRules):
         errs = admin_access_granted(new, old, ctx) + status_parts(new, old, ctx) + metadata_update(new, old)
         claim_status(new, old, STATUS, errs, ctx.gates)
         return errs
+
+
+_FOR_THE_MAIN_DOOR = (
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+    "deletionTimestamp",
+    "generation",
+)
 
 
 def _forget_deallocated(new: Object, old: Object) -> None:

@@ -46,7 +46,7 @@ def structured(request: Object) -> Object:
     exactly = {
         name: request[name]
         for name in _EXACT
-        if request.get(name) is not None and request[name] not in ("", 0)
+        if request.get(name) is not None and (request[name] is False or request[name] not in ("", 0))
     }
     found: Object = {"name": request.get("name", "")}
     if exactly:
