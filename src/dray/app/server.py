@@ -29,6 +29,7 @@ from dray.server.auth import (
     tokenreviews,
 )
 from dray.server.auth.accounttokens import AccountTokens, Key, new_key
+from dray.server.auth.bootstraptokens import BootstrapTokens
 from dray.server.auth.nodes import NodeAuthorizer, Relations
 from dray.server.auth.rbac import RBAC, NoEscalation, Resolver
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
@@ -191,7 +192,7 @@ def _bridge_generations(api: API) -> None:
 def _install_auth(options: ServerOptions, api: API, *, address: str) -> None:
     """Who may come in and what they may do, and the kinds that answer questions about it."""
     accounts = AccountTokens(api, Key(lambda: _account_key(options.data / "pki" / "sa.key")))
-    tokens = _tokens(options, accounts)
+    tokens = _tokens(options, api, accounts)
     api.authenticator = AuthenticatorChain([ClientCertificates(), tokens], anonymous=options.anonymous)
     resolver = Resolver(api.resources)
     rbac = RBAC(resolver) if "RBAC" in options.authorization else None
@@ -210,13 +211,14 @@ def _account_key(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _tokens(options: ServerOptions, accounts: AccountTokens) -> BearerTokens:
+def _tokens(options: ServerOptions, api: API, accounts: AccountTokens) -> BearerTokens:
     audiences = accounts.audiences
     users = read_token_file(options.token_file) if options.token_file is not None else {}
     if options.admin_token:
         users[options.admin_token] = ADMIN
     static = StaticTokens(users, audiences=audiences)
-    return BearerTokens([static, accounts], audiences=audiences)
+    joining = BootstrapTokens(api, audiences=audiences)
+    return BearerTokens([static, accounts, joining], audiences=audiences)
 
 
 def _node_authorizer(api: API) -> NodeAuthorizer:
