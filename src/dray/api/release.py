@@ -110,6 +110,11 @@ class Release:
         """Whether a behaviour that came with ``release`` is there."""
         return self.number >= _number(release)
 
+    @property
+    def serves_classic(self) -> bool:
+        """Whether claims negotiated with drivers' controllers (v1alpha2 and before) may be there."""
+        return not self.emulated or not self.at_least("1.31")
+
     def known_gates(self) -> Mapping[str, Feature]:
         return _features(self.name or _NEWEST)
 

@@ -31,6 +31,7 @@ async def scheduler(cluster: Cluster, ready: Ready) -> None:
         configuration=Configuration(profiles=(profile,)),
         gates=cluster.server.api.gates,
         release=cluster.server.api.release.number[1],
+        classic=cluster.server.api.release.serves_classic,
     )
     await running.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 

@@ -39,7 +39,12 @@ def scheduler(kubeconfig: Path | None, config: Path | None, feature_gates: str, 
     except ConfigError as problem:
         raise click.ClickException(f"{config}: {problem}") from None
     release, gates = _release(emulate, feature_gates)
-    options = running.Options(configuration=configuration, gates=gates, release=release.number[1])
+    options = running.Options(
+        configuration=configuration,
+        gates=gates,
+        release=release.number[1],
+        classic=release.serves_classic,
+    )
 
     async def run(client: Any) -> None:
         await running.run(client, options=options)

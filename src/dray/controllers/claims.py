@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 from dray.api import claims
 from dray.api.errors import NotFound, StatusError
 from dray.api.kinds import Object
+from dray.api.resource.classic import bridge
+from dray.client.informers import Informer
 from dray.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, ObjectKey, key_of
 from dray.controllers.framework import Controller, Kit
 from dray.controllers.templates import TemplateProblem, from_template
@@ -62,11 +64,11 @@ def released(claim: Document, remaining: Iterable[Document]) -> Object | None:
     return {k: v for k, v in status.items() if k != "allocation" or not deallocate} | {"reservedFor": left}
 
 
-def is_needlessly_protected(claim: Document) -> bool:
+def is_needlessly_protected(claim: Document, finalizer: str = claims.FINALIZER) -> bool:
     """Whether the finalizer has nothing left to protect."""
     status = claim.get("status") or {}
     unused = not status.get("allocation") and not status.get("reservedFor")
-    return unused and claims.FINALIZER in (claim["metadata"].get("finalizers") or ())
+    return unused and finalizer in (claim["metadata"].get("finalizers") or ())
 
 
 def owning_pod(claim: Document) -> Document | None:
@@ -91,14 +93,17 @@ def should_reserve(pod: Document, claim: Document) -> bool:
 class ClaimController(Controller[Key]):
     name = "resourceclaim-controller"
     workers = 50
+    versions: tuple[str, ...] = VERSIONS
+    finalizer = claims.FINALIZER
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
         get = kit.informers.get
-        self._resource = kit.resource(RESOURCE_CLAIMS, *VERSIONS)
+        self._resource = kit.resource(RESOURCE_CLAIMS, *self.versions)
         self._pods = get(PODS, indexers={"named claim": _named_claims})
         self._claims = get(self._resource, indexers={"owning pod": _owner_uid})
-        self._templates = get(kit.resource(RESOURCE_CLAIM_TEMPLATES, *VERSIONS))
+        self._templates = get(kit.resource(RESOURCE_CLAIM_TEMPLATES, *self.versions))
+        self._classic_templates = self._other_templates()
         self._gone: dict[str, None] = {}  # uids of deleted pods, oldest first
         self._made: dict[Made, str] = {}  # names of claims that no informer has shown yet
         self._told: dict[str, list[Object]] = {}  # pod uid → what we wrote and no informer has shown yet
@@ -116,6 +121,29 @@ class ClaimController(Controller[Key]):
         )
         self._templates.add_handler(
             on_add=self._template_set, on_update=lambda old, new: self._template_set(new)
+        )
+
+    # -- what generations differ in ---------------------------------------------------------------------------------
+
+    def _other_templates(self) -> Informer | None:
+        """Templates of the classic generation, where it is served beside this one: another controller's business."""
+        if self.kit.discovered is None:
+            return None
+        found = self.kit.discovered.newest(RESOURCE_CLAIM_TEMPLATES, ("v1alpha2",))
+        return self.kit.informers.get(found) if found is not None else None
+
+    def is_mine(self, claim: Document) -> bool:
+        return self._classic_templates is None or not bridge.is_classic(claim)  # type: ignore[arg-type]
+
+    def released(self, claim: Document, remaining: Iterable[Document]) -> Object | None:
+        return released(claim, remaining)
+
+    def needs_pod_work(self, pod: Document, claim: Document) -> bool:
+        return should_reserve(pod, claim)
+
+    def make(self, pod: Document, entry: str, template: Document) -> Object:
+        return from_template(
+            pod, entry, template, admin_access=self._admin_access, alternatives=self._alternatives
         )
 
     # -- what happens -----------------------------------------------------------------------------------------------
@@ -152,6 +180,8 @@ class ClaimController(Controller[Key]):
             self.enqueue(Key("claim", namespace, extended))
 
     def _claim_set(self, claim: Object) -> None:
+        if not self.is_mine(claim):
+            return
         metadata = claim["metadata"]
         owner = owning_pod(claim)
         if owner is not None:
@@ -205,7 +235,7 @@ class ClaimController(Controller[Key]):
             elif wanted.generated and claims.not_for_pod(pod, claim):
                 # Nothing can be done until that other claim is gone.
                 self._usurped.setdefault(key_of(claim), {})[key_of(pod)] = None
-            elif should_reserve(pod, claim):
+            elif self.needs_pod_work(pod, claim):
                 return True
         return False
 
@@ -262,7 +292,7 @@ class ClaimController(Controller[Key]):
         if changed and self._told.get(pod["metadata"]["uid"]) != statuses:
             await self._tell(key, pod["metadata"]["uid"], statuses)
         if pod["spec"].get("nodeName"):
-            await self._reserve_all(pod)
+            await self.reserve_all(pod)
 
     async def _tell(self, key: Key, uid: str, statuses: list[Object]) -> None:
         """Write a pod's claims into its status: all of them, as what is left out of an apply is removed by it."""
@@ -292,8 +322,18 @@ class ClaimController(Controller[Key]):
         claim = self._claims.get(pod["metadata"]["namespace"], known)
         if claim is not None and not claims.not_for_pod(pod, claim):
             return {"name": name, "resourceClaimName": known}, False
+        if self._is_of_another_generation(pod["metadata"]["namespace"], template):
+            return None, False
         made = self._find(pod["metadata"]["uid"], name) or await self._make(pod, name, template)
         return {"name": name, "resourceClaimName": made}, made != known
+
+    def _is_of_another_generation(self, namespace: str, template: str) -> bool:
+        others = self._classic_templates
+        return (
+            others is not None
+            and self._templates.get(namespace, template) is None
+            and others.get(namespace, template) is not None
+        )
 
     def _find(self, pod: str, entry: str) -> str | None:
         """The claim that was made for an entry before, though the pod's status does not tell."""
@@ -308,16 +348,16 @@ class ClaimController(Controller[Key]):
 
     async def _make(self, pod: Object, entry: str, template_name: str) -> str:
         namespace = pod["metadata"]["namespace"]
-        template = self._templates.get(namespace, template_name)
+        template = self._templates.get(namespace, template_name) or await self._fresh(
+            namespace, template_name
+        )
         if template is None:
             self._waiting.setdefault(ObjectKey(namespace, template_name), {})[key_of(pod)] = None
             raise TemplateProblem(
                 f'resource claim template "{template_name}": '
                 f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
             )
-        wanted = from_template(
-            pod, entry, template, admin_access=self._admin_access, alternatives=self._alternatives
-        )
+        wanted = self.make(pod, entry, template)
         try:
             made = await self.kit.client.create(self._resource, namespace, wanted)
         except StatusError as problem:
@@ -327,39 +367,48 @@ class ClaimController(Controller[Key]):
             self._made[Made(pod["metadata"]["uid"], entry)] = name
         return name
 
-    async def _reserve_all(self, pod: Object) -> None:
+    async def _fresh(self, namespace: str, template: str) -> Object | None:
+        """A template made a moment before its pod may be news that has not come in yet."""
+        try:
+            return await self.kit.client.get(self._templates.resource, namespace, template)
+        except NotFound:
+            return None
+
+    async def reserve_all(self, pod: Object) -> None:
         namespace = pod["metadata"]["namespace"]
         for wanted in claims.references(pod):
             claim = self._claims.get(namespace, wanted.claim or "")
             if claim is None or (wanted.generated and claims.not_for_pod(pod, claim)):
                 continue
-            if should_reserve(pod, claim):
-                status = claim["status"]
-                reserved = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
-                changed = {**claim, "status": {**status, "reservedFor": reserved}}
-                await self.kit.client.update_status(self._resource, namespace, changed)
+            if should_reserve(pod, claim) and self.is_mine(claim):
+                await self.reserve(pod, claim)
+
+    async def reserve(self, pod: Object, claim: Object) -> None:
+        status = claim["status"]
+        reserved = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
+        changed = {**claim, "status": {**status, "reservedFor": reserved}}
+        await self.kit.client.update_status(self._resource, pod["metadata"]["namespace"], changed)
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
     async def _sync_claim(self, key: Key) -> None:
         claim = self._claims.get(key.namespace, key.name)
-        if claim is None:
+        if claim is None or not self.is_mine(claim):
             return
         remaining = [
             consumer
             for consumer in (claim.get("status") or {}).get("reservedFor") or ()
             if await self._is_still_used_by(key.namespace, consumer)
         ]
-        status = released(claim, remaining)
+        status = self.released(claim, remaining)
         if status is not None:
             claim = await self.kit.client.update_status(
                 self._resource, key.namespace, {**claim, "status": status}
             )
-        if (status is not None or "deletionTimestamp" in claim["metadata"]) and is_needlessly_protected(
-            claim
-        ):
+        looked_at = status is not None or "deletionTimestamp" in claim["metadata"]
+        if looked_at and is_needlessly_protected(claim, self.finalizer):
             metadata = claim["metadata"]
-            finalizers = [f for f in metadata["finalizers"] if f != claims.FINALIZER]
+            finalizers = [f for f in metadata["finalizers"] if f != self.finalizer]
             changed = {**claim, "metadata": {**metadata, "finalizers": finalizers}}
             claim = await self.kit.client.update(self._resource, key.namespace, changed)
         owner = owning_pod(claim)

@@ -46,6 +46,12 @@ CONTROLLERS: Mapping[str, Entry] = {
         reporter="resource_claim",
         account="resource-claim-controller",
     ),
+    "classic-resourceclaim-controller": Entry(
+        "dray.controllers.classic:ClassicClaimController",
+        gates=("DynamicResourceAllocation",),
+        reporter="resource_claim",
+        account="resource-claim-controller",
+    ),
     "device-taint-eviction-controller": Entry(
         "dray.controllers.device_taints:DeviceTaintController", gates=("DRADeviceTaints",)
     ),

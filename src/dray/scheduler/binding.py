@@ -82,6 +82,8 @@ class Writer:
                 bound = await self._bind_claims(pod, decision)
                 if self._binding_conditions and any(devices.wants_binding_conditions(c) for c in bound):
                     await self._wait_for_devices(pod, bound, decision.node, binding_timeout)
+            if decision.carry is not None:
+                await decision.carry.write()
             await self._client.bind(pod.namespace, pod.name, decision.node, uid=pod.uid)
         except StatusError as problem:
             raise BindingError(str(problem)) from problem

@@ -7,9 +7,9 @@ The outcome is a value: ``Bind`` (go and write this), ``Unschedulable`` (say thi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from dray.allocation import AllocationError
 from dray.scheduler import devices, preemption, volumes
@@ -24,6 +24,16 @@ from dray.scheduler.verdicts import Rejection, unavailable
 Document = Mapping[str, Any]
 
 
+class Carry(Protocol):
+    """A binding whose claims are of another generation: it knows itself what to take, write and give back."""
+
+    def assume(self) -> None: ...
+    def undo(self) -> None: ...
+    async def write(self) -> None: ...
+    async def release(self) -> None: ...
+    async def done(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Bind:
     """Give the pod this node and these devices."""
@@ -31,6 +41,7 @@ class Bind:
     node: str
     plan: devices.NodePlan | None = None
     claims: Sequence[Document] = ()  # the pod's own claims, allocated or not
+    carry: Carry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,8 @@ class Unschedulable:
     deallocate: Document | None = None  # an unused allocated claim that was in the way
     remove: Document | None = None  # a left-over claim for extended resources
     reasons: Mapping[str, Any] = field(default_factory=dict)  # node → the allocator's structured reasons
+    first: Callable[[], Awaitable[None]] | None = None  # to be done before anything is said
+    waiting: bool = False  # for somebody's answer, which is to be acted on at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,15 @@ class Failure:
     """The attempt could not be carried through."""
 
     message: str
+
+
+class Generation(Protocol):
+    """Claims of another generation than today's, which are dealt with in another way."""
+
+    def concerns(self, pod: Pod) -> bool: ...
+    def gate(self, pod: Pod) -> str: ...
+    def begin(self, pod: Pod) -> Any: ...
+    def refine(self, attempt: Any, decision: Bind | Unschedulable) -> Bind | Unschedulable: ...
 
 
 def decide(
@@ -62,6 +84,7 @@ def decide(
     spread: Sequence[Constraint] = (),
     budgets: Callable[[], Sequence[preemption.Budget]] = tuple,
     storage: volumes.Storage | None = None,
+    classic: Generation | None = None,
     new_share_id: Callable[[], str],
     clock: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
@@ -69,14 +92,20 @@ def decide(
     cluster = placement.cluster
     if not len(cluster):
         return Unschedulable("no nodes available to schedule pods", frozenset({"NodeName"}))
-    attempt: devices.Attempt | None = None
+    attempt: devices.Attempt | Any | None = None
     before: Rejection | None = None
+    if classic is not None and not classic.concerns(pod):
+        classic = None
     if storage is not None and pod.volume_claims:
         before = storage.reject(pod)
     if before is None and profile.enabled(devices.PLUGIN):
-        match devices.Attempt.begin(
-            pod, ledger, options, new_share_id=new_share_id, clock=clock, monotonic=monotonic
-        ):
+        if classic is not None:
+            begun = classic.begin(pod)
+        else:
+            begun = devices.Attempt.begin(
+                pod, ledger, options, new_share_id=new_share_id, clock=clock, monotonic=monotonic
+            )
+        match begun:
             case Rejection() as rejection:
                 before = rejection
             case started:
@@ -90,9 +119,12 @@ def decide(
         outcome = placement.find(pod, check, spread=spread)
     except (AllocationError, devices.SearchTimeout) as problem:
         return Failure(f'running "{devices.PLUGIN}" filter plugin: {problem}')
+    decision: Bind | Unschedulable
     if isinstance(outcome, Found):
-        return Bind(outcome.node, outcome.plan, attempt.claims if attempt is not None else ())
-    return _unplaced(pod, outcome, attempt, profile, placement, budgets)
+        decision = Bind(outcome.node, outcome.plan, attempt.claims if attempt is not None else ())
+    else:
+        decision = _unplaced(pod, outcome, attempt, profile, placement, budgets)
+    return decision if classic is None or attempt is None else classic.refine(attempt, decision)
 
 
 def _unplaced(

@@ -42,7 +42,7 @@ def helps(entry: Queued, change: Change) -> bool:
             return bool(by & _NEIGHBOURS)
         case "ResourceClaim":
             return DEVICES in by and _claim(entry, change)
-        case "ResourceSlice" | "DeviceTaintRule":
+        case "ResourceSlice" | "DeviceTaintRule" | "Classic":
             return DEVICES in by
         case "DeviceClass":
             return DEVICES in by or ("NodeResourcesFit" in by and bool(entry.pod.requests.scalars))

@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from dray.api.release import Gates, everything
@@ -17,6 +17,9 @@ from dray.client.leases import LeaderElector
 from dray.scheduler.config import Configuration
 from dray.scheduler.scheduler import Scheduler
 
+#: The last minor release in which claims were only of the classic generation.
+CLASSIC_UNTIL = 30
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
@@ -25,6 +28,12 @@ class Options:
     configuration: Configuration = field(default_factory=Configuration)
     gates: Gates = field(default_factory=lambda: everything().gates())
     release: int = 37  # minor release whose rules hold where releases differ
+    classic: bool = False  # the server may have the classic generation: look, and serve it if so
+
+    @property
+    def modern(self) -> bool:
+        """Whether there are device classes, and claims that ask for devices of them."""
+        return self.release > CLASSIC_UNTIL
 
 
 async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], None] | None = None) -> None:
@@ -55,6 +64,8 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         profiles=options.configuration.profiles,
         gates=options.gates,
         release=options.release,
+        modern=options.modern,
+        classic=await _classic(client) if options.classic else (),
     )
     async with informers, asyncio.TaskGroup() as tasks:
         tasks.create_task(recorder.run(), name="scheduler-events")
@@ -62,3 +73,11 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         if ready is not None:
             ready(scheduler)
         await scheduler.run()
+
+
+async def _classic(client: Client) -> Collection[str]:
+    """The resources of the classic generation that the server has."""
+    from dray.client.discovery import Discovery
+    from dray.client.resources import CLASSIC_RESOURCE_CLAIMS
+
+    return frozenset(await Discovery(client).resources(CLASSIC_RESOURCE_CLAIMS.api_version))

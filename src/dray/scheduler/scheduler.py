@@ -11,7 +11,7 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -40,7 +40,7 @@ from dray.client.resources import (
 from dray.scheduler import devices, hints, spreading
 from dray.scheduler.binding import BindingError, Recorder, Writer, stand_in
 from dray.scheduler.config import SchedulerProfile
-from dray.scheduler.deciding import Bind, Failure, Unschedulable, decide
+from dray.scheduler.deciding import Bind, Failure, Generation, Unschedulable, decide
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.nodes import Cluster
@@ -74,6 +74,8 @@ class Scheduler:
         profiles: Sequence[SchedulerProfile],
         gates: Gates,
         release: int = 37,
+        modern: bool = True,
+        classic: Collection[str] = (),
         metrics: Metrics | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
@@ -130,16 +132,33 @@ class Scheduler:
         self._wakeup = asyncio.Event()
         self._room = asyncio.Semaphore(MAX_BINDING)
         self._tasks: asyncio.TaskGroup | None = None
-        self._watch(gates)
+        self._classic: Generation | None = None
+        dra = "DynamicResourceAllocation" in gates
+        if dra and classic:
+            self._watch_classic(classic, alone=not modern)
+        self._watch(gates, modern=dra and modern)
 
     # -- what happens in the cluster --------------------------------------------------------------------------------
 
-    def _watch(self, gates: Gates) -> None:
+    def _watch_classic(self, served: Collection[str], *, alone: bool) -> None:
+        """Claims of v1alpha2; what deals with them is loaded only where a server has them."""
+        from dray.scheduler import classic_watching
+
+        self._classic = classic_watching.watch(
+            self._client,
+            self._informers,
+            served=served,
+            alone=alone,
+            claim_changed=self._recheck,
+            wake=lambda: self._wake(Change("Classic", "update")),
+        )
+
+    def _watch(self, gates: Gates, *, modern: bool) -> None:
         get = self._informers.get
         get(NODES).add_handler(
             on_add=self._node_set, on_update=lambda o, n: self._node_set(n, o), on_delete=self._node_gone
         )
-        if "DynamicResourceAllocation" in gates:
+        if modern:
             get(RESOURCE_CLAIMS).add_handler(
                 on_add=lambda n: self._claim_set(None, n),
                 on_update=self._claim_set,
@@ -311,6 +330,8 @@ class Scheduler:
             return "SchedulingGates"
         if not self._profile(pod).enabled(devices.PLUGIN):
             return ""
+        if self._classic is not None and self._classic.concerns(pod):
+            return self._classic.gate(pod)
         return devices.gate(pod, self.ledger)
 
     def _link(self, pod: Pod) -> None:
@@ -387,6 +408,7 @@ class Scheduler:
             spread=self._spread(pod, profile),
             budgets=self._current_budgets,
             storage=self._storage,
+            classic=self._classic,
             new_share_id=self._share_id,
             clock=self._clock,
             monotonic=self._monotonic,
@@ -411,6 +433,8 @@ class Scheduler:
         if placement.nominated:
             placement.withdraw(pod.uid)
         self.cluster.place(pod, decision.node)
+        if decision.carry is not None:
+            decision.carry.assume()
         plan = decision.plan
         if plan is not None:
             for claim, allocation in zip(plan.claims, plan.results, strict=True):
@@ -426,12 +450,17 @@ class Scheduler:
             self._requeue(entry)
         else:
             self.metrics.scheduled(profile.name, entry, self._monotonic())
+            if decision.carry is not None:
+                await decision.carry.done()
         finally:
             self._room.release()
 
     async def _undo(self, entry: Queued, decision: Bind) -> None:
         pod = entry.pod
         self.cluster.unplace(pod.uid)
+        if decision.carry is not None:
+            decision.carry.undo()
+            await decision.carry.release()
         if decision.plan is not None:
             for claim in decision.plan.claims:
                 self.ledger.take_back(claim["metadata"].get("uid") or stand_in(pod))
@@ -472,9 +501,13 @@ class Scheduler:
             placement.withdraw(pod.uid)
         # The pod sleeps before anything is written, so that it hears of what these writes change.
         self.queue.failed(entry, rejected_by=decision.plugins)
+        if decision.waiting:
+            entry.failures = 0  # nobody said no: no back-off when the answer comes
         self._spawn(self._tell(pod, decision, nominated))
 
     async def _tell(self, pod: Pod, decision: Unschedulable, nominated: str | None) -> None:
+        if decision.first is not None:
+            await decision.first()
         if decision.deallocate is not None:
             await self._writer.deallocate(decision.deallocate)
         if decision.remove is not None:

@@ -1,0 +1,198 @@
+"""Claims of the classic generation: made from templates, reserved, and given back to whoever allocated them.
+
+Differs from today's claims in who allocates. A driver's controller is asked to deallocate (``deallocationRequested``)
+and, for a pod that got its node without the scheduler, to allocate (a PodSchedulingContext with that node selected);
+what the scheduler allocated by itself under 1.30's structured parameters is simply cleared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from dray.api import claims
+from dray.api.errors import AlreadyExists
+from dray.api.kinds import Object
+from dray.client.resources import POD_SCHEDULING_CONTEXTS, RESOURCE_CLAIMS
+from dray.controllers.claims import VERSIONS as MODERN
+from dray.controllers.claims import ClaimController, Document, Key
+from dray.controllers.framework import Kit
+
+#: On claims that the scheduler allocated; drivers' controllers have finalizers of their own.
+FINALIZER: Final = "dra.k8s.io/delete-protection"
+
+
+# -- decisions ------------------------------------------------------------------------------------------------------
+
+
+def allocated_by_scheduler(claim: Document) -> bool:
+    return FINALIZER in (claim["metadata"].get("finalizers") or ())
+
+
+def is_delayed(claim: Document) -> bool:
+    return bool(claim["spec"].get("allocationMode") != "Immediate")
+
+
+def released(claim: Document, remaining: Iterable[Document]) -> Object | None:
+    """The status a claim should have when only ``remaining`` consumers are left; None: the one it has.
+
+    The last consumer of a delayed claim takes the allocation with it; an immediate one stays allocated until deleted.
+    """
+    status = claim.get("status") or {}
+    left = list(remaining)
+    deleted = "deletionTimestamp" in claim["metadata"]
+    wanted = {**status, "reservedFor": left}
+    if len(left) < len(status.get("reservedFor") or ()):
+        if left:
+            return wanted
+        if allocated_by_scheduler(claim):
+            if is_delayed(claim) or deleted:
+                wanted.pop("allocation", None)
+        elif is_delayed(claim):
+            wanted["deallocationRequested"] = True
+        return wanted
+    if allocated_by_scheduler(claim) and deleted and not left and status.get("allocation"):
+        wanted.pop("allocation", None)
+        return wanted
+    return None
+
+
+def can_be_reserved(claim: Document) -> bool:
+    status = claim.get("status") or {}
+    if status.get("deallocationRequested"):
+        return False
+    return bool((status.get("allocation") or {}).get("shareable")) or not status.get("reservedFor")
+
+
+def should_reserve(pod: Document, claim: Document) -> bool:
+    """Whether a pod that did not get its node from the scheduler has yet to be told of as a consumer."""
+    return (
+        bool(pod["spec"].get("nodeName"))
+        and claims.allocation(claim) is not None
+        and not claims.is_reserved_for(claim, pod["metadata"]["uid"])
+        and can_be_reserved(claim)
+    )
+
+
+def needs_negotiation(pod: Document, claim: Document) -> bool:
+    """Whether a driver is yet to be asked to allocate for the node that the pod has."""
+    return bool(pod["spec"].get("nodeName")) and claims.allocation(claim) is None and is_delayed(claim)
+
+
+def negotiation(pod: Document) -> Object:
+    """There is nothing to choose any more, so no potential nodes are named."""
+    metadata = pod["metadata"]
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+    }
+    return {
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "ownerReferences": [owner],
+        },
+        "spec": {"selectedNode": pod["spec"]["nodeName"]},
+    }
+
+
+# -- the controller -------------------------------------------------------------------------------------------------
+
+
+class ClassicClaimController(ClaimController):
+    name = "classic-resourceclaim-controller"
+    versions = ("v1alpha2",)
+    finalizer = FINALIZER
+
+    def __init__(self, kit: Kit) -> None:
+        self._contexts = kit.informers.get(kit.resource(POD_SCHEDULING_CONTEXTS, *self.versions))
+        modern = kit.discovered is not None and kit.discovered.newest(RESOURCE_CLAIMS, MODERN) is not None
+        self._alone = not modern
+        super().__init__(kit)
+
+    # -- beside other generations -----------------------------------------------------------------------------------
+
+    def _other_templates(self) -> None:
+        return None
+
+    def is_mine(self, claim: Document) -> bool:
+        return "resourceClassName" in claim["spec"]
+
+    def _concerns(self, pod: Document) -> bool:
+        """Whether the pod has to do with classic claims. Most pods have not, and are to cost next to nothing."""
+        if self._alone:
+            return True
+        namespace = pod["metadata"]["namespace"]
+        for entry in pod["spec"].get("resourceClaims") or ():
+            template = claims.claim_source(entry)[1]
+            if template is not None and self._templates.get(namespace, template) is not None:
+                return True
+        return any(
+            reference.claim and self._claims.get(namespace, reference.claim) is not None
+            for reference in claims.references(pod)
+        )
+
+    def _pod_set(self, pod: Object) -> None:
+        if "resourceClaims" in pod["spec"] and self._concerns(pod):
+            super()._pod_set(pod)
+
+    def _pod_gone(self, pod: Document) -> None:
+        if "resourceClaims" in pod["spec"] and self._concerns(pod):
+            super()._pod_gone(pod)
+
+    def _template_set(self, template: Object) -> None:
+        super()._template_set(template)
+        if not self._alone:
+            metadata = template["metadata"]
+            for pod in list(self._pods.items()):
+                if pod["metadata"]["namespace"] == metadata["namespace"]:
+                    self._pod_set(pod)
+
+    # -- what is different ------------------------------------------------------------------------------------------
+
+    def make(self, pod: Document, entry: str, template: Document) -> Object:
+        made = super().make(pod, entry, template)
+        [owner] = made["metadata"]["ownerReferences"]
+        owner["blockOwnerDeletion"] = True
+        return made
+
+    def released(self, claim: Document, remaining: Iterable[Document]) -> Object | None:
+        return released(claim, remaining)
+
+    def needs_pod_work(self, pod: Document, claim: Document) -> bool:
+        return should_reserve(pod, claim) or (
+            needs_negotiation(pod, claim) and self._selected(pod) != pod["spec"]["nodeName"]
+        )
+
+    async def reserve_all(self, pod: Object) -> None:
+        namespace = pod["metadata"]["namespace"]
+        for wanted in claims.references(pod):
+            claim = self._claims.get(namespace, wanted.claim or "")
+            if claim is None or (wanted.generated and claims.not_for_pod(pod, claim)):
+                continue
+            if needs_negotiation(pod, claim):
+                await self._negotiate(pod)
+                return
+            if should_reserve(pod, claim):
+                await self.reserve(pod, claim)
+
+    def _selected(self, pod: Document) -> Any:
+        context = self._contexts.get(pod["metadata"]["namespace"], pod["metadata"]["name"])
+        return (context.get("spec") or {}).get("selectedNode") if context is not None else None
+
+    async def _negotiate(self, pod: Object) -> None:
+        metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+        context = self._contexts.get(metadata["namespace"], metadata["name"])
+        if context is None:
+            try:
+                await self.kit.client.create(POD_SCHEDULING_CONTEXTS, metadata["namespace"], negotiation(pod))
+            except AlreadyExists:
+                self.enqueue(Key("pod", metadata["namespace"], metadata["name"]))
+        elif self._selected(pod) != node:
+            spec = {**(context.get("spec") or {}), "selectedNode": node}
+            await self.kit.client.update(
+                POD_SCHEDULING_CONTEXTS, metadata["namespace"], {**context, "spec": spec}
+            )

@@ -1,0 +1,103 @@
+"""Where the classic generation is wired into the scheduler: its informers feed the book and wake pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from dray.client.client import Client
+from dray.client.informers import Informers
+from dray.client.resources import (
+    CLASSIC_RESOURCE_CLAIMS,
+    CLASSIC_RESOURCE_CLASSES,
+    CLASSIC_RESOURCE_SLICES,
+    POD_SCHEDULING_CONTEXTS,
+    RESOURCE_CLAIM_PARAMETERS,
+    RESOURCE_CLASS_PARAMETERS,
+    Resource,
+)
+from dray.scheduler.classic import Classic
+from dray.scheduler.classic_book import Book
+from dray.scheduler.classic_writing import ClassicWriter
+
+Document = Mapping[str, Any]
+
+
+def watch(
+    client: Client,
+    informers: Informers,
+    *,
+    served: Collection[str],
+    alone: bool,
+    claim_changed: Callable[[Document], None],
+    wake: Callable[[], None],
+) -> Classic:
+    """The classic generation, kept up to date. ``served`` are the resources of v1alpha2 that the server has.
+
+    ``wake`` lets every pod try again that was turned down because of its claims, as 1.30 does it.
+    """
+    book = Book()
+
+    def follow(
+        resource: Resource,
+        set_: Callable[[Document], None],
+        remove: Callable[[Document], None],
+        wakes: Callable[[Document | None, Document], bool] = lambda old, new: True,
+    ) -> None:
+        if resource.plural not in served:
+            return
+
+        def changed(old: Document | None, new: Document) -> None:
+            set_(new)
+            if wakes(old, new):
+                wake()
+
+        informers.get(resource).add_handler(
+            on_add=lambda new: changed(None, new), on_update=changed, on_delete=remove
+        )
+
+    def claim_set(claim: Document) -> None:
+        if "resourceClassName" in claim["spec"]:
+            book.set_claim(claim)
+            claim_changed(claim)
+
+    def claim_gone(claim: Document) -> None:
+        book.remove_claim(claim)
+        if not alone:
+            wake()  # 1.30 itself lets pods sleep through this
+
+    def into(table: dict[tuple[str, str], Document]) -> tuple[Any, Any]:
+        return (
+            lambda d: table.__setitem__(_key(d), d),
+            lambda d: table.pop(_key(d), None),
+        )
+
+    def class_set(document: Document) -> None:
+        book.classes[document["metadata"]["name"]] = document
+
+    def class_gone(document: Document) -> None:
+        book.classes.pop(document["metadata"]["name"], None)
+
+    follow(CLASSIC_RESOURCE_CLASSES, class_set, class_gone)
+    follow(RESOURCE_CLASS_PARAMETERS, *into(book.class_parameters))
+    follow(RESOURCE_CLAIM_PARAMETERS, *into(book.claim_parameters))
+    # 1.30 does not wake pods for a new slice; where all generations live together that is put right.
+    follow(
+        CLASSIC_RESOURCE_SLICES,
+        book.set_slice,
+        lambda d: book.remove_slice(d["metadata"]["name"]),
+        lambda old, new: not alone,
+    )
+    # What the scheduler wrote itself is no news.
+    follow(
+        POD_SCHEDULING_CONTEXTS,
+        *into(book.contexts),
+        lambda old, new: (new.get("status") or {}) != ((old or {}).get("status") or {}),
+    )
+    follow(CLASSIC_RESOURCE_CLAIMS, claim_set, claim_gone)
+    return Classic(book, ClassicWriter(client), alone=alone)
+
+
+def _key(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]

@@ -1,0 +1,188 @@
+"""What the scheduler writes for classic claims: the negotiation, allocations with reservations, deallocation."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dray.api import claims
+from dray.api.errors import Conflict, NotFound, StatusError
+from dray.client.client import Client, PatchType
+from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEXTS
+from dray.scheduler.classic_book import FINALIZER, Book
+
+if TYPE_CHECKING:
+    from dray.scheduler.classic import Given
+    from dray.scheduler.pods import Pod
+
+log = logging.getLogger(__name__)
+
+Document = Mapping[str, Any]
+First = Callable[[], Awaitable[None]]
+
+
+class ClassicWriter:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def publication(
+        self, pod: Pod, context: Document | None, *, selected: str | None, potential: list[str] | None
+    ) -> First:
+        """Tell the drivers which nodes are in question, and which one is chosen."""
+
+        async def publish() -> None:
+            await self._publish(pod, context, selected, potential)
+
+        return publish
+
+    def deallocation(self, pod: Pod, claim: Document, context: Document | None) -> First:
+        """Free an unused claim that kept the pod from its nodes."""
+
+        async def deallocate() -> None:
+            by_scheduler = FINALIZER in (claim["metadata"].get("finalizers") or ())
+            # A driver that still sees a selected node would allocate for it again.
+            if not by_scheduler and ((context or {}).get("spec") or {}).get("selectedNode"):
+                await self._publish(pod, context, "", None)
+            status = {k: v for k, v in (claim.get("status") or {}).items() if k != "reservedFor"}
+            if by_scheduler:
+                status.pop("allocation", None)
+            else:
+                status["deallocationRequested"] = True
+            try:
+                await self._client.update_status(
+                    CLASSIC_RESOURCE_CLAIMS, pod.namespace, {**claim, "status": status}
+                )
+            except StatusError as problem:
+                log.info("claim %s stays allocated: %s", claim["metadata"]["name"], problem)
+
+        return deallocate
+
+    def carry(self, book: Book, pod: Pod, wanted: Sequence[Document], given: Given) -> ClassicCarry:
+        return ClassicCarry(self._client, book, pod, wanted, given)
+
+    async def _publish(
+        self, pod: Pod, context: Document | None, selected: str | None, potential: list[str] | None
+    ) -> None:
+        change: dict[str, Any] = {}
+        if selected is not None:
+            change["selectedNode"] = selected
+        if potential is not None:
+            change["potentialNodes"] = potential
+        try:
+            if context is None:
+                await self._client.create(POD_SCHEDULING_CONTEXTS, pod.namespace, _new_context(pod, change))
+                return
+            spec = {**(context.get("spec") or {}), **change}
+            try:
+                await self._client.update(POD_SCHEDULING_CONTEXTS, pod.namespace, {**context, "spec": spec})
+            except Conflict:
+                # A driver has answered meanwhile. Nobody but the scheduler writes the spec, so it may be forced.
+                await self._client.apply(
+                    POD_SCHEDULING_CONTEXTS,
+                    pod.namespace,
+                    {"metadata": {"name": pod.name}, "spec": spec},
+                    field_manager="kube-scheduler",
+                    force=True,
+                )
+        except StatusError as problem:
+            log.warning("cannot publish the scheduling context of pod %s: %s", pod.key, problem)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicCarry:
+    """A binding of a pod with classic claims, step by step."""
+
+    client: Client
+    book: Book
+    pod: Pod
+    claims: Sequence[Document]
+    given: Given
+
+    def assume(self) -> None:
+        for claim, allocation in zip(self.given.claims, self.given.results, strict=True):
+            self.book.promise(claim, allocation)
+
+    def undo(self) -> None:
+        for claim in self.given.claims:
+            self.book.take_back(claim)
+
+    async def write(self) -> None:
+        """Reserve every claim for the pod, with the allocation where the scheduler makes it."""
+        allocations = {
+            claim["metadata"]["uid"]: (driver, allocation)
+            for claim, driver, allocation in zip(
+                self.given.claims, self.given.drivers, self.given.results, strict=True
+            )
+        }
+        for claim in self.claims:
+            if claims.is_reserved_for(claim, self.pod.uid):
+                continue
+            metadata = claim["metadata"]
+            status: dict[str, Any] = {}
+            if metadata["uid"] in allocations:
+                await self._protect(claim)
+                status["driverName"], status["allocation"] = allocations[metadata["uid"]]
+            status["reservedFor"] = [claims.consumer(self.pod.document)]
+            written = await self.client.patch_status(
+                CLASSIC_RESOURCE_CLAIMS,
+                metadata["namespace"],
+                metadata["name"],
+                {"metadata": {"uid": metadata["uid"]}, "status": status},
+                type=PatchType.STRATEGIC,
+            )
+            self.book.set_claim(written)
+
+    async def release(self) -> None:
+        """The binding failed: give back what is reserved for the pod."""
+        for claim in self.claims:
+            metadata = claim["metadata"]
+            current = self.book.claim(metadata["namespace"], metadata["name"])
+            if current is None or not claims.is_reserved_for(current, self.pod.uid):
+                continue
+            patch = {
+                "metadata": {"uid": metadata["uid"]},
+                "status": {"reservedFor": [{"$patch": "delete", "uid": self.pod.uid}]},
+            }
+            try:
+                await self.client.patch_status(
+                    CLASSIC_RESOURCE_CLAIMS,
+                    metadata["namespace"],
+                    metadata["name"],
+                    patch,
+                    type=PatchType.STRATEGIC,
+                )
+            except StatusError as problem:
+                log.warning("claim %s stays reserved: %s", metadata["name"], problem)
+
+    async def done(self) -> None:
+        """The pod is bound: nothing is left to negotiate."""
+        try:
+            await self.client.delete(POD_SCHEDULING_CONTEXTS, self.pod.namespace, self.pod.name)
+        except NotFound:
+            pass
+        except StatusError as problem:
+            log.info("the scheduling context of pod %s is left over: %s", self.pod.key, problem)
+
+    async def _protect(self, claim: Document) -> None:
+        metadata = claim["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if FINALIZER not in finalizers:
+            protected = {**claim, "metadata": {**metadata, "finalizers": [*finalizers, FINALIZER]}}
+            await self.client.update(CLASSIC_RESOURCE_CLAIMS, metadata["namespace"], protected)
+
+
+def _new_context(pod: Pod, spec: dict[str, Any]) -> dict[str, Any]:
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod.name,
+        "uid": pod.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "ownerReferences": [owner]},
+        "spec": spec,
+    }
