@@ -28,7 +28,7 @@ def advise(
     """Each piece of advice once, those that concern devices first."""
     found: dict[str, None] = {}
     for story in requests:
-        for text in _for_request(cluster, claims, story):
+        for text in _for_request(cluster, story):
             found[text] = None
     for text in _together(cluster, claims, told):
         found[text] = None
@@ -41,16 +41,17 @@ def advise(
     return list(found)
 
 
-def _for_request(cluster: Cluster, claims: Sequence[Document], story: RequestStory) -> Iterator[str]:
+def _for_request(cluster: Cluster, story: RequestStory) -> Iterator[str]:
     wanted = 1 if story.wanted is None else story.wanted
     who = f"request {story.request} of claim {story.claim}"
     if not story.considered:
         yield "no node has any device: is the driver installed and running? (kubectl get resourceslices)"
         return
-    if story.usable and story.best >= wanted:
-        return
+    served = story.usable and story.best >= wanted
     for removed in story.removed:
-        yield from _for_removed(cluster, claims, story, removed)
+        # One failing selector stops the search however many devices would do.
+        if not served or removed.cause == Cause.SELECTOR_ERROR.value:
+            yield from _for_removed(cluster, story, removed)
     if story.usable and story.usable >= wanted > story.best:
         yield (
             f"{who} wants {wanted} devices on one node, but the best node ({story.best_node}) has {story.best} "
@@ -58,9 +59,7 @@ def _for_request(cluster: Cluster, claims: Sequence[Document], story: RequestSto
         )
 
 
-def _for_removed(
-    cluster: Cluster, claims: Sequence[Document], story: RequestStory, removed: Removed
-) -> Iterator[str]:
+def _for_removed(cluster: Cluster, story: RequestStory, removed: Removed) -> Iterator[str]:
     match Cause(removed.cause):
         case Cause.CLASS_SELECTOR | Cause.CLAIM_SELECTOR:
             yield from _for_selector(story, removed)
@@ -69,8 +68,8 @@ def _for_removed(
         case Cause.TAINT:
             yield from _for_taint(cluster, story, removed)
         case Cause.TAKEN:
-            holders = ", ".join(removed.holders)
-            yield f"{removed.count} matching devices are taken: wait for or delete one of {holders}, or add devices"
+            holders = ("one of " if len(removed.holders) > 1 else "") + ", ".join(removed.holders)
+            yield f"{removed.count} matching devices are taken: wait for or delete {holders}, or add devices"
         case Cause.COUNTERS:
             held = f" (in use by {', '.join(removed.holders)})" if removed.holders else ""
             yield f"the hardware behind these devices is used up by other partitions{held}: {removed.detail}"
@@ -109,22 +108,25 @@ def _for_selector(story: RequestStory, removed: Removed) -> Iterator[str]:
         yield f"no device meets this condition of {owner}: {failing[0].source}"
     elif removed.cause == Cause.CLASS_SELECTOR.value:
         yield f"class {story.device_class} selects none of these devices: is it the class you want, is its driver installed?"
-    elif removed.conditions:
+    elif removed.conditions and failing:
         yield f"no device meets the selector of {owner}: {removed.source}; see above what devices have"
 
 
 def _for_error(removed: Removed) -> Iterator[str]:
     device = removed.examples[0] if removed.examples else None
-    yield f"the selector fails on device {device}, and one failure stops the whole search: {removed.source}"
+    mistaken = [one for one in removed.asked if not one.values and one.suggestion]
+    for one in mistaken:
+        yield f"no device has {one.name}; did you mean {one.suggestion}?"
+    yield f"an error is not a no: the selector fails on device {device}, and that stops the whole search"
     for one in removed.asked:
-        if one.missing:
+        if one.missing and one not in mistaken:
             domain, _, name = one.name.rpartition("/")
             yield (
-                f"guard the lookup so that devices without it just do not match: "
-                f'device.attributes["{domain}"].?{name}.orValue(…), or "{name}" in device.{one.table}["{domain}"] && …'
+                "guard the lookup so that devices without it just do not match: "
+                f'"{name}" in device.{one.table}["{domain}"] && ({removed.source})'
             )
     if not any(one.missing for one in removed.asked):
-        yield f"correct the attribute on {device} in its driver, or test its type first"
+        yield f"have the driver correct what {device} says, or test for it before using it"
 
 
 def _for_taint(cluster: Cluster, story: RequestStory, removed: Removed) -> Iterator[str]:

@@ -28,7 +28,7 @@ class Asked:
     """One attribute or capacity that a selector looks at."""
 
     name: str  # domain/name
-    table: str  # attributes or capacity
+    table: str  # attributes, capacity, or driver
     values: tuple[tuple[str, int], ...]  # what devices have, most frequent first
     others: int  # devices with values beyond those
     missing: int  # devices that do not have it
@@ -119,7 +119,11 @@ def asked(source: str, devices: Sequence[Device], features: Features) -> tuple[A
         return ()
     names = [("attributes", *name) for name in sorted(reads.attributes)]
     names += [("capacity", *name) for name in sorted(reads.capacity)]
-    return tuple(_asked(source, table, domain, name, devices) for table, domain, name in names)
+    found = [_asked(source, table, domain, name, devices) for table, domain, name in names]
+    if reads.driver:
+        drivers = Counter(device.id.driver for device in devices)
+        found.insert(0, Asked("device.driver", "driver", tuple(drivers.most_common(_VALUES_SHOWN)), 0, 0))
+    return tuple(found)
 
 
 def _asked(source: str, table: str, domain: str, name: str, devices: Sequence[Device]) -> Asked:

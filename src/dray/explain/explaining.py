@@ -281,4 +281,5 @@ def _headline(tried: Sequence[Tried], stories: Sequence[RequestStory]) -> str:
                 f"request {story.request} wants {wanted} devices on one node; the best node, {story.best_node}, "
                 f"has {story.best} usable"
             )
-    return "every request can be served alone, but on no node all of them together"
+    together = dict.fromkeys(text for one in tried if one.reasons for text in one.reasons.together)
+    return f"there are enough devices one by one, but not together: {'; '.join(list(together)[:3])}"

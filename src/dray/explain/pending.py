@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -16,6 +17,7 @@ from dray.explain.snapshot import Document
 from dray.explain.trying import Trial, Tried
 
 _EXAMPLES = 3
+_LARGE = re.compile(r"(?<![\w.])\d{7,}(?![\w.])")
 _HOLDERS = 4
 _SELECTORS = (Cause.CLASS_SELECTOR, Cause.CLAIM_SELECTOR, Cause.SELECTOR_ERROR)
 _MOMENT = (Cause.TAKEN, Cause.CAPACITY, Cause.COUNTERS)
@@ -50,7 +52,8 @@ def _story(
     document = request_of(claims, reasons.claim, reasons.request)
     nearest = ""
     if reasons.nearest is not None and not reasons.usable:
-        nearest = f"{reasons.nearest.device}: {_said(reasons.nearest.cause, reasons.nearest.detail)}"
+        said = _said(reasons.nearest.cause, readable(reasons.nearest.detail))
+        nearest = f"{reasons.nearest.device}: {said}"
     removed = tuple(_removed(cluster, pools, document, removal) for removal in _merge(reasons.removals))
     return RequestStory(
         reasons.claim,
@@ -98,7 +101,7 @@ def _removed(
     source = removal.source
     return Removed(
         removal.cause.value,
-        removal.detail,
+        readable(removal.detail),
         removal.count,
         removal.examples[:_EXAMPLES],
         source,
@@ -161,6 +164,18 @@ def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
                 if one["name"] == alternative:
                     return one  # type: ignore[no-any-return]
     return {}
+
+
+def readable(text: str) -> str:
+    """Large round numbers of bytes as people write them."""
+    return _LARGE.sub(lambda found: _binary(int(found[0])), text)
+
+
+def _binary(number: int) -> str:
+    for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20)):
+        if number % size == 0:
+            return f"{number // size}{unit}"
+    return str(number)
 
 
 def _said(cause: Cause, detail: str) -> str:

@@ -71,7 +71,7 @@ def _removed(removed: Removed, paint: Paint) -> Iterator[str]:
             values += f"{', ' if values else ''}none ({one.missing})"
         sort = "capacity " if one.table == "capacity" else ""
         hint = f"   ← did you mean {one.suggestion}?" if one.suggestion else ""
-        yield f"      {sort}{one.name} on these devices: {values}{paint(hint, 'cyan') if hint else ''}"
+        yield f"      {sort}{one.name} on the devices asked: {values}{paint(hint, 'cyan') if hint else ''}"
     if removed.holders:
         yield f"      in use by {', '.join(removed.holders)}"
     elif removed.examples and not removed.source:

@@ -1,0 +1,99 @@
+"""The gallery of puzzles: what each page is made of, and ``python -m tests.unit.explain.gallery`` to write them anew.
+
+A puzzle is a folder with a cluster, with what is applied to it, and with what the scheduler said about it
+(``scheduler.txt``, checked by the end-to-end tests, which also write it: ``python -m tests.e2e.test_tools``). The page is made from these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dray.explain import Cluster, Snapshot, manifests
+from dray.explain.cluster import Key
+from dray.explain.expanding import expanded
+from dray.explain.explaining import explain_pod
+from dray.explain.model import Explanation
+from dray.explain.telling import tell
+
+GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
+POD = Key("default", "train")
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    folder: Path
+
+    @property
+    def title(self) -> str:
+        return self._comment()[0]
+
+    @property
+    def text(self) -> str:
+        return " ".join(self._comment()[2:])
+
+    @property
+    def apply(self) -> str:
+        lines = (self.folder / "apply.yaml").read_text().splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("#"))
+
+    @property
+    def scheduler(self) -> str:
+        return (self.folder / "scheduler.txt").read_text().strip()
+
+    def _comment(self) -> list[str]:
+        lines = (self.folder / "apply.yaml").read_text().splitlines()
+        return [line.removeprefix("#").strip() for line in lines if line.startswith("#")]
+
+    def documents(self, name: str) -> list[dict[str, object]]:
+        found = manifests.read_files([self.folder / name])
+        return [dict(d) for one in found for d in expanded(one.document, "default")]
+
+    def explain(self) -> Explanation:
+        snapshot = Snapshot().with_objects(self.documents("cluster.yaml"))
+        return explain_pod(Cluster(snapshot.with_objects(self.documents("apply.yaml"))), POD)
+
+    def page(self) -> str:
+        return f"""# {self.title}
+
+{self.text}
+
+```yaml
+{self.apply.strip()}
+```
+
+What Kubernetes says, in the pod's condition or as the answer to `kubectl apply`:
+
+```
+{self.scheduler}
+```
+
+`dray explain pod train` says:
+
+```
+{tell(self.explain())}
+```
+
+[The cluster](cluster.yaml) · [what is applied](apply.yaml) · try it without a cluster:
+`dray explain pod train --offline -f cluster.yaml -f apply.yaml`
+"""
+
+
+def puzzles() -> list[Puzzle]:
+    return [Puzzle(path) for path in sorted(GALLERY.iterdir()) if path.is_dir()]
+
+
+def index() -> str:
+    lines = [f"{n}. [{p.title}]({p.folder.name}/README.md)" for n, p in enumerate(puzzles(), 1)]
+    return (
+        "# Ten pods that do not start\n\n"
+        "Each page shows a pending pod, what the scheduler has to say about it, and what `dray explain` finds.\n\n"
+        + "\n".join(lines)
+        + "\n"
+    )
+
+
+if __name__ == "__main__":
+    (GALLERY / "README.md").write_text(index())
+    for puzzle in puzzles():
+        (puzzle.folder / "README.md").write_text(puzzle.page())

@@ -1,0 +1,43 @@
+"""The gallery's pages are what the tools say, and what they say names the cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from .gallery import GALLERY, Puzzle, index, puzzles
+
+#: What a person must be told in each puzzle.
+CAUSES = {
+    "01-typo-in-attribute": "did you mean gpu.example.com/model?",
+    "02-tainted-devices": "add the toleration {key: gpu.example.com/overheated",
+    "03-constraint-across-roots": "lower the count to 2, or drop the constraint",
+    "04-counters-exhausted": "card-0/memory: 80Gi needed, 40Gi left",
+    "05-all-taken": "wait for or delete default/notebook-gpu (default/notebook)",
+    "06-wrong-class": "class nic.example.com selects none of these devices",
+    "07-pool-incomplete": "shows 1 of 2 slices of generation 1",
+    "08-node-cpu-full": "free 2 of cpu on node-1",
+    "09-error-on-one-device": '"model" in device.attributes["gpu.example.com"] && (',
+    "10-admin-label-missing": "resource.kubernetes.io/admin-access=true",
+}
+
+each = pytest.mark.parametrize("puzzle", puzzles(), ids=lambda puzzle: puzzle.folder.name)
+
+
+def test_there_is_a_cause_for_every_puzzle() -> None:
+    assert [puzzle.folder.name for puzzle in puzzles()] == list(CAUSES)
+
+
+@each
+def test_advice_names_the_cause(puzzle: Puzzle) -> None:
+    explanation = puzzle.explain()
+    assert not explanation.well
+    assert CAUSES[puzzle.folder.name] in "\n".join(explanation.advice)
+
+
+@each
+def test_page_is_what_the_tool_says_today(puzzle: Puzzle) -> None:
+    assert (puzzle.folder / "README.md").read_text() == puzzle.page()
+
+
+def test_index_lists_all_pages() -> None:
+    assert (GALLERY / "README.md").read_text() == index()
