@@ -18,12 +18,14 @@ from dray.server.admission.lookups import Lookups
 from dray.server.admission.matching import Matcher
 from dray.server.admission.noderestriction import NodeRestriction
 from dray.server.admission.nodeselectors import PodNodeSelector
+from dray.server.admission.nodetaint import TaintNodesByCondition
 from dray.server.admission.owners import OwnerReferencesPermissionEnforcement
 from dray.server.admission.policies.mutating import MutatingAdmissionPolicy
 from dray.server.admission.policies.validating import ValidatingAdmissionPolicy
 from dray.server.admission.priority import Priority
 from dray.server.admission.quota import ResourceQuota
 from dray.server.admission.runtimeclass import RuntimeClass
+from dray.server.admission.serviceaccounts import ServiceAccount
 from dray.server.admission.simple import (
     AlwaysDeny,
     DenyServiceExternalIPs,
@@ -52,9 +54,11 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
         "NamespaceExists": lambda: NamespaceExists(lookups),
         "LimitPodHardAntiAffinityTopology": LimitPodHardAntiAffinityTopology,
         "LimitRanger": lambda: LimitRanger(lookups),
+        "ServiceAccount": lambda: ServiceAccount(lookups),
         "NodeRestriction": lambda: NodeRestriction(
             lookups, ask, audiences="ServiceAccountNodeAudienceRestriction" in api.gates
         ),
+        "TaintNodesByCondition": TaintNodesByCondition,
         "AlwaysPullImages": AlwaysPullImages,
         "PodNodeSelector": lambda: PodNodeSelector(lookups),
         "Priority": lambda: Priority(lookups),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -13,6 +15,7 @@ from dray.server.metadata import generate_name
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_DEFAULT: Final = "default"
 _VOLUME: Final = "kube-api-access-"
 _ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
 #: An hour, and some seconds by which a token's origin can be told.
@@ -23,9 +26,16 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 class ServiceAccount:
     name = "ServiceAccount"
 
-    def __init__(self, lookups: Lookups, *, generate: Callable[[str], str] = generate_name) -> None:
+    def __init__(
+        self,
+        lookups: Lookups,
+        *,
+        generate: Callable[[str], str] = generate_name,
+        patience: float = 1.5,  # seconds
+    ) -> None:
         self._lookups = lookups
         self._generate = generate
+        self._patience = patience
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.resource != "pods" or attributes.group:
@@ -42,10 +52,10 @@ class ServiceAccount:
         if MIRROR not in (pod["metadata"].get("annotations") or {}):
             spec = pod.setdefault("spec", {})
             if not spec.get("serviceAccountName"):
-                spec["serviceAccountName"] = "default"
+                spec["serviceAccountName"] = _DEFAULT
             # The older name of the field goes along with it.
             spec["serviceAccount"] = spec["serviceAccountName"]
-            account = self._account(attributes, spec["serviceAccountName"])
+            account = await self._account(attributes, spec["serviceAccountName"])
             if _automount(account, spec):
                 self._mount(spec)
             if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
@@ -63,21 +73,40 @@ class ServiceAccount:
         if not name:
             who = f"{attributes.namespace}/{pod['metadata'].get('name', '')}"
             raise attributes.forbidden(f"no service account specified for pod {who}")
-        account = self._account(attributes, name)
+        account = await self._account(attributes, name)
         if (account["metadata"].get("annotations") or {}).get(_ENFORCE) not in _TRUE:
             return
         ephemeral = attributes.operation == UPDATE
         for problem in _unmountable(account, spec, ephemeral=ephemeral):
             raise attributes.forbidden(problem)
 
-    def _account(self, attributes: Attributes, name: str) -> Object:
-        found = self._lookups.get("", "serviceaccounts", f"{attributes.namespace}/{name}")
+    async def _account(self, attributes: Attributes, name: str) -> Object:
+        key = f"{attributes.namespace}/{name}"
+        found = self._lookups.get("", "serviceaccounts", key)
+        if found is None and name == _DEFAULT:
+            found = await self._arriving(key)
         if found is None:
             raise attributes.forbidden(
-                f"error looking up service account {attributes.namespace}/{name}: "
-                f'serviceaccount "{name}" not found'
+                f'error looking up service account {key}: serviceaccount "{name}" not found'
             )
         return found
+
+    async def _arriving(self, key: str) -> Object | None:
+        """A new namespace gets its default account from a controller, which may need a moment."""
+        accounts = self._lookups.collection("", "serviceaccounts")
+        if accounts is None:
+            return None
+        arrived = asyncio.Event()
+        stop = accounts.subscribe(
+            lambda change: arrived.set() if change.after is not None and change.after.key == key else None
+        )
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._patience):
+                    await arrived.wait()
+        finally:
+            stop()
+        return self._lookups.get("", "serviceaccounts", key)
 
     def _mount(self, spec: Object) -> None:
         """Give every container the token, unless it has something else in that place."""
