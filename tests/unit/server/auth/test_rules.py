@@ -1,0 +1,73 @@
+"""What one rule allows, and what rules cover."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dray.api.kinds import UserInfo
+from dray.server.auth import Attributes
+from dray.server.auth.rbac import Rule, covered, uncovered
+from dray.server.auth.rbac.escalation import compacted
+
+USER = UserInfo("alice")
+
+
+def asks(verb: str, resource: str, *, group: str = "", sub: str = "", name: str = "") -> Attributes:
+    return Attributes(USER, verb, group, "v1", resource, sub, "default", name)
+
+
+@pytest.mark.parametrize(
+    ("rule", "attributes", "allowed"),
+    [
+        (Rule(("get",), ("",), ("pods",)), asks("get", "pods"), True),
+        (Rule(("get",), ("",), ("pods",)), asks("get", "pods", sub="log"), False),
+        (Rule(("get",), ("",), ("pods/log",)), asks("get", "pods", sub="log"), True),
+        (Rule(("get",), ("",), ("pods/log",)), asks("get", "pods"), False),
+        (Rule(("get",), ("",), ("*/scale",)), asks("get", "deployments", sub="scale"), True),
+        (Rule(("get",), ("",), ("*/scale",)), asks("get", "deployments"), False),
+        (Rule(("get",), ("",), ("pods/*",)), asks("get", "pods", sub="log"), False),
+        (Rule(("*",), ("*",), ("*",)), asks("anything", "x", group="y", sub="z"), True),
+        (Rule(("get",), ("apps",), ("pods",)), asks("get", "pods"), False),
+        (Rule(("get",), ("",), ("pods",), ("a",)), asks("get", "pods", name="a"), True),
+        (Rule(("get",), ("",), ("pods",), ("a",)), asks("get", "pods", name="b"), False),
+        (Rule(("list",), ("",), ("pods",), ("a",)), asks("list", "pods"), False),
+        (Rule(("get",), urls=("/healthz/*",)), Attributes(USER, "get", path="/healthz/etcd"), True),
+        (Rule(("get",), urls=("/healthz/*",)), Attributes(USER, "get", path="/healthz"), False),
+        (Rule(("get",), urls=("/healthz",)), Attributes(USER, "post", path="/healthz"), False),
+        (Rule(("get",), urls=("*",)), asks("get", "pods"), False),
+    ],
+)
+def test_a_rule_allows_what_it_says_and_no_more(rule: Rule, attributes: Attributes, allowed: bool) -> None:
+    assert rule.allows(attributes) is allowed
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "a/x", "*", "*/x"]), min_size=1, max_size=3, unique=True).map(
+    tuple
+)
+RULES = st.builds(Rule, WORDS, WORDS, WORDS, st.lists(st.sampled_from(["n", "m"]), max_size=2).map(tuple))
+
+
+@given(RULES)
+def test_a_rule_covers_itself(rule: Rule) -> None:
+    assert covered([rule], rule)
+
+
+@given(st.lists(RULES, max_size=3), RULES, st.sampled_from(["a", "b"]), st.sampled_from(["", "x"]))
+def test_who_holds_what_is_covered_can_do_all_of_it(
+    owned: list[Rule], wanted: Rule, word: str, sub: str
+) -> None:
+    if not covered(owned, wanted):
+        return
+    for name in ("", "n", "m"):
+        asked = asks(word, "a", group=word, sub=sub, name=name)
+        assert not wanted.allows(asked) or any(rule.allows(asked) for rule in owned)
+
+
+def test_what_is_missing_is_told_thing_by_thing() -> None:
+    owned = [Rule(("get",), ("",), ("pods",))]
+    missing = uncovered(owned, [Rule(("get", "delete", "patch"), ("",), ("pods",))])
+    assert [str(rule) for rule in compacted(missing)] == [
+        '{APIGroups:[""], Resources:["pods"], Verbs:["delete" "patch"]}'
+    ]
