@@ -93,7 +93,8 @@ class PodWorker:
         self._reporter.changed()
 
     def _hurry(self) -> None:
-        """Containers that are being stopped may have less time now."""
+        """Containers that are being stopped may have less time now, and what was to be tried later is tried now."""
+        self.state = replace(self.state, retry_at=0.0)
         for name, known in self.state.containers.items():
             if known.stopping:
                 self.state = self.state.with_container(name, replace(known, stopping=False))

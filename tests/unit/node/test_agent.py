@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -532,3 +533,15 @@ async def test_nodes_with_identities_of_their_own_watch_only_their_pods(api: Any
     assert asked == ["las1", "las2"]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_pod_that_waits_for_its_next_try_goes_at_once_when_deleted(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node() as nodes:
+        world.pod("p", claims=("missing",))
+        await until(lambda: world.events)
+        worker = nodes.agents["las1"].find("ns", "p")
+        assert worker is not None
+        worker.state = replace(worker.state, retry_at=time.time() + 1000)
+        world.delete("p")
+        await until(lambda: world.gone("p"))
