@@ -175,7 +175,7 @@ class Collection:
         for entry in page.entries:
             key = entry.key[cut:]
             documents[key] = Document(self.codecs, key, entry.modified, value=entry.value)
-        self.documents = documents
+        before, self.documents = self.documents, documents
         self._keys = SortedKeys(documents)
         self._window.clear()
         self.floor = page.revision
@@ -183,6 +183,17 @@ class Collection:
         self._subscription = self._store.subscribe(
             self.prefix, self._deliver, after=page.revision, lost=self._lost
         )
+        self._catch_up(before, page.revision)
+
+    def _catch_up(self, before: dict[str, Document], revision: int) -> None:
+        """Tell subscribers what has changed while the feed was lost: they have no other way to notice."""
+        if not self._subscribers:
+            return
+        for key in before.keys() | self.documents.keys():
+            old, new = before.get(key), self.documents.get(key)
+            if old is None or new is None or old.revision != new.revision:
+                for subscriber in self._subscribers:
+                    subscriber(Change(revision, old, new))
 
     def _lost(self, error: StoreError) -> None:
         """The feed has a gap: end every watch (clients list anew) and read everything again."""

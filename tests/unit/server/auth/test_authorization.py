@@ -29,7 +29,7 @@ async def test_a_binding_to_a_missing_role_is_told_in_the_refusal(tmp_path: Path
     async with guarded(tmp_path) as server:
         await server.grant("alice", rule("list", "pods"))
         await server.root.request("DELETE", f"{RBAC}/namespaces/default/roles/given")
-        with pytest.raises(Forbidden, match='RBAC: role.rbac.authorization.k8s.io "given" not found'):
+        with pytest.raises(Forbidden, match=r'RBAC: role\.rbac\.authorization\.k8s\.io "given" not found'):
             await server.as_user("alice").request("GET", PODS)
 
 
