@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dray.api import claims, matching
-from dray.scheduler.classic_book import FINALIZER, Book, MissingParameters
+from dray.scheduler.classic_book import Book, MissingParameters
 from dray.scheduler.classic_structured import Place, Suitability, Wanted, allocate, holdings
 from dray.scheduler.classic_writing import ClassicWriter
 from dray.scheduler.deciding import Bind, Unschedulable
@@ -73,7 +73,9 @@ class Attempt:
     scores_matter = False
     left_over = None
 
-    def __init__(self, pod: Pod, entries: list[Entry], context: Document | None, book: Book) -> None:
+    def __init__(
+        self, pod: Pod, entries: list[Entry], context: Document | None, book: Book, *, as_in_130: bool
+    ) -> None:
         self.pod = pod
         self.entries = entries
         self.context = context
@@ -82,6 +84,7 @@ class Attempt:
         self.failures: dict[str, Any] = {}
         self.feasible: list[str] = []
         self._book = book
+        self._as_in_130 = as_in_130
 
     def on(self, node: Node) -> Given | Rejection:
         here = True
@@ -153,7 +156,12 @@ class Attempt:
             potential = sorted(chosen)
         pending = self.pending
         answered = sum(entry.answer is not None for entry in pending)
-        ready = len(pending) == 1 or answered == len(pending)
+        own = sum(entry.wanted is not None and not entry.allocated for entry in self.entries)
+        if self._as_in_130:
+            # Claims that the scheduler allocates are counted as answers, so a pod with both kinds waits for ever.
+            ready = (len(pending) == 1 and not own) or (answered + own == len(pending) and own < len(pending))
+        else:
+            ready = len(pending) == 1 or answered == len(pending)
         selected = node if ready and spec.get("selectedNode") != node else None
         return Negotiation(selected, potential)
 
@@ -191,7 +199,7 @@ class Classic:
             entries = [self._entry(pod, name, claim, context) for name, claim in found]
         except (NotReady, MissingParameters) as problem:
             return Rejection(PLUGIN, (str(problem),), resolvable=False)
-        return Attempt(pod, entries, context, self.book)
+        return Attempt(pod, entries, context, self.book, as_in_130=self._alone)
 
     def refine(self, attempt: Attempt, decision: Bind | Unschedulable) -> Bind | Unschedulable:
         """The decision with what classic claims need done for it."""
@@ -276,7 +284,3 @@ class Classic:
             raise NotReady("unallocated immediate resourceclaim")
         answers = ((context or {}).get("status") or {}).get("resourceClaims") or ()
         return Entry(name, claim, nodes, answer=next((a for a in answers if a["name"] == name), None))
-
-
-def allocated_by_scheduler(claim: Document) -> bool:
-    return FINALIZER in (claim["metadata"].get("finalizers") or ())

@@ -1,0 +1,332 @@
+"""The part of a classic driver that runs in the control plane: it answers negotiations, allocates and frees.
+
+The finalizer goes on before anything is allocated and comes off after everything is freed, and every write is made on
+the version that was looked at: whichever step the process dies after, its successor carries on from what is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from dray.api import claims
+from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.kinds import Object
+from dray.client.client import Client
+from dray.client.discovery import Discovery
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
+from dray.client.leases import LeaderElector
+from dray.client.queues import WorkQueue
+from dray.client.resources import (
+    CLASSIC_RESOURCE_CLAIMS,
+    CLASSIC_RESOURCE_CLASSES,
+    POD_SCHEDULING_CONTEXTS,
+    PODS,
+    Resource,
+)
+from dray.driver.classic.base import CannotAllocate, ClassicDriver, Document, Pending
+
+_log = logging.getLogger(__name__)
+
+MAX_NODES: Final = 128  # in a PodSchedulingContext
+_CONFLICT_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    leader_election: bool = False
+    namespace: str = "default"  # of the lease
+    refresh: float = 30.0  # seconds after which a negotiation under way is looked at again
+    reserve: bool = True  # tell of the pod as a consumer together with the allocation
+
+
+class Key(NamedTuple):
+    kind: str  # "claim" or "context"
+    namespace: str
+    name: str
+
+
+async def run(
+    client: Client, driver: ClassicDriver, *, options: Options, ready: Callable[[], None] | None = None
+) -> None:
+    """Run a driver's controller until cancelled; with leader election, only while leading."""
+    if not options.leader_election:
+        await _run(client, driver, options, ready)
+        return
+    elector = LeaderElector(
+        client,
+        namespace=options.namespace,
+        name=driver.name.replace("/", "-"),
+        identity=f"{platform.node()}_{os.getpid()}_{uuid.uuid4()}",
+    )
+    await elector.run(lambda: _run(client, driver, options, ready))
+
+
+async def _run(
+    client: Client, driver: ClassicDriver, options: Options, ready: Callable[[], None] | None
+) -> None:
+    recorder = EventRecorder(client, f"resource driver {driver.name}")
+    informers = Informers(client)
+    controller = Controller(client, driver, informers, recorder, options)
+    async with informers, asyncio.TaskGroup() as tasks:
+        tasks.create_task(recorder.run())
+        await informers.synced()
+        if ready is not None:
+            ready()
+        # One at a time: what a driver decides from must not change under it.
+        await controller.queue.run(controller.sync, workers=1)
+
+
+class Controller:
+    def __init__(
+        self,
+        client: Client,
+        driver: ClassicDriver,
+        informers: Informers,
+        recorder: EventRecorder,
+        options: Options,
+    ) -> None:
+        self._client = client
+        self._driver = driver
+        self._recorder = recorder
+        self._options = options
+        self._discovery = Discovery(client)
+        self._finalizer = f"{driver.name}/deletion-protection"
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._written: dict[tuple[str, str], Object] = {}  # what we wrote and no informer has shown yet
+        self._classes = informers.get(CLASSIC_RESOURCE_CLASSES)
+        self._claims = informers.get(CLASSIC_RESOURCE_CLAIMS)
+        self._contexts = informers.get(POD_SCHEDULING_CONTEXTS)
+        self._claims.add_handler(
+            on_add=lambda new: self._look("claim", new),
+            on_update=lambda old, new: self._look("claim", new),
+            on_delete=lambda old: self._forget(old),
+        )
+        self._contexts.add_handler(
+            on_add=lambda new: self._look("context", new),
+            on_update=lambda old, new: self._look("context", new),
+        )
+
+    def _look(self, kind: str, document: Object) -> None:
+        metadata = document["metadata"]
+        self.queue.add(Key(kind, metadata["namespace"], metadata["name"]))
+
+    def _forget(self, claim: Object) -> None:
+        self._written.pop((claim["metadata"]["namespace"], claim["metadata"]["name"]), None)
+
+    async def sync(self, key: Key) -> float | None:
+        source = self._claims if key.kind == "claim" else self._contexts
+        document = source.get(key.namespace, key.name)
+        if document is None:
+            return None
+        try:
+            if key.kind == "claim":
+                await self._sync_claim(self._newest(document))
+                return None
+            return await self._sync_context(document)
+        except Conflict:
+            return _CONFLICT_SECONDS  # news is on its way
+        except (CannotAllocate, StatusError) as problem:
+            resource = CLASSIC_RESOURCE_CLAIMS if key.kind == "claim" else POD_SCHEDULING_CONTEXTS
+            self._recorder.event(resource, document, "Warning", "Failed", str(problem))
+            raise
+
+    # -- claims -----------------------------------------------------------------------------------------------------
+
+    async def _sync_claim(self, claim: Object) -> None:
+        status = claim.get("status") or {}
+        if status.get("reservedFor"):
+            return
+        if "deletionTimestamp" in claim["metadata"] or status.get("deallocationRequested"):
+            if self._finalizer in (claim["metadata"].get("finalizers") or ()):
+                await self._free(claim)
+            return
+        if status.get("allocation") or claim["spec"].get("allocationMode") != "Immediate":
+            return
+        pending = await self._pending("", claim)
+        if pending is not None:
+            await self._allocate([pending], "", None)
+
+    async def _free(self, claim: Object) -> None:
+        await self._driver.deallocate(claim)
+        status = claim.get("status") or {}
+        if status.get("allocation") or status.get("deallocationRequested"):
+            left = {
+                k: v
+                for k, v in status.items()
+                if k not in ("allocation", "driverName", "deallocationRequested")
+            }
+            claim = await self._write_status(claim, left)
+        metadata = claim["metadata"]
+        finalizers = [f for f in metadata.get("finalizers") or () if f != self._finalizer]
+        await self._write({**claim, "metadata": {**metadata, "finalizers": finalizers}})
+
+    async def _allocate(self, pending: Sequence[Pending], node: str, pod: Document | None) -> None:
+        protected = []
+        for one in pending:
+            metadata = one.claim["metadata"]
+            finalizers = metadata.get("finalizers") or []
+            claim = one.claim
+            if self._finalizer not in finalizers:
+                claim = await self._write(
+                    {**claim, "metadata": {**metadata, "finalizers": [*finalizers, self._finalizer]}}
+                )
+            protected.append(
+                Pending(one.entry, claim, one.resource_class, one.claim_parameters, one.class_parameters)
+            )
+        results = await self._driver.allocate(protected, node=node, others=self._others())
+        for one, allocation in zip(protected, results, strict=True):
+            status = {
+                **(one.claim.get("status") or {}),
+                "allocation": allocation,
+                "driverName": self._driver.name,
+            }
+            if pod is not None and self._options.reserve:
+                status["reservedFor"] = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
+            await self._write_status(one.claim, status)
+
+    async def _pending(self, entry: str, claim: Object) -> Pending | None:
+        """The claim with its parameters, if it is this driver's."""
+        resource_class = self._classes.get("", claim["spec"]["resourceClassName"])
+        if resource_class is None or resource_class["driverName"] != self._driver.name:
+            return None
+        if resource_class.get("structuredParameters"):
+            return None  # the scheduler's
+        driver = self._driver
+        of_class = await driver.class_parameters(resource_class, self._lookup)
+        of_claim = await driver.claim_parameters(claim, resource_class, self._lookup)
+        return Pending(entry, claim, resource_class, of_claim, of_class)
+
+    # -- negotiations -----------------------------------------------------------------------------------------------
+
+    async def _sync_context(self, context: Object) -> float | None:
+        spec, metadata = context.get("spec") or {}, context["metadata"]
+        selected, potential = spec.get("selectedNode") or "", list(spec.get("potentialNodes") or ())
+        if "deletionTimestamp" in metadata or not (selected or potential):
+            return None
+        try:
+            pod = await self._client.get(PODS, metadata["namespace"], metadata["name"])
+        except NotFound:
+            return None
+        owner = claims.controller_of(context)
+        if "deletionTimestamp" in pod["metadata"] or owner is None or owner["uid"] != pod["metadata"]["uid"]:
+            return None
+        pending = [p for entry in claims.references(pod) if (p := await self._of_pod(pod, entry)) is not None]
+        if not pending:
+            return self._options.refresh
+        asked = [*potential, selected] if selected and selected not in potential else potential
+        unsuitable: Sequence[Collection[str]] = [() for _ in pending]
+        if potential:
+            unsuitable = await self._driver.unsuitable_nodes(pod, pending, asked, self._others())
+        if selected and not any(selected in nodes for nodes in unsuitable):
+            await self._allocate(pending, selected, pod)
+        await self._answer(context, pending, unsuitable, selected)
+        return self._options.refresh
+
+    async def _of_pod(self, pod: Object, entry: claims.ClaimReference) -> Pending | None:
+        known = self._claims.get(pod["metadata"]["namespace"], entry.claim or "")
+        if known is None:
+            return None
+        claim = self._newest(known)
+        if entry.generated and claims.not_for_pod(pod, claim):
+            return None
+        if claim["spec"].get("allocationMode") == "Immediate" or claims.allocation(claim) is not None:
+            return None
+        if "deletionTimestamp" in claim["metadata"]:
+            return None
+        return await self._pending(entry.entry, claim)
+
+    async def _answer(
+        self,
+        context: Object,
+        pending: Sequence[Pending],
+        unsuitable: Sequence[Collection[str]],
+        selected: str,
+    ) -> None:
+        status = context.get("status") or {}
+        before = status.get("resourceClaims") or []
+        answers = {answer["name"]: answer for answer in before}
+        for one, nodes in zip(pending, unsuitable, strict=True):
+            # Of a list that is too long, the selected node matters most.
+            kept = sorted(nodes, key=lambda node: (node != selected, node))[:MAX_NODES]
+            answer: Object = {"name": one.entry}
+            if kept:
+                answer["unsuitableNodes"] = sorted(kept)
+            answers[one.entry] = answer
+        wanted = list(answers.values())
+        if wanted != before:
+            metadata = context["metadata"]
+            changed = {**context, "status": {**status, "resourceClaims": wanted}}
+            await self._client.update_status(POD_SCHEDULING_CONTEXTS, metadata["namespace"], changed)
+
+    # -- look-ups and writes ----------------------------------------------------------------------------------------
+
+    def _newest(self, claim: Object) -> Object:
+        """The claim as we wrote it, while informers still show it as it was before."""
+        metadata = claim["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        ours = self._written.get(key)
+        if ours is None:
+            return claim
+        theirs = ours["metadata"]
+        if theirs["uid"] == metadata["uid"] and int(theirs["resourceVersion"]) > int(
+            metadata["resourceVersion"]
+        ):
+            return ours
+        del self._written[key]
+        return claim
+
+    def _others(self) -> list[Document]:
+        """Claims that hold something of this driver."""
+        found = (self._newest(claim) for claim in list(self._claims.items()))
+        return [c for c in found if (c.get("status") or {}).get("driverName") == self._driver.name and claims.allocation(c)]  # fmt: skip
+
+    async def _lookup(self, reference: Document | None, namespace: str) -> Document | None:
+        if not reference:
+            return None
+        group, kind, name = reference.get("apiGroup") or "", reference["kind"], reference["name"]
+        resource = await self._resource(group, kind)
+        if resource is None:
+            self._discovery.forget()
+            raise CannotAllocate(f"parameters {kind} {name}: there is no such kind in {group or 'v1'}")
+        where = reference.get("namespace") or namespace
+        try:
+            return await self._client.get(resource, where if resource.namespaced else "", name)
+        except NotFound as problem:
+            raise CannotAllocate(f"parameters {kind} {name}: {problem.message}") from None
+
+    async def _resource(self, group: str, kind: str) -> Resource | None:
+        if not group:
+            return await self._discovery.find("v1", kind)
+        try:
+            served: Any = (await self._client.request("GET", f"/apis/{group}")).object
+        except NotFound:
+            return None
+        for version in served.get("versions") or ():
+            found = await self._discovery.find(version["groupVersion"], kind)
+            if found is not None:
+                return found
+        return None
+
+    async def _write(self, claim: Object) -> Object:
+        return self._wrote(
+            await self._client.update(CLASSIC_RESOURCE_CLAIMS, claim["metadata"]["namespace"], claim)
+        )
+
+    async def _write_status(self, claim: Document, status: Object) -> Object:
+        namespace = claim["metadata"]["namespace"]
+        changed = {**claim, "status": status}
+        return self._wrote(await self._client.update_status(CLASSIC_RESOURCE_CLAIMS, namespace, changed))
+
+    def _wrote(self, claim: Object) -> Object:
+        metadata = claim["metadata"]
+        if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+            self._written[metadata["namespace"], metadata["name"]] = claim
+        return claim
