@@ -20,6 +20,7 @@ _VOLUME: Final = "kube-api-access-"
 _ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
 #: An hour, and some seconds by which a token's origin can be told.
 _SECONDS: Final = 3607
+_MOST_FORLORN: Final = 1000
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
@@ -36,6 +37,7 @@ class ServiceAccount:
         self._lookups = lookups
         self._generate = generate
         self._patience = patience
+        self._forlorn: set[str] = set()  # accounts that were waited for in vain
 
     def handles(self, attributes: Attributes) -> bool:
         if attributes.resource != "pods" or attributes.group:
@@ -92,9 +94,9 @@ class ServiceAccount:
         return found
 
     async def _arriving(self, key: str) -> Object | None:
-        """A new namespace gets its default account from a controller, which may need a moment."""
+        """A new namespace gets its default account from a controller, which may need a moment; but just one."""
         accounts = self._lookups.collection("", "serviceaccounts")
-        if accounts is None:
+        if accounts is None or key in self._forlorn:
             return None
         arrived = asyncio.Event()
         stop = accounts.subscribe(
@@ -106,7 +108,12 @@ class ServiceAccount:
                     await arrived.wait()
         finally:
             stop()
-        return self._lookups.get("", "serviceaccounts", key)
+        found = self._lookups.get("", "serviceaccounts", key)
+        if found is None:
+            if len(self._forlorn) >= _MOST_FORLORN:
+                self._forlorn.clear()
+            self._forlorn.add(key)
+        return found
 
     def _mount(self, spec: Object) -> None:
         """Give every container the token, unless it has something else in that place."""
