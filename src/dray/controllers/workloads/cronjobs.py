@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import Any
+from typing import Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dray.api.batch.schedule import Schedule, ScheduleError
 from dray.api.claims import controller_of
-from dray.api.errors import AlreadyExists, NotFound
+from dray.api.errors import AlreadyExists, NotFound, StatusError
 from dray.api.kinds import Object
 from dray.client.resources import CRONJOBS, JOBS, ObjectKey, key_of
 from dray.controllers.framework import Controller, Kit
-from dray.controllers.workloads import jobs, owning
+from dray.controllers.workloads import owning, tallying
 
 Document = Mapping[str, Any]
-_TOO_MANY = 100
-SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+_TOO_MANY: Final = 100
+SCHEDULED_AT: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-def due(cron: Document, now: datetime) -> tuple[datetime | None, datetime | None, int]:
-    """(the latest time that has come and was not served, the next time to come, how many were missed)."""
+class Times(NamedTuple):
+    """The latest time that has come and was not served, the next one to come, and how many were missed."""
+
+    latest: datetime | None
+    following: datetime | None
+    missed: int
+
+
+def due(cron: Document, now: datetime) -> Times:
     spec = cron["spec"]
     schedule, zone = Schedule.parse(spec["schedule"]), _zone(spec.get("timeZone"))
     last = (cron.get("status") or {}).get("lastScheduleTime") or cron["metadata"].get("creationTimestamp")
@@ -35,16 +42,41 @@ def due(cron: Document, now: datetime) -> tuple[datetime | None, datetime | None
     while True:
         following = schedule.after(moment)
         if following is None or following > now:
-            return latest, following, missed
+            return Times(latest, following, missed)
         latest, moment = following, following
         missed += 1
         if missed > _TOO_MANY:
             # Far behind: look back from now instead of counting every time there was.
             step = schedule.after(following)
-            span = (step - following) if step is not None else None
-            if span is None:
-                return latest, None, missed
-            moment = max(moment, now.astimezone(zone) - 2 * span)
+            if step is None:
+                return Times(latest, None, missed)
+            moment = max(moment, now.astimezone(zone) - 2 * (step - following))
+
+
+def job_for(cron: Document, when: datetime) -> Object:
+    """The job of one time; its name keeps it from being made twice."""
+    template = cron["spec"]["jobTemplate"]
+    wanted = template.get("metadata") or {}
+    return {
+        "metadata": {
+            "name": f"{cron['metadata']['name']}-{int(when.timestamp()) // 60}",
+            "labels": wanted.get("labels") or {},
+            "annotations": {**(wanted.get("annotations") or {}), SCHEDULED_AT: _rfc3339(when)},
+            "ownerReferences": [owning.owner_reference(CRONJOBS, cron)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def references(cron: Document, active: list[Object]) -> list[Object]:
+    """How the status names running jobs. A reference stays as it was made, whatever becomes of the job."""
+    known = {r["uid"]: r for r in (cron.get("status") or {}).get("active") or ()}
+    made = sorted(active, key=lambda job: job["metadata"]["name"])
+    return [known.get(job["metadata"]["uid"]) or _reference(job) for job in made]
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def _zone(name: str | None) -> tzinfo:
@@ -75,38 +107,47 @@ class CronJobController(Controller[ObjectKey]):
         if cron is None or "deletionTimestamp" in cron["metadata"]:
             return None
         mine = self._jobs.by_index("owner", cron["metadata"]["uid"])
-        active = [j for j in mine if not jobs.is_over(j)]
+        active = [j for j in mine if not tallying.is_over(j)]
+        self._say_finished(cron, mine)
         await self._clean_up(key, cron, mine)
         status: Object = {k: v for k, v in (cron.get("status") or {}).items() if k != "active"}
         wait: float | None = None
         if not cron["spec"].get("suspend"):
             now = datetime.fromtimestamp(self.kit.clock(), UTC)
             try:
-                latest, following, missed = due(cron, now)
-            except (ScheduleError, ZoneInfoNotFoundError, ValueError) as problem:
-                self.kit.recorder.event(
-                    CRONJOBS, cron, "Warning", "UnparseableSchedule", f"unparseable schedule: {problem}"
-                )
+                times = due(cron, now)
+            except ZoneInfoNotFoundError as problem:
+                message = f'invalid timeZone: "{cron["spec"]["timeZone"]}": {problem}'
+                self._say(cron, "Warning", "UnknownTimeZone", message)
                 return None
-            if missed > _TOO_MANY:
+            except (ScheduleError, ValueError) as problem:
+                message = f'unparseable schedule: "{cron["spec"]["schedule"]}" : {problem}'
+                self._say(cron, "Warning", "UnparseableSchedule", message)
+                return None
+            if times.missed > _TOO_MANY:
                 message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-                self.kit.recorder.event(CRONJOBS, cron, "Warning", "TooManyMissedTimes", message)
-            if latest is not None:
-                active = await self._start(key, cron, active, latest, status)
-            if following is not None:
-                wait = max(0.1, following.timestamp() - self.kit.clock())
-        finished = [
-            j["status"]["completionTime"]
-            for j in mine
-            if jobs.is_over(j) and (j.get("status") or {}).get("completionTime")
-        ]
-        if finished:
-            status["lastSuccessfulTime"] = max(finished)
+                self._say(cron, "Warning", "TooManyMissedTimes", message)
+            if times.latest is not None:
+                active = await self._start(key, cron, active, times.latest, status)
+            if times.following is not None:
+                wait = max(0.1, times.following.timestamp() - self.kit.clock())
+        succeeded = [(j.get("status") or {}).get("completionTime") for j in mine if tallying.is_over(j)]
+        last = max([t for t in (*succeeded, status.get("lastSuccessfulTime")) if t], default=None)
+        if last is not None:
+            status["lastSuccessfulTime"] = last
         if active:
-            status["active"] = [_reference(j) for j in active]
+            status["active"] = references(cron, active)
         if not owning.same(status, cron.get("status") or {}):
             await self.kit.client.update_status(CRONJOBS, key.namespace, {**cron, "status": status})
         return wait
+
+    def _say_finished(self, cron: Document, mine: list[Object]) -> None:
+        listed = {reference["uid"] for reference in (cron.get("status") or {}).get("active") or ()}
+        for job in mine:
+            if job["metadata"]["uid"] in listed and tallying.is_over(job):
+                ended = "Complete" if owning.condition(job, "Complete") else "Failed"
+                message = f"Saw completed job: {job['metadata']['name']}, condition: {ended}"
+                self._say(cron, "Normal", "SawCompletedJob", message)
 
     async def _start(
         self, key: ObjectKey, cron: Document, active: list[Object], when: datetime, status: Object
@@ -114,32 +155,25 @@ class CronJobController(Controller[ObjectKey]):
         policy = cron["spec"].get("concurrencyPolicy", "Allow")
         if active and policy == "Forbid":
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self.kit.recorder.event(CRONJOBS, dict(cron), "Normal", "JobAlreadyActive", message)
+            self._say(cron, "Normal", "JobAlreadyActive", message)
             return active
         if policy == "Replace":
             for job in active:
-                await self._delete(key, job)
+                await self._delete(key, cron, job)
             active = []
-        template = cron["spec"]["jobTemplate"]
-        wanted = template.get("metadata") or {}
-        minutes = int(when.timestamp()) // 60
-        job = {
-            "metadata": {
-                "name": f"{key.name}-{minutes}",
-                "labels": wanted.get("labels") or {},
-                "annotations": {**(wanted.get("annotations") or {}), SCHEDULED_AT: when.isoformat()},
-                "ownerReferences": [owning.owner_reference(CRONJOBS, cron)],
-            },
-            "spec": template["spec"],
-        }
         status["lastScheduleTime"] = owning.timestamp(when.timestamp())
         try:
-            made = await self.kit.client.create(JOBS, key.namespace, job)
+            made = await self.kit.client.create(JOBS, key.namespace, job_for(cron, when))
         except AlreadyExists:
             return active
-        message = f"Created job {made['metadata']['name']}"
-        self.kit.recorder.event(CRONJOBS, dict(cron), "Normal", "SuccessfulCreate", message)
+        except StatusError as problem:
+            self._say(cron, "Warning", "FailedCreate", f"Error creating job: {problem}")
+            raise
+        self._say(cron, "Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
         return [*active, made]
+
+    def _say(self, cron: Document, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self.kit.recorder.event(CRONJOBS, dict(cron), kind, reason, message)
 
     async def _clean_up(self, key: ObjectKey, cron: Document, mine: list[Object]) -> None:
         spec = cron["spec"]
@@ -150,9 +184,9 @@ class CronJobController(Controller[ObjectKey]):
             done = [j for j in mine if (owning.condition(j, kind) or {}).get("status") == "True"]
             done.sort(key=lambda j: (j["status"].get("startTime") or "", j["metadata"]["name"]))
             for job in done[: max(0, len(done) - limit)]:
-                await self._delete(key, job)
+                await self._delete(key, cron, job)
 
-    async def _delete(self, key: ObjectKey, job: Document) -> None:
+    async def _delete(self, key: ObjectKey, cron: Document, job: Document) -> None:
         try:
             await self.kit.client.delete(
                 JOBS,
@@ -163,6 +197,7 @@ class CronJobController(Controller[ObjectKey]):
             )
         except NotFound:
             return
+        self._say(cron, "Normal", "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
 
 
 def _reference(job: Document) -> Object:

@@ -1,116 +1,176 @@
 """Jobs: run pods until enough of them have succeeded, or too many have failed.
 
-Every finished pod is counted exactly once: pods carry a finalizer until the status that counts them is stored.
+Every finished pod is counted exactly once, whenever the controller is stopped: a pod carries a finalizer until its uid
+is on record in the status, and the uid stays there until the pod is released and the number that counts it is stored.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dray.api.claims import controller_of
-from dray.api.errors import NotFound
+from dray.api.errors import NotFound, StatusError
 from dray.api.kinds import Object
 from dray.client.resources import JOBS, PODS, ObjectKey, key_of
-from dray.controllers.framework import Controller, Kit
-from dray.controllers.workloads import owning
+from dray.controllers.framework import Controller, Kit, for_each
+from dray.controllers.workloads import owning, tallying
 from dray.controllers.workloads.expecting import Expectations
+from dray.controllers.workloads.tallying import Tally, Verdict
 
 Document = Mapping[str, Any]
-FINALIZER = "batch.kubernetes.io/job-tracking"
-INDEX = "batch.kubernetes.io/job-completion-index"
-_BACKOFF = 10.0
-_LONGEST = 600.0
+FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+MANAGER: Final = "kubernetes.io/job-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A pod whose job is gone."""
+
+    namespace: str
+    pod: str
 
 
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What a job has come to so far."""
-
-    succeeded: int
-    failed: int
-    done: frozenset[int] = frozenset()  # completed indexes
+def is_tracked(pod: Document) -> bool:
+    return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
-def indexed(job: Document) -> bool:
-    return bool(job["spec"].get("completionMode") == "Indexed")
-
-
-def index_of(pod: Document) -> int:
-    try:
-        return int((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
-    except ValueError:
-        return -1
-
-
-def parse_indexes(text: str) -> set[int]:
-    """``1,3-5,7`` as numbers."""
-    found: set[int] = set()
-    for part in (text or "").split(","):
-        if part:
-            low, _, high = part.partition("-")
-            found.update(range(int(low), int(high or low) + 1))
-    return found
-
-
-def format_indexes(numbers: Iterable[int]) -> str:
-    parts: list[str] = []
-    ordered = sorted(numbers)
-    start = 0
-    while start < len(ordered):
-        end = start
-        while end + 1 < len(ordered) and ordered[end + 1] == ordered[end] + 1:
-            end += 1
-        low, high = ordered[start], ordered[end]
-        parts.append(str(low) if low == high else f"{low}-{high}" if high > low + 1 else f"{low},{high}")
-        start = end + 1
-    return ",".join(parts)
-
-
-def verdict(job: Document, tally: Tally, now: float) -> tuple[str, str, str] | None:
-    """(condition, reason, message) once the job is decided."""
-    spec = job["spec"]
-    limit = spec.get("backoffLimit", 6)
-    if tally.failed > limit:
-        return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-    started = owning.seconds((job.get("status") or {}).get("startTime"))
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and started and not spec.get("suspend") and now - started >= deadline:
-        return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
-    wanted = spec.get("completions")
-    complete = tally.succeeded > 0 if wanted is None else tally.succeeded >= wanted
-    if complete:
-        return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
-    return None
-
-
-def wanted_active(job: Document, tally: Tally) -> int:
-    spec = job["spec"]
-    if spec.get("suspend"):
-        return 0
-    parallel: int = spec.get("parallelism", 1)
-    completions: int | None = spec.get("completions")
-    if completions is None:
-        return 0 if tally.succeeded else parallel
-    return min(parallel, completions - tally.succeeded)
-
-
-def is_over(job: Document) -> bool:
-    return any(
-        c["type"] in ("Complete", "Failed") and c["status"] == "True"
-        for c in (job.get("status") or {}).get("conditions") or ()
+def has_ended(job: Document, pod: Document) -> bool:
+    """Finished; or deleted before it could, where the job does not want to wait for how that ends."""
+    if owning.is_finished(pod):
+        return True
+    policy = job["spec"].get("podReplacementPolicy") or (
+        "Failed" if job["spec"].get("podFailurePolicy") else "TerminatingOrFailed"
     )
+    return policy != "Failed" and "deletionTimestamp" in pod["metadata"]
+
+
+def on_record(job: Document) -> dict[str, list[str]]:
+    """The uids of pods that are to be counted, by how they ended."""
+    uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
+    return {kind: list(uncounted.get(kind) or ()) for kind in ("succeeded", "failed")}
+
+
+def so_far(job: Document) -> Tally:
+    """What a job has come to with the pods on record."""
+    tally, recorded = Tally.of(job), on_record(job)
+    succeeded = tally.succeeded if tallying.is_indexed(job) else tally.succeeded + len(recorded["succeeded"])
+    return Tally(succeeded, tally.failed + len(recorded["failed"]), tally.done, tally.given_up)
+
+
+def with_record(
+    job: Document, tally: Tally, ended: Iterable[Document], decided: Verdict | None, now: str
+) -> Object:
+    """The status that puts ended pods on record; the numbers still leave them out."""
+    recorded = on_record(job)
+    for pod in ended:
+        if owning.phase(pod) == "Succeeded":
+            recorded["succeeded"].append(pod["metadata"]["uid"])
+        elif tallying.judge(job, pod).action != "Ignore":
+            recorded["failed"].append(pod["metadata"]["uid"])
+    status = dict(job.get("status") or {})
+    indexes = {k: v for k, v in tally.status(job).items() if k.endswith("Indexes")}
+    status |= indexes | {"uncountedTerminatedPods": {k: v for k, v in recorded.items() if v}}
+    if decided is not None:
+        status["conditions"] = _with(status.get("conditions") or (), decided.ahead, decided, now)
+    return status
+
+
+def _with(conditions: Sequence[Object], kind: str, decided: Verdict, now: str) -> list[Object]:
+    if any(c["type"] == kind for c in conditions):
+        return list(conditions)
+    return [*conditions, _condition(kind, "True", decided.reason, decided.message, now)]
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
+    return {
+        "type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now, "reason": reason,
+        "message": message,
+    }  # fmt: skip
+
+
+def _with_suspension(job: Document, status: Object, now: str) -> Object:
+    """Whether the job is suspended, said where it is or was; a job's time starts when it may run."""
+    suspended = bool(job["spec"].get("suspend"))
+    conditions = list(status.get("conditions") or ())
+    known = next((c for c in conditions if c["type"] == "Suspended"), None)
+    if suspended != (known is not None and known["status"] == "True"):
+        words = (
+            ("True", "JobSuspended", "Job suspended") if suspended else ("False", "JobResumed", "Job resumed")
+        )
+        rest = [c for c in conditions if c["type"] != "Suspended"]
+        status = {**status, "conditions": [*rest, _condition("Suspended", *words, now)]}
+    if suspended:
+        return {k: v for k, v in status.items() if k != "startTime"}
+    return status if status.get("startTime") else {**status, "startTime": now}
+
+
+def status_of(
+    job: Document, tally: Tally, pods: Collection[Document], decided: Verdict | None, *, now: float
+) -> Object:
+    """The whole status once every ended pod is released and can be counted."""
+    moment = owning.timestamp(now)
+    known = job.get("status") or {}
+    counts = ("active", "ready", "terminating", "uncountedTerminatedPods")
+    status: Object = {k: v for k, v in known.items() if k not in counts}
+    status |= tally.status(job)
+    status["uncountedTerminatedPods"] = {}
+    active = [p for p in pods if owning.is_active(p)]
+    leaving = [p for p in pods if not owning.is_finished(p) and not owning.is_active(p)]
+    if active:
+        status["active"] = len(active)
+    status["ready"] = sum(1 for p in active if owning.is_ready(p))
+    status["terminating"] = len(leaving)
+    status = _with_suspension(job, status, moment)
+    if decided is None:
+        return status
+    conditions = _with(status.get("conditions") or (), decided.ahead, decided, moment)
+    if not active and not leaving:
+        conditions = _with(conditions, decided.kind, decided, moment)
+        if decided.kind == "Complete":
+            status["completionTime"] = moment
+    return {**status, "conditions": conditions}
+
+
+def pod_for(job: Document, index: int | None, failures: int) -> Object:
+    """A pod of a job; for an indexed one, the pod of an index that has failed so often."""
+    wanted = owning.pod_from(job["spec"]["template"], JOBS, job)
+    metadata = wanted["metadata"]
+    metadata["finalizers"] = [*(metadata.get("finalizers") or ()), FINALIZER]
+    if index is None:
+        return wanted
+    name = job["metadata"]["name"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), tallying.INDEX: str(index)}
+    if job["spec"].get("backoffLimitPerIndex") is not None:
+        metadata["annotations"][tallying.FAILURES] = str(failures)
+    metadata["labels"] = {**metadata["labels"], tallying.INDEX: str(index)}
+    metadata["generateName"] = f"{name}-{index}-"
+    spec = dict(wanted["spec"])
+    spec["hostname"] = spec.get("hostname") or f"{name}-{index}"
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{tallying.INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+    for group in ("initContainers", "containers"):
+        if spec.get(group):
+            spec[group] = [_knowing(container, variable) for container in spec[group]]
+    return {**wanted, "spec": spec}
+
+
+def _knowing(container: Document, variable: Object) -> Object:
+    env = container.get("env") or ()
+    if any(v["name"] == variable["name"] for v in env):
+        return dict(container)
+    return {**container, "env": [*env, variable]}
 
 
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
-class JobController(Controller[ObjectKey]):
+class JobController(Controller[ObjectKey | Lost]):
     name = "job-controller"
 
     def __init__(self, kit: Kit) -> None:
@@ -118,222 +178,210 @@ class JobController(Controller[ObjectKey]):
         self._jobs = kit.informers.get(JOBS)
         self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
         self._expected = Expectations(kit.clock)
+        self._written: dict[ObjectKey, Object] = {}  # newer than what is seen, for a moment
+        self._released: dict[ObjectKey, set[str]] = {}  # pods that are still seen with their finalizer
         self._jobs.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)),
             on_update=lambda o, n: self.enqueue(key_of(n)),
-            on_delete=lambda o: self._expected.forget(key_of(o)),
+            on_delete=lambda o: self._forget(key_of(o)),
         )
         self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n), on_delete=self._pod_changed
+            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n), on_delete=self._pod_gone
         )
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._expected.forget(key)
+        self._written.pop(key, None)
+        self._released.pop(key, None)
 
     def _pod_changed(self, pod: Document) -> None:
         owner = controller_of(pod)
+        if owner is None or owner["kind"] != "Job":
+            return
+        key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
+        self._expected.there(key, pod)
+        job = self._jobs.get(*key)
+        if (job is None or job["metadata"]["uid"] != owner["uid"]) and is_tracked(pod):
+            self.enqueue(Lost(key.namespace, pod["metadata"]["name"]))
+        if not is_tracked(pod):
+            self._released.get(key, set()).discard(pod["metadata"]["uid"])
+        self.enqueue(key)
+
+    def _pod_gone(self, pod: Document) -> None:
+        owner = controller_of(pod)
         if owner is not None and owner["kind"] == "Job":
             key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-            job = self._jobs.get(*key)
-            if (job is None or job["metadata"]["uid"] != owner["uid"]) and _tracked(pod):
-                self.enqueue(ObjectKey(key.namespace, f"{key.name}/{pod['metadata']['name']}"))
+            self._expected.gone(key, pod["metadata"]["uid"])
+            self._released.get(key, set()).discard(pod["metadata"]["uid"])
             self.enqueue(key)
 
-    async def sync(self, key: ObjectKey) -> float | None:
-        if "/" in key.name:
-            await self._orphan(key)
+    async def sync(self, key: ObjectKey | Lost) -> float | None:
+        if isinstance(key, Lost):
+            await self._release_lost(key)
             return None
-        job = self._jobs.get(*key)
-        if job is None:
+        job = owning.newer(self._jobs.get(*key), self._written.get(key))
+        if job is None or job["spec"].get("managedBy", MANAGER) != MANAGER:
             return None
-        uid = job["metadata"]["uid"]
-        known = [*self._pods.by_index("owner", uid), *self._pods.by_index("owner", f"stray:{key.namespace}")]
-        pods = await owning.claim_pods(
-            self.kit.client, JOBS, job, known, owning.matches(job["spec"].get("selector"))
-        )
-        if is_over(job) or "deletionTimestamp" in job["metadata"]:
-            await self._release(pods)
+        own = self._pods.by_index("owner", job["metadata"]["uid"])
+        known = [*own, *self._pods.by_index("owner", owning.strays(key.namespace))]
+        test = owning.matches(job["spec"].get("selector"))
+        pods = await owning.claim_pods(self.kit.client, JOBS, job, known, test)
+        if tallying.is_over(job) or "deletionTimestamp" in job["metadata"]:
+            await self._release(key, pods)
             return await self._expire(key, job)
         return await self._work(key, job, pods)
 
-    async def _orphan(self, key: ObjectKey) -> None:
-        """The job is gone: its pods' finalizers protect nothing any more."""
-        pod = self._pods.get(key.namespace, key.name.partition("/")[2])
-        if pod is not None:
-            await self._release([pod])
+    async def _release_lost(self, key: Lost) -> None:
+        """Nobody counts the pod any more."""
+        pod = self._pods.get(key.namespace, key.pod)
+        owner = controller_of(pod) if pod is not None else None
+        if pod is None or owner is None:
+            return
+        job = self._jobs.get(key.namespace, owner["name"])
+        if job is None or job["metadata"]["uid"] != owner["uid"]:
+            await self._unfinalize(pod)
 
     async def _work(self, key: ObjectKey, job: Document, pods: list[Document]) -> float | None:
         now = self.kit.clock()
-        job, tally = await self._count(key, job, pods)
-        await self._release([p for p in pods if _over(p)])
+        recorded = {uid for uids in on_record(job).values() for uid in uids} | self._released.get(key, set())
+        ended = [
+            p for p in pods if has_ended(job, p) and is_tracked(p) and p["metadata"]["uid"] not in recorded
+        ]
+        tally = tallying.counted(job, so_far(job), ended)
         active = [p for p in pods if owning.is_active(p)]
-        decided = verdict(job, tally, now)
+        decided = tallying.earlier_verdict(job) or tallying.verdict(job, tally, active=len(active), now=now)
+        if decided is not None and decided.kind == "Failed":
+            # Whatever still runs has failed with the job.
+            running = [p for p in active if is_tracked(p) and p["metadata"]["uid"] not in recorded]
+            tally = tallying.counted(job, tally, running)
+            ended += running
+        if ended:
+            status = with_record(job, tally, ended, decided, owning.timestamp(now))
+            job = await self._write(key, job, status)
         wait: float | None = None
         if decided is not None:
-            await asyncio.gather(*(self._delete(key, p) for p in active))
-            await self._release(pods)
+            await for_each(active, lambda pod: self._delete(key, job, pod))
+            await self._release(key, pods)
             active = []
-        elif self._expected.met(key, self._pods.by_index("owner", job["metadata"]["uid"])):
-            wait = await self._fill(key, job, tally, active, pods, now)
-        await self._report(key, job, tally, active, decided, now)
-        deadline, started = (
-            job["spec"].get("activeDeadlineSeconds"),
-            (job.get("status") or {}).get("startTime"),
-        )
-        if decided is None and deadline is not None:
-            left = owning.seconds(started) + deadline - now if started else float(deadline)
-            wait = max(0.0, left) if wait is None else min(wait, max(0.0, left))
-        return wait
+        else:
+            await self._release(key, [p for p in pods if has_ended(job, p)])
+            if self._expected.met(key, self._pods.by_index("owner", job["metadata"]["uid"])):
+                wait = await self._fill(key, job, tally, active, pods)
+        await self._report(key, job, tally, decided)
+        return _sooner(wait, self._deadline(job, now) if decided is None else None)
 
-    async def _count(self, key: ObjectKey, job: Document, pods: list[Document]) -> tuple[Document, Tally]:
-        """Add newly finished pods to the stored count before their finalizers go."""
-        status = job.get("status") or {}
-        done = parse_indexes(status.get("completedIndexes") or "")
-        uncounted = status.get("uncountedTerminatedPods") or {}
-        counted = {*(uncounted.get("succeeded") or ()), *(uncounted.get("failed") or ())}
-        new = [p for p in pods if _over(p) and _tracked(p) and p["metadata"]["uid"] not in counted]
-        good = [p for p in new if owning.phase(p) == "Succeeded"]
-        bad = [p for p in new if p not in good]
-        succeeded = status.get("succeeded", 0) + len(good)
-        if indexed(job):
-            done |= {index_of(p) for p in good if 0 <= index_of(p) < (job["spec"].get("completions") or 0)}
-            succeeded = len(done)
-        tally = Tally(succeeded, status.get("failed", 0) + len(bad), frozenset(done))
-        if new:
-            changed = {
-                **status,
-                **_counts(tally),
-                "uncountedTerminatedPods": {
-                    "succeeded": [p["metadata"]["uid"] for p in good],
-                    "failed": [p["metadata"]["uid"] for p in bad],
-                },
-            }
-            if indexed(job):
-                changed["completedIndexes"] = format_indexes(done)
-            job = await self.kit.client.update_status(JOBS, key.namespace, {**job, "status": changed})
-        return job, tally
+    async def _write(self, key: ObjectKey, job: Document, status: Object) -> Document:
+        if not owning.same(status, job.get("status") or {}):
+            job = await self.kit.client.update_status(JOBS, key.namespace, {**job, "status": status})
+            self._written[key] = job
+        return job
 
-    async def _release(self, pods: Iterable[Document]) -> None:
+    def _deadline(self, job: Document, now: float) -> float | None:
+        limit = job["spec"].get("activeDeadlineSeconds")
+        if limit is None or job["spec"].get("suspend"):
+            return None
+        started = (job.get("status") or {}).get("startTime")
+        return max(owning.seconds(started) + limit - now, 0.0) if started else float(limit)
+
+    # -- pods
+
+    async def _release(self, key: ObjectKey, pods: Iterable[Document]) -> None:
+        released = self._released.setdefault(key, set())
+        waiting = [p for p in pods if is_tracked(p) and p["metadata"]["uid"] not in released]
+
         async def one(pod: Document) -> None:
-            finalizers = [f for f in pod["metadata"]["finalizers"] if f != FINALIZER]
-            patch = {"metadata": {"uid": pod["metadata"]["uid"], "finalizers": finalizers}}
+            released.add(pod["metadata"]["uid"])
             try:
-                await self.kit.client.patch(
-                    PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], patch
-                )
-            except NotFound:
-                return
+                await self._unfinalize(pod)
+            except StatusError:
+                released.discard(pod["metadata"]["uid"])
+                raise
 
-        await asyncio.gather(*(one(p) for p in pods if _tracked(p)))
+        await for_each(waiting, one)
+
+    async def _unfinalize(self, pod: Document) -> None:
+        metadata = pod["metadata"]
+        patch = {
+            "metadata": {
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+                "finalizers": [f for f in metadata["finalizers"] if f != FINALIZER],
+            }
+        }
+        with contextlib.suppress(NotFound):
+            await self.kit.client.patch(PODS, metadata["namespace"], metadata["name"], patch)
 
     async def _fill(
-        self,
-        key: ObjectKey,
-        job: Document,
-        tally: Tally,
-        active: list[Document],
-        pods: list[Document],
-        now: float,
+        self, key: ObjectKey, job: Document, tally: Tally, active: list[Document], pods: list[Document]
     ) -> float | None:
-        wanted = wanted_active(job, tally)
-        if len(active) > wanted:
-            await asyncio.gather(
-                *(self._delete(key, p) for p in owning.cheapest_first(active)[: len(active) - wanted])
-            )
+        """Make or delete pods; returns when to come again if failures have to be waited out."""
+        missing = tallying.wanted_active(job, tally) - len(active)
+        if missing < 0:
+            surplus = owning.cheapest_first(active)[:-missing]
+            await self._release(key, surplus)  # those are not failures
+            await for_each(surplus, lambda pod: self._delete(key, job, pod))
             return None
-        missing = wanted - len(active)
-        if missing <= 0:
+        if missing == 0:
             return None
-        pause = _pause(tally, pods, now)
+        pause = tallying.pause(pods, self.kit.clock())
         if pause > 0:
             return pause
-        if indexed(job):
-            taken = {index_of(p) for p in active} | tally.done
-            free = [i for i in range(job["spec"]["completions"]) if i not in taken][:missing]
-            await asyncio.gather(*(self._make(key, job, i) for i in free))
+        if tallying.is_indexed(job):
+            free = tallying.free_indexes(job, tally, active, missing)
+            numbers = [(i, tallying.failures_before(job, i, pods)) for i in free]
+            await for_each(numbers, lambda number: self._make(key, job, *number))
         else:
-            await asyncio.gather(*(self._make(key, job, None) for _ in range(missing)))
+            await owning.slow_start(missing, lambda: self._make(key, job, None))
         return None
 
-    async def _make(self, key: ObjectKey, job: Document, index: int | None) -> None:
-        wanted = owning.pod_from(job["spec"]["template"], JOBS, job)
-        metadata = wanted["metadata"]
-        metadata["finalizers"] = [*(metadata.get("finalizers") or ()), FINALIZER]
-        if index is not None:
-            metadata["annotations"] = {**(metadata.get("annotations") or {}), INDEX: str(index)}
-            metadata["labels"] = {**metadata["labels"], INDEX: str(index)}
-            metadata["generateName"] = f"{key.name}-{index}-"
-            spec = dict(wanted["spec"])
-            spec["hostname"] = spec.get("hostname") or f"{key.name}-{index}"
-            variable = {
-                "name": "JOB_COMPLETION_INDEX",
-                "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}},
-            }
-            for group in ("initContainers", "containers"):
-                if spec.get(group):
-                    spec[group] = [{**c, "env": [*(c.get("env") or ()), variable]} for c in spec[group]]
-            wanted = {**wanted, "spec": spec}
-        pod = await self.kit.client.create(PODS, key.namespace, wanted)
+    async def _make(self, key: ObjectKey, job: Document, index: int | None, failures: int = 0) -> None:
+        try:
+            pod = await self.kit.client.create(PODS, key.namespace, pod_for(job, index, failures))
+        except StatusError as problem:
+            message = f"Error creating: {problem}"
+            self.kit.recorder.event(JOBS, dict(job), "Warning", "FailedCreate", message)
+            raise
         self._expected.made(key, pod["metadata"]["uid"])
         message = f"Created pod: {pod['metadata']['name']}"
         self.kit.recorder.event(JOBS, dict(job), "Normal", "SuccessfulCreate", message)
 
-    async def _delete(self, key: ObjectKey, pod: Document) -> None:
+    async def _delete(self, key: ObjectKey, job: Document, pod: Document) -> None:
         metadata = pod["metadata"]
         self._expected.deleted(key, metadata["uid"])
         try:
             await self.kit.client.delete(PODS, key.namespace, metadata["name"], uid=metadata["uid"])
         except NotFound:
             self._expected.gone(key, metadata["uid"])
+            return
+        except StatusError:
+            self._expected.gone(key, metadata["uid"])
+            raise
+        message = f"Deleted pod: {metadata['name']}"
+        self.kit.recorder.event(JOBS, dict(job), "Normal", "SuccessfulDelete", message)
 
-    async def _report(
-        self,
-        key: ObjectKey,
-        job: Document,
-        tally: Tally,
-        active: list[Document],
-        decided: tuple[str, str, str] | None,
-        now: float,
-    ) -> None:
-        current = job.get("status") or {}
-        moment = owning.timestamp(now)
-        status: Object = {
-            k: v for k, v in current.items() if k not in ("active", "ready", "uncountedTerminatedPods")
-        }
-        status |= _counts(tally)
-        status["uncountedTerminatedPods"] = {}
-        if active:
-            status["active"] = len(active)
-        status["ready"] = sum(1 for p in active if owning.is_ready(p))
-        suspended = bool(job["spec"].get("suspend"))
-        if not suspended and "startTime" not in status:
-            status["startTime"] = moment
-        conditions = list(status.get("conditions") or ())
-        if suspended != any(c["type"] == "Suspended" and c["status"] == "True" for c in conditions):
-            conditions = [c for c in conditions if c["type"] != "Suspended"]
-            word, reason = ("True", "JobSuspended") if suspended else ("False", "JobResumed")
-            conditions.append(_condition("Suspended", word, reason, f"Job {reason[3:].lower()}", moment))
-            if suspended:
-                status.pop("startTime", None)
-        if decided is not None:
-            kind, reason, message = decided
-            ahead = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-            if not any(c["type"] == ahead for c in conditions):
-                conditions.append(_condition(ahead, "True", reason, message, moment))
-            conditions.append(_condition(kind, "True", reason, message, moment))
-            if kind == "Complete":
-                status["completionTime"] = moment
-            words = "Completed" if kind == "Complete" else reason
-            text = "Job completed" if kind == "Complete" else message
-            self.kit.recorder.event(
-                JOBS, dict(job), "Normal" if kind == "Complete" else "Warning", words, text
-            )
-        if conditions:
-            status["conditions"] = conditions
-        if not owning.same(status, current):
-            await self.kit.client.update_status(JOBS, key.namespace, {**job, "status": status})
+    # -- status
+
+    async def _report(self, key: ObjectKey, job: Document, tally: Tally, decided: Verdict | None) -> None:
+        uid = job["metadata"]["uid"]
+        status = status_of(job, tally, self._pods.by_index("owner", uid), decided, now=self.kit.clock())
+        before = {c["type"]: c["status"] for c in (job.get("status") or {}).get("conditions") or ()}
+        job = await self._write(key, job, status)
+        for condition in status.get("conditions") or ():
+            if before.get(condition["type"]) == condition["status"]:
+                continue
+            if condition["type"] == "Suspended":
+                word = "Suspended" if condition["status"] == "True" else "Resumed"
+                self.kit.recorder.event(JOBS, dict(job), "Normal", word, condition["message"])
+            elif condition["type"] == "Complete":
+                self.kit.recorder.event(JOBS, dict(job), "Normal", "Completed", "Job completed")
+            elif condition["type"] == "Failed":
+                reason, message = condition["reason"], condition["message"]
+                self.kit.recorder.event(JOBS, dict(job), "Warning", reason, message)
 
     async def _expire(self, key: ObjectKey, job: Document) -> float | None:
         """A finished job with a time to live is deleted when that is over."""
         ttl = job["spec"].get("ttlSecondsAfterFinished")
-        if ttl is None or "deletionTimestamp" in job["metadata"] or not is_over(job):
+        if ttl is None or "deletionTimestamp" in job["metadata"] or not tallying.is_over(job):
             return None
         ended = max(
             owning.seconds(c["lastTransitionTime"])
@@ -343,44 +391,12 @@ class JobController(Controller[ObjectKey]):
         left = float(ended + ttl - self.kit.clock())
         if left > 0:
             return left
-        await self.kit.client.delete(
-            JOBS, key.namespace, key.name, uid=job["metadata"]["uid"], propagation="Foreground"
-        )
+        with contextlib.suppress(NotFound):
+            await self.kit.client.delete(
+                JOBS, key.namespace, key.name, uid=job["metadata"]["uid"], propagation="Foreground"
+            )
         return None
 
 
-def _tracked(pod: Document) -> bool:
-    return FINALIZER in (pod["metadata"].get("finalizers") or ())
-
-
-def _over(pod: Document) -> bool:
-    """Finished, or deleted before it could: both count, the latter as a failure."""
-    return owning.is_finished(pod) or "deletionTimestamp" in pod["metadata"]
-
-
-def _counts(tally: Tally) -> Object:
-    return {k: v for k, v in (("succeeded", tally.succeeded), ("failed", tally.failed)) if v}
-
-
-def _pause(tally: Tally, pods: list[Document], now: float) -> float:
-    """Failures are tried again after ever longer pauses."""
-    failed = [p for p in pods if owning.phase(p) == "Failed"]
-    if not tally.failed or not failed:
-        return 0.0
-    last = max(_ended(p) for p in failed)
-    return float(last + min(_BACKOFF * 2 ** (min(len(failed), 7) - 1), _LONGEST) - now)
-
-
-def _ended(pod: Document) -> float:
-    times = [
-        owning.seconds(((s.get("state") or {}).get("terminated") or {}).get("finishedAt"))
-        for s in (pod.get("status") or {}).get("containerStatuses") or ()
-    ]
-    return max((t for t in times if t), default=owning.seconds(pod["metadata"].get("creationTimestamp")))
-
-
-def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
-    return {
-        "type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now, "reason": reason,
-        "message": message,
-    }  # fmt: skip
+def _sooner(a: float | None, b: float | None) -> float | None:
+    return min((x for x in (a, b) if x is not None), default=None)
