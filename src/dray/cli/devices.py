@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.looking import columns, emit, in_one_go, look, output_option, source_options
+from dray.cli.looking import columns, emit, failed, in_one_go, look, output_option, source_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,3 +205,5 @@ def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str,
         asyncio.run(follow())
     except KeyboardInterrupt:
         raise SystemExit(0) from None
+    except ExceptionGroup as several:
+        raise failed(several.exceptions[0]) from None

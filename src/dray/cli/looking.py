@@ -102,6 +102,7 @@ def in_one_go() -> None:
     import gc
 
     gc.disable()
+    click.get_current_context().call_on_close(gc.enable)
 
 
 _ANSI = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}

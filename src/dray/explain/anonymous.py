@@ -1,15 +1,15 @@
 """A snapshot that may be shown to others: every name that could tell something replaced, consistently.
 
 What allocation depends on stays: numbers, versions, the shape of selectors and who refers to whom. Names of nodes,
-namespaces, pods, claims, pools and devices become ``node-1``, ``ns-2`` and so on; labels, annotations, images and
-environments go. Names and values of attributes stay, as selectors mean nothing without them, except where a value is
-one of the names that were replaced or looks like a serial number.
+namespaces, pods, containers, claims and pools, and values of node labels, become ``node-1``, ``ns-2`` and so on;
+annotations, images and environments go. Names of classes, drivers, devices and attributes and the values of attributes
+stay, as selectors mean nothing without them, except where a value is the name of a node or looks like a serial number.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -98,12 +98,28 @@ def _node(names: _Names, document: Document) -> dict[str, Any]:
     labels = document["metadata"].get("labels") or {}
     metadata = {**_metadata(names, document, "node"), "labels": _labels(names, labels)}
     spec = {k: v for k, v in (document.get("spec") or {}).items() if k in ("taints", "unschedulable")}
+    if spec.get("taints"):
+        spec["taints"] = [_taint(names, taint) for taint in spec["taints"]]
     status = {k: v for k, v in (document.get("status") or {}).items() if k in _NODE_STATUS}
+    if status.get("conditions"):
+        status["conditions"] = _without_messages(status["conditions"])
     return _typed(document, {"metadata": metadata, "spec": spec, "status": status})
 
 
 def _labels(names: _Names, labels: Mapping[str, str]) -> dict[str, str]:
-    return {key: names.known("node", value) or value for key, value in labels.items()}
+    return {key: _value(names, value) for key, value in labels.items()}
+
+
+def _taint(names: _Names, taint: Mapping[str, Any]) -> dict[str, Any]:
+    """A taint or a toleration."""
+    return {**taint, "value": _value(names, taint["value"])} if taint.get("value") else dict(taint)
+
+
+def _value(names: _Names, value: str) -> str:
+    """The value of a label; numbers are compared as such, and empty and boolean ones tell nothing."""
+    if not value or value.isdigit() or value in ("true", "false"):
+        return value
+    return names.known("node", value) or names.of("value", value)
 
 
 def _slice(names: _Names, document: Document) -> dict[str, Any]:
@@ -142,19 +158,16 @@ def _attribute(names: _Names, name: str, value: Mapping[str, Any]) -> Mapping[st
     return {"string": names.known("node", text) or text}
 
 
-def _selector(names: _Names, selector: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A node selector, with the names of nodes replaced wherever they occur as values."""
-    return _replaced(selector, lambda text: names.known("node", text) or text)  # type: ignore[no-any-return]
-
-
-def _replaced(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_replaced(one, change) for one in value]
-    if isinstance(value, dict):
-        return {key: _replaced(one, change) for key, one in value.items()}
-    return value
+def _selector(names: _Names, selector: Any) -> Any:
+    """A node selector or affinity, with the values of its requirements replaced."""
+    if isinstance(selector, list):
+        return [_selector(names, one) for one in selector]
+    if not isinstance(selector, Mapping):
+        return selector
+    return {
+        key: [_value(names, value) for value in one] if key == "values" else _selector(names, one)
+        for key, one in selector.items()
+    }
 
 
 def _claim(names: _Names, document: Document) -> dict[str, Any]:
@@ -178,7 +191,11 @@ def _claim(names: _Names, document: Document) -> dict[str, Any]:
     if reported := status.get("devices"):
         keep = ("driver", "pool", "device", "conditions", "shareID")
         status["devices"] = [
-            {**{k: v for k, v in one.items() if k in keep}, "pool": _pool(names, one["pool"])}
+            {
+                **{k: v for k, v in one.items() if k in keep},
+                "pool": _pool(names, one["pool"]),
+                "conditions": _without_messages(one.get("conditions") or ()),
+            }
             for one in reported
         ]
     rest = {
@@ -207,14 +224,17 @@ def _pod(names: _Names, document: Document) -> dict[str, Any]:
     if spec.get("nodeName"):
         spec["nodeName"] = names.of("node", spec["nodeName"])
     if spec.get("affinity"):
-        spec["affinity"] = _selector(names, spec["affinity"])
+        of_nodes = spec["affinity"].get("nodeAffinity")
+        spec["affinity"] = {"nodeAffinity": _selector(names, of_nodes)} if of_nodes else {}
     if spec.get("nodeSelector"):
         spec["nodeSelector"] = _labels(names, spec["nodeSelector"])
+    if spec.get("tolerations"):
+        spec["tolerations"] = [_taint(names, toleration) for toleration in spec["tolerations"]]
     if spec.get("resourceClaims"):
         spec["resourceClaims"] = [_entry(names, entry) for entry in spec["resourceClaims"]]
     for group in ("containers", "initContainers"):
         if old.get(group):
-            spec[group] = [{key: c[key] for key in _CONTAINER if key in c} for c in old[group]]
+            spec[group] = [_container(names, container) for container in old[group]]
     status = document.get("status") or {}
     kept = {key: status[key] for key in ("phase", "conditions", "nominatedNodeName") if key in status}
     if status.get("resourceClaimStatuses"):
@@ -222,12 +242,26 @@ def _pod(names: _Names, document: Document) -> dict[str, Any]:
     if kept.get("nominatedNodeName"):
         kept["nominatedNodeName"] = names.of("node", kept["nominatedNodeName"])
     if kept.get("conditions"):
-        kept["conditions"] = [{k: v for k, v in c.items() if k != "message"} for c in kept["conditions"]]
+        kept["conditions"] = _without_messages(kept["conditions"])
     return _typed(document, {"metadata": _metadata(names, document, "pod"), "spec": spec, "status": kept})
 
 
+def _without_messages(conditions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in one.items() if key != "message"} for one in conditions]
+
+
+def _container(names: _Names, container: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: container[key] for key in _CONTAINER if key in container}
+    kept["name"] = names.of("container", container.get("name", ""))
+    used = (container.get("resources") or {}).get("claims")
+    if used:
+        claims = [{**one, "name": names.of("entry", one.get("name", ""))} for one in used]
+        kept["resources"] = {**kept["resources"], "claims": claims}
+    return kept
+
+
 def _entry(names: _Names, entry: Mapping[str, Any]) -> dict[str, Any]:
-    changed = dict(entry)
+    changed = {**entry, "name": names.of("entry", entry.get("name", ""))}
     for key, sort in (("resourceClaimName", "claim"), ("resourceClaimTemplateName", "template")):
         if changed.get(key):
             changed[key] = names.of(sort, changed[key])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from dray.cel import CompileError
 from dray.cel.devices import Selector, compile
 from dray.explain.cluster import Cluster, Key
 from dray.explain.health import unhealthy
+
+_LARGE = re.compile(r"(?<![\w.])\d{7,}(?![\w.])")
 
 
 class DeviceState(Enum):
@@ -175,7 +178,19 @@ def taint_text(taint: Mapping[str, Any]) -> str:
 
 
 def amount(nano: int) -> str:
-    return str(Quantity(nano, -9).reduced())
+    return readable(str(Quantity(nano, -9).reduced()))
+
+
+def readable(text: str) -> str:
+    """Text in which large round numbers, mostly of bytes, are as people write them."""
+    return _LARGE.sub(lambda found: _binary(int(found[0])), text)
+
+
+def _binary(number: int) -> str:
+    for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20)):
+        if number % size == 0:
+            return f"{number // size}{unit}"
+    return str(number)
 
 
 def _view(cluster: Cluster, pool: Pool, part: PoolUsage, device: Device, sick: str) -> DeviceView:

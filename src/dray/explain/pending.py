@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -11,13 +10,12 @@ from dray.allocation.devices import Device
 from dray.allocation.pools import Pool
 from dray.explain.asking import asked, conditions
 from dray.explain.cluster import Cluster, Key
-from dray.explain.devices import Holder
+from dray.explain.devices import Holder, readable
 from dray.explain.model import NodeGroup, Removed, RequestStory
 from dray.explain.snapshot import Document
 from dray.explain.trying import Trial, Tried
 
 _EXAMPLES = 3
-_LARGE = re.compile(r"(?<![\w.])\d{7,}(?![\w.])")
 _HOLDERS = 4
 _SELECTORS = (Cause.CLASS_SELECTOR, Cause.CLAIM_SELECTOR, Cause.SELECTOR_ERROR)
 _MOMENT = (Cause.TAKEN, Cause.CAPACITY, Cause.COUNTERS)
@@ -164,18 +162,6 @@ def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
                 if one["name"] == alternative:
                     return one  # type: ignore[no-any-return]
     return {}
-
-
-def readable(text: str) -> str:
-    """Large round numbers of bytes as people write them."""
-    return _LARGE.sub(lambda found: _binary(int(found[0])), text)
-
-
-def _binary(number: int) -> str:
-    for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20)):
-        if number % size == 0:
-            return f"{number // size}{unit}"
-    return str(number)
 
 
 def _said(cause: Cause, detail: str) -> str:

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from dray.explain import Cluster, Snapshot
+from dray.explain.asking import split
+from dray.explain.cluster import Key
+from dray.explain.explaining import explain_claim, explain_pod
+from dray.explain.model import Explanation, Outcome
+
+from .making import claim, cluster, device, device_class, node, pod, slice_
+
+MODEL = 'device.attributes["gpu.example.com"].model'
+
+
+def explained(*documents: dict[str, object], name: str = "p") -> Explanation:
+    return explain_pod(cluster(*documents), Key("default", name))
+
+
+def test_pod_that_fits_is_told_its_node_and_devices() -> None:
+    found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), pod("p", "c"))
+    assert found.outcome is Outcome.FITS
+    assert found.facts == ("claim c, request r: gpu.example.com/n/a",)
+
+
+def test_selector_is_taken_apart_to_the_condition_that_fails() -> None:
+    source = f'{MODEL} == "A100" && device.driver == "other"'
+    found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c", source), pod("p", "c"))
+    conditions = found.requests[0].removed[0].conditions
+    assert [(one.source, one.true) for one in conditions] == [
+        (f'{MODEL} == "A100"', 1), ('device.driver == "other"', 0),
+    ]  # fmt: skip
+    assert any('device.driver == "other"' in text for text in found.advice)
+
+
+def test_value_close_to_a_real_one_is_suggested() -> None:
+    found = explained(
+        node("n"), slice_("n", device("a", "NVIDIA-A100")), device_class(), claim("c", f'{MODEL} == "nvidia-a100"'),
+        pod("p", "c"),
+    )  # fmt: skip
+    asked = found.requests[0].removed[0].asked[0]
+    assert asked.values == (("NVIDIA-A100", 1),)
+    assert asked.suggestion.startswith('"NVIDIA-A100"')
+
+
+def test_nodes_with_the_same_reasons_are_told_together() -> None:
+    world = [d for i in range(30) for d in (node(f"n{i}"), slice_(f"n{i}", device("a")))]
+    found = explained(*world, device_class(), claim("c", count=2), pod("p", "c"))
+    assert [group.count for group in found.nodes] == [30]
+    assert found.requests[0].considered == 30
+    assert any("lower the count to 1" in text for text in found.advice)
+
+
+def test_network_attached_devices_are_counted_once() -> None:
+    shared = slice_("net", device("a"))
+    shared["spec"] |= {"allNodes": True}
+    del shared["spec"]["nodeName"]
+    found = explained(node("n"), node("m"), shared, device_class(), claim("c", count=2), pod("p", "c"))
+    assert found.requests[0].considered == 1
+
+
+def test_node_causes_stand_beside_the_devices() -> None:
+    tainted = node("n", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    found = explained(tainted, node("m"), slice_("n", device("a")), device_class(), claim("c"), pod("p", "c"))
+    assert "untolerated node taint k=v:NoSchedule" in found.headline
+    assert found.nodes[0].closest == "n"
+    assert found.nodes[0].devices == ("has the devices",)
+
+
+def test_missing_class_is_named_with_the_one_that_was_meant() -> None:
+    found = explained(
+        node("n"), slice_("n", device("a")), device_class("gpu-large"), claim("c", deviceClassName="gpu-lagre"),
+        pod("p", "c"),
+    )  # fmt: skip
+    assert "device class gpu-lagre, which does not exist" in found.headline
+    assert found.advice == ("did you mean gpu-large?",)
+
+
+def test_claim_that_does_not_exist_is_said_before_anything_else() -> None:
+    found = explained(node("n"), claim("train-gpu"), pod("p", "train-gpus"))
+    assert found.headline == "there is no ResourceClaim train-gpus in namespace default"
+    assert found.advice == ("did you mean train-gpu?",)
+
+
+def test_template_is_taken_as_the_claim_it_will_become() -> None:
+    template = {
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "t", "namespace": "default"},
+        "spec": {"spec": claim("c")["spec"]},
+    }
+    user = pod("p")
+    user["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimTemplateName": "t"}]
+    found = explained(node("n"), slice_("n", device("a")), device_class(), template, user)
+    assert found.outcome is Outcome.FITS
+
+
+def test_deleted_claim_names_the_pod_that_holds_it() -> None:
+    held = claim("c", taken=("n/a",))
+    held["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.example.com/keep"]}
+    held["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "uid-p"}]
+    world = cluster(node("n"), slice_("n", device("a")), held, pod("p", "c", nodeName="n"))
+    found = explain_claim(world, Key("default", "c"))
+    assert found.outcome is Outcome.STUCK
+    assert found.facts[0] == "held by pod default/p (Running), for which it is reserved"
+    assert "x.example.com/keep" in found.facts[1]
+
+
+def test_allocated_claim_tells_what_its_device_was_chosen_for() -> None:
+    given = claim("c", f'{MODEL} == "A100"', taken=("n/a",))
+    found = explain_claim(
+        cluster(node("n"), slice_("n", device("a")), device_class(), given), Key("default", "c")
+    )
+    assert found.outcome is Outcome.ALLOCATED
+    assert "gpu.example.com/model=A100" in found.facts[0]
+
+
+def test_pod_bound_without_the_scheduler_is_stuck() -> None:
+    user = pod("p", "c", nodeName="n")
+    user["status"]["phase"] = "Pending"
+    found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), user)
+    assert found.outcome is Outcome.STUCK
+    assert "remove nodeName" in found.advice[0]
+
+
+def test_nothing_published_asks_for_the_driver() -> None:
+    found = explained(node("n"), device_class(), claim("c"), pod("p", "c"))
+    assert found.headline == "no node has any device"
+    assert "is the driver installed" in found.advice[0]
+
+
+def test_empty_cluster_has_no_nodes() -> None:
+    world = Cluster(Snapshot().with_objects([device_class(), claim("c"), pod("p", "c")]))
+    assert explain_pod(world, Key("default", "p")).headline == "there are no nodes"
+
+
+def test_conjunction_is_split_only_at_its_top() -> None:
+    assert split('a && (b && c) && d == "x && y"') == ["a", "(b && c)", 'd == "x && y"']
+    assert split("a && b || c") == ["a && b || c"]
+    assert split("a ? b && c : d") == ["a ? b && c : d"]
