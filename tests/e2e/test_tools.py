@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,30 @@ def test_one_command_leads_from_a_pending_pod_to_the_cause(puzzle: Puzzle, tmp_p
     assert code == 3
     for advice in puzzle.explain().advice:
         assert advice in text
+
+
+def test_kubectl_finds_the_plugin_on_the_path(tool: Callable[[str], str], tmp_path: Path) -> None:
+    puzzle = next(p for p in puzzles() if "tainted" in p.folder.name)
+    kubectl, scripts = tool("kubectl-1.36"), str(Path(sys.executable).parent)
+
+    async def run() -> tuple[int | None, str]:
+        async with control_plane(tmp_path) as client:
+            await apply(client, puzzle.documents("cluster.yaml") + puzzle.documents("apply.yaml"))
+            await verdict(client)
+            environment = {
+                **os.environ,
+                "PATH": f"{scripts}:{os.environ['PATH']}",
+                "KUBECONFIG": str(tmp_path / "kubeconfig"),
+            }
+            process = await asyncio.create_subprocess_exec(
+                kubectl, "dra", "explain", "pod", "train", stdout=subprocess.PIPE, env=environment
+            )  # fmt: skip
+            out, _ = await asyncio.wait_for(process.communicate(), 60)
+            return process.returncode, out.decode()
+
+    code, text = asyncio.run(run())
+    assert code == 3
+    assert "tainted gpu.example.com/overheated:NoSchedule" in text
 
 
 def test_kubectl_plugin_lists_devices_of_a_cluster_known_by_kubeconfig_alone(tmp_path: Path) -> None:
