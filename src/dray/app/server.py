@@ -30,7 +30,7 @@ from dray.server.auth import (
 )
 from dray.server.auth.accounttokens import AccountTokens, Key, new_key
 from dray.server.auth.bootstraptokens import BootstrapTokens
-from dray.server.auth.nodes import NodeAuthorizer, Relations
+from dray.server.auth.nodes import NodeAuthorizer, Relations, unlisted_rules
 from dray.server.auth.rbac import RBAC, NoEscalation, Resolver
 from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
 from dray.server.auth.tokens import BearerTokens
@@ -198,7 +198,8 @@ def _install_auth(options: ServerOptions, api: API, *, address: str) -> None:
     rbac = RBAC(resolver) if "RBAC" in options.authorization else None
     api.authorizer = _authorizer(options, api, rbac)
     api.admission = AdmissionChain([*api.admission.plugins, NoEscalation(resolver, api.authorizer.authorize)])
-    accessreviews.install(api, None if rbac is None else rbac.rules_for)
+    unlisted = [unlisted_rules] if "Node" in options.authorization else []
+    accessreviews.install(api, None if rbac is None else rbac.rules_for, unlisted=unlisted)
     tokenreviews.install(api, tokens)
     tokenrequests.install(api, accounts, address=address)
 

@@ -20,13 +20,15 @@ GROUP = "authorization.k8s.io"
 
 #: The rules of a user in a namespace, and what could not be found out about them.
 RulesFor = Callable[[UserInfo, str], tuple[list[Rule], list[str]]]
+#: Why an authorizer cannot list its rules for a user; empty where it has none for them.
+Unlisted = Callable[[UserInfo], str]
 
 
-def install(api: API, rules_for: RulesFor | None) -> None:
+def install(api: API, rules_for: RulesFor | None, *, unlisted: Sequence[Unlisted] = ()) -> None:
     """Teach an API the reviews. ``rules_for`` is None where no authorizer can list its rules."""
 
     async def rules(call: Call) -> Response:
-        return await _rules_review(call, rules_for)
+        return await _rules_review(call, rules_for, unlisted)
 
     for plural, verb in (
         ("subjectaccessreviews", access_review),
@@ -151,7 +153,7 @@ def _label_requirement(requirement: Mapping[str, Any]) -> str | None:
     return None
 
 
-async def _rules_review(call: Call, rules_for: RulesFor | None) -> Response:
+async def _rules_review(call: Call, rules_for: RulesFor | None, unlisted: Sequence[Unlisted]) -> Response:
     """What may I do in a namespace?"""
 
     def check(review: Object) -> None:
@@ -160,13 +162,14 @@ async def _rules_review(call: Call, rules_for: RulesFor | None) -> Response:
 
     review = await read_review(call, check)
     rules, problems = rules_for(call.user, review["spec"]["namespace"]) if rules_for else ([], [])
+    reasons = [reason for why in unlisted if (reason := why(call.user))]
     objects = [rule.object() for rule in rules]
     status: Object = {
         "resourceRules": [o for o in objects if "resources" in o],
         "nonResourceRules": [o for o in objects if "nonResourceURLs" in o],
-        "incomplete": rules_for is None,
+        "incomplete": rules_for is None or bool(reasons),
     }
-    if problems := list(dict.fromkeys(problems)):
+    if problems := list(dict.fromkeys([*reasons, *problems])):
         status["evaluationError"] = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
     answer: Object = {"metadata": {}, "spec": {}, "status": status}
     return Response(201, call.codec.object(answer))

@@ -103,3 +103,17 @@ async def test_reviews_answer_as_the_authorizer_would(tmp_path: Path) -> None:
         asked["name"] = "q"
         review = await server.post(path, {"spec": {"user": "alice", "resourceAttributes": asked}})
         assert review["status"] == {"allowed": False}
+
+
+async def test_rules_are_listed_but_for_those_of_nodes(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as server:
+        await server.grant("alice", rule("get", "pods"))
+        path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+        asked = {"spec": {"namespace": "default"}}
+        mine = (await server.as_user("alice").request("POST", path, body=asked)).object["status"]
+        assert rule("get", "pods") in mine["resourceRules"]
+        assert mine["incomplete"] is False
+        node = server.as_user("system:node:n1", "system:nodes")
+        listed = (await node.request("POST", path, body=asked)).object["status"]
+        assert listed["incomplete"] is True
+        assert listed["evaluationError"] == "node authorizer does not support user rule resolution"

@@ -26,6 +26,11 @@ def node_name(user: UserInfo) -> str | None:
     return user.name[len(PREFIX) :]
 
 
+def unlisted_rules(user: UserInfo) -> str:
+    """Why the rules of a user cannot be listed: a node's depend on what runs on it."""
+    return "" if node_name(user) is None else "node authorizer does not support user rule resolution"
+
+
 def _no(reason: str) -> Verdict:
     return Verdict(Decision.NO_OPINION, reason)
 
@@ -71,12 +76,6 @@ class NodeAuthorizer:
         if any(rule.allows(attributes) for rule in self._rules):
             return _ALLOW
         return NO_OPINION
-
-    def rules_problem(self, user: UserInfo) -> str:
-        """Why the rules of a user cannot be listed."""
-        if node_name(user) is None:
-            return ""
-        return "node authorizer does not support user rule resolution"
 
     # -- what several kinds have in common
 
