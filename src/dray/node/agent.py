@@ -34,13 +34,13 @@ from dray.node.registration import Registration
 from dray.node.status import NodeFacts
 from dray.node.volumes import Volumes
 from dray.node.worker import PodWorker
-from dray.runtimes.interface import ContainerStatus, Runtime
+from dray.runtimes.interface import ContainerStatus, Runtime, RuntimeFailure
 
 log = logging.getLogger(__name__)
 
 #: Seconds between looks for reports of health that have become stale.
 HEALTH_PERIOD = 5.0
-_WIPE_RETRY = Backoff(initial=1.0, factor=2.0, maximum=300.0, jitter=0.2)
+_RETRY = Backoff(initial=1.0, factor=2.0, maximum=300.0, jitter=0.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ class Agent:
         self._tasks: asyncio.TaskGroup | None = None
         self._driver_came = asyncio.Event()
         self._pods_known = False
+        self._orphans: set[str] = set()  # pods that are gone but whose containers may still run
         self.health = DeviceHealth(shared.clock)
         self.registry: PluginRegistry | None = None
         plugins: Plugins = TrustingPlugins()
@@ -141,15 +142,24 @@ class Agent:
         for uid, left in recovered.items():
             mine = left.sandbox is not None and left.sandbox.labels.get(NODE_LABEL) == self.options.name
             if mine and uid not in self._workers and self._tasks:
-                self._tasks.create_task(self._remove_orphan(left))
+                self._orphans.add(uid)
+                self._tasks.create_task(self._remove_orphan(uid, left))
 
-    async def _remove_orphan(self, left: Recovered) -> None:
+    async def _remove_orphan(self, uid: str, left: Recovered) -> None:
+        """First the containers; only then may the claims of the pod be unprepared."""
         assert left.sandbox is not None
-        log.info(
-            "pod %s/%s is gone; what is left of it is removed", left.sandbox.namespace, left.sandbox.name
-        )
-        await self.runtime.remove_sandbox(left.sandbox.id)
-        await self.manager.reconcile(self._workers)
+        name = f"{left.sandbox.namespace}/{left.sandbox.name}"
+        log.info("pod %s is gone; what is left of it is removed", name)
+        pauses = _RETRY.pauses()
+        while True:
+            try:
+                await self.runtime.remove_sandbox(left.sandbox.id)
+                break
+            except RuntimeFailure as e:
+                log.warning("containers of pod %s cannot be removed yet: %s", name, e)
+                await asyncio.sleep(next(pauses))
+        self._orphans.discard(uid)
+        await self._reconcile_now()
 
     # Pods
 
@@ -282,7 +292,7 @@ class Agent:
                 self.registry.expect(found["spec"]["driver"])
 
     async def _wipe_slices(self, driver: str) -> None:
-        pauses = _WIPE_RETRY.pauses()
+        pauses = _RETRY.pauses()
         selector = f"spec.driver={driver},spec.nodeName={self.options.name}"
         while True:
             try:
@@ -301,4 +311,7 @@ class Agent:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._driver_came.wait(), RECONCILE_PERIOD)
             if self._pods_known:
-                await self.manager.reconcile(self._workers)
+                await self._reconcile_now()
+
+    async def _reconcile_now(self) -> None:
+        await self.manager.reconcile({*self._workers, *self._orphans})
