@@ -30,6 +30,9 @@ from dray.explain.snapshot import Document
 Progress = Callable[[int], None]
 
 _EXAMPLES = 4
+#: Finding out why requests that can be had alone cannot be had together takes further searches: on so many nodes.
+_CLOSER_LOOKS = 500
+_NOT_TOGETHER = "each request can be served alone, but not all of them together"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class Trial:
             if (given := pod_claims.allocation(claim)) is not None and given.get("nodeSelector")
         ]
         self._shares = iter(range(1 << 30))
+        self._looks = 0
 
     def on(self, node: Document, usage: Usage) -> Tried:
         """What the node says; the reasons are worked out only where it says no."""
@@ -99,7 +103,11 @@ class Trial:
             return Tried(name, causes, reasons=why, error=problem.message, elsewhere=elsewhere)
         if isinstance(answer, Plan):
             return Tried(name, causes, plan=answer, elsewhere=elsewhere)
-        return Tried(name, causes, reasons=answer.reasons, elsewhere=elsewhere)
+        self._looks += 1
+        if not why.short:
+            closer = answer.reasons.together if self._looks <= _CLOSER_LOOKS else (_NOT_TOGETHER,)
+            why = Reasons(why.requests, closer, why.pools)
+        return Tried(name, causes, reasons=why, elsewhere=elsewhere)
 
     def _alone(self, node: Document, usage: Usage) -> Reasons:
         cluster = self._cluster
