@@ -140,6 +140,8 @@ async def controllers(
     waiting = asyncio.create_task(ready.wait())
     try:
         await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
         yield
     finally:
         waiting.cancel()

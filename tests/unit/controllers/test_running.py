@@ -8,12 +8,13 @@ from importlib import import_module
 import pytest
 
 from dray.api.errors import ServiceUnavailable
-from dray.api.release import Gates, everything
+from dray.api.release import PATCHES, Gates, everything
 from dray.client.client import Client
+from dray.client.resources import NAMESPACES
 from dray.controllers import running
 from dray.controllers.framework import Controller, for_each
 from dray.controllers.running import CONTROLLERS, UnknownController, chosen
-from tests.unit.controllers.scene import server
+from tests.unit.controllers.scene import controllers, server
 
 GATES = everything().gates()
 
@@ -117,3 +118,10 @@ async def test_all_get_their_turn_before_a_failure_is_raised():
     with pytest.raises(ServiceUnavailable, match="one"):
         await for_each(range(5), work, at_once=2)
     assert done == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("release", ["", *PATCHES])
+async def test_all_controllers_get_ready_on_every_release(release):
+    async with server(release) as s, controllers(s, "*"):
+        await s.namespace("n")
+        await s.client.delete(NAMESPACES, "", "n")
