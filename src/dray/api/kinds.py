@@ -44,6 +44,9 @@ class UserInfo(NamedTuple):
     extra: Mapping[str, tuple[str, ...]] = {}
 
 
+ANONYMOUS = UserInfo("system:anonymous")
+
+
 def _no_namespace(name: str) -> Mapping[str, str] | None:
     return None
 
@@ -58,7 +61,7 @@ class Context:
 
     gates: Gates
     now: str = ""  # RFC 3339, seconds
-    user: UserInfo = UserInfo("system:anonymous")
+    user: UserInfo = ANONYMOUS
     namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_namespace
     allows: Callable[[str, str, str, str, str, str], bool] = _allow  # may the caller do this other thing?
     verb: str = "update"  # what the caller is doing: create, update, patch, ...
@@ -162,7 +165,9 @@ class Printer:
 
     columns: tuple[Column, ...]
     cells: Callable[[Object, float], Sequence[Any]]
-    conditions: Callable[[Object], Sequence[Object]] | None = None  # of the row, e.g. a pod that has completed
+    conditions: Callable[[Object], Sequence[Object]] | None = (
+        None  # of the row, e.g. a pod that has completed
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,12 +194,27 @@ class Kind:
     list_kind: str = ""  # default: kind + "List"
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    prefix: str = ""  # storage prefix below /registry/; default: plural (or group/plural where upstream does so)
+    prefix: str = (
+        ""  # storage prefix below /registry/; default: plural (or group/plural where upstream does so)
+    )
     rules: Rules = field(default_factory=Rules)
-    views: Mapping[str, UpdateRules] = field(default_factory=dict)  # "status", "ephemeralcontainers", "approval", ...
+    views: Mapping[str, UpdateRules] = field(
+        default_factory=dict
+    )  # "status", "ephemeralcontainers", "approval", ...
     printer: Printer | None = None  # default: NAME and AGE
-    fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)  # selectable beyond metadata.*
-    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    fields: Mapping[str, Callable[[Object], str]] = field(
+        default_factory=dict
+    )  # selectable beyond metadata.*
+    verbs: tuple[str, ...] = (
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    )
     ttl: float | None = None  # seconds an object lives (events)
     scale: Scale | None = None  # serves the scale subresource
     #: subresources that are neither views nor scale, each with its verbs: ``binding``, ``eviction``, ``log``, ...
