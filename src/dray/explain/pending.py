@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from dray.allocation import Cause, PoolID, Reasons, Removal, RequestReasons
 from dray.allocation.devices import Device
-from dray.allocation.pools import Pool
 from dray.explain.asking import asked, conditions
 from dray.explain.cluster import Cluster, Key
 from dray.explain.devices import Holder, readable
@@ -25,7 +24,7 @@ def stories(
     cluster: Cluster, trial: Trial, tried: Sequence[Tried], told: dict[str, Reasons]
 ) -> list[RequestStory]:
     """One for each request; ``told`` is what single nodes had to say."""
-    claims, pools = trial.wanted, list(cluster.pools.values())
+    claims = trial.wanted
     found = []
     for reasons in trial.everywhere(tried):
         best_node, best = "", 0
@@ -35,14 +34,13 @@ def stories(
             )
             if here.usable > best or not best_node:
                 best_node, best = node, here.usable
-        found.append(_story(cluster, claims, pools, reasons, best_node, best))
+        found.append(_story(cluster, claims, reasons, best_node, best))
     return found
 
 
 def _story(
     cluster: Cluster,
     claims: Sequence[Document],
-    pools: Sequence[Pool],
     reasons: RequestReasons,
     best_node: str,
     best: int,
@@ -52,7 +50,7 @@ def _story(
     if reasons.nearest is not None and not reasons.usable:
         said = _said(reasons.nearest.cause, readable(reasons.nearest.detail))
         nearest = f"{reasons.nearest.device}: {said}"
-    removed = tuple(_removed(cluster, pools, document, removal) for removal in _merge(reasons.removals))
+    removed = tuple(_removed(cluster, document, removal) for removal in _merge(reasons.removals))
     return RequestStory(
         reasons.claim,
         reasons.request,
@@ -84,15 +82,10 @@ def _merge(removals: Iterable[Removal]) -> list[Removal]:
     return sorted(found.values(), key=lambda one: -one.count)
 
 
-def _removed(
-    cluster: Cluster,
-    pools: Sequence[Pool],
-    request: Document,
-    removal: Removal,
-) -> Removed:
+def _removed(cluster: Cluster, request: Document, removal: Removal) -> Removed:
     devices: list[Device] = []
     if removal.source:
-        devices = _reached(cluster, pools, request, removal)
+        devices = _reached(cluster, request, removal)
     holders: tuple[str, ...] = ()
     if removal.cause in _MOMENT:
         holders = _holders(cluster, removal)
@@ -109,9 +102,9 @@ def _removed(
     )
 
 
-def _reached(cluster: Cluster, pools: Sequence[Pool], request: Document, removal: Removal) -> list[Device]:
+def _reached(cluster: Cluster, request: Document, removal: Removal) -> list[Device]:
     """The devices that got as far as a selector: all, or for the claim's own those of the class."""
-    everything = [device for pool in pools for device in pool.devices]
+    everything = [device for pool in cluster.pools.values() for device in pool.devices]
     if removal.cause is Cause.CLASS_SELECTOR or removal.detail.startswith("class "):
         return everything
     from dray.explain.devices import in_class

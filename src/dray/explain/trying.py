@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dray.allocation import (
     DEFAULT,
@@ -117,7 +118,7 @@ class Trial:
             self._claims,
         )
 
-    @property
+    @cached_property
     def _claims(self) -> list[Claim]:
         return [
             Claim(
