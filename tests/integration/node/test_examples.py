@@ -157,6 +157,12 @@ def _described(cluster: Cluster, until: Any) -> None:
     assert status["data"]["model"] == {"string": "LATEST-GPU-MODEL"}
 
 
+def _through_the_scheduler(cluster: Cluster, until: Any) -> None:
+    pod = cluster.server.request("GET", "/api/v1/namespaces/unset-node-name/pods/on-node-1")
+    assert pod["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-1"}
+    assert "nodeName" not in pod["spec"]
+
+
 CHECKS: dict[str, tuple[str, Callable[[Cluster, Any], None]]] = {
     "template": ("plain", _two_gpus),
     "shared-between-containers": ("plain", _both_containers),
@@ -172,6 +178,7 @@ CHECKS: dict[str, tuple[str, Callable[[Cluster, Any], None]]] = {
     "extended-resource": ("plain", _limits),
     "opaque-config": ("plain", _configured),
     "device-status": ("status", _described),
+    "unset-node-name": ("plain", _through_the_scheduler),
 }
 
 
