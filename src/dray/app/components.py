@@ -55,6 +55,8 @@ def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
     """What single controllers need to know about this cluster."""
     keys = cluster.server.pki
     return {
+        # The wait is for the caches of other API servers, and there are none.
+        "namespace-controller": {"grace_seconds": 0},
         "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
         "certificatesigningrequest-signing-controller": {
             "certificate": keys.ca.read_text(),

@@ -167,10 +167,13 @@ class DeploymentController(Controller[ObjectKey]):
             sets[sets.index(new)] = await self.kit.client.patch(
                 REPLICASETS, key.namespace, new["metadata"]["name"], patch
             )
-        if (deployment["metadata"].get("annotations") or {}).get(rollout.REVISION) != str(number):
-            noted = {"metadata": {"annotations": {rollout.REVISION: str(number)}}}
-            return await self.kit.client.patch(DEPLOYMENTS, key.namespace, key.name, noted)
-        return deployment
+        metadata = deployment["metadata"]
+        annotations = metadata.get("annotations") or {}
+        if annotations.get(rollout.REVISION) == str(number):
+            return deployment
+        # The controller's role lets it update deployments, not patch them.
+        noted = {**metadata, "annotations": {**annotations, rollout.REVISION: str(number)}}
+        return await self.kit.client.update(DEPLOYMENTS, key.namespace, {**deployment, "metadata": noted})
 
     # -- sizes
 
