@@ -99,6 +99,13 @@ CONTROLLERS: Mapping[str, Entry] = {
         "root-ca-cert-publisher",
         account="root-ca-cert-publisher",
     ),
+    "disruption-controller": Entry(
+        "dray.controllers.disruption:DisruptionController", "disruption", reporter="controllermanager"
+    ),
+    "endpointslice-controller": Entry("dray.controllers.endpoints:EndpointSliceController", "endpointslice"),
+    "endpoints-controller": Entry(
+        "dray.controllers.endpoints:EndpointsController", "endpoint", account="endpoint-controller"
+    ),
     "certificatesigningrequest-approving-controller": Entry(
         "dray.controllers.certificates:CertificateApprover", "csrapproving", account="certificate-controller"
     ),

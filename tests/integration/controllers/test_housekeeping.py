@@ -19,15 +19,20 @@ from dray.client.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLES,
     CONFIGMAPS,
+    ENDPOINTS,
     LEASES,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICASETS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     SERVICE_ACCOUNTS,
+    SERVICES,
 )
-from tests.integration.controllers.scene import NAMESPACE, NOW, Scene, scene
+from dray.controllers.endpoints import ENDPOINT_SLICES
+from tests.integration.controllers.scene import NAMESPACE, NOW, Scene, scene, template
 
 
 async def role(a: Scene, name: str, *, labels: Object | None = None, **more: object) -> None:
@@ -251,5 +256,76 @@ def test_a_node_gets_its_certificate_and_others_need_approval(tmp_path: Path):
             certificate.verify_directly_issued_by(ca)
             assert certificate.subject.rfc4514_string() == "CN=system:node:n1,O=system:nodes"
             assert not (await a.get(CERTIFICATE_SIGNING_REQUESTS, "human")).get("status")
+
+    asyncio.run(play())
+
+
+def test_a_budget_says_how_many_pods_may_be_evicted(tmp_path: Path):
+    names = ("disruption-controller", "replicaset-controller")
+
+    async def play() -> None:
+        async with scene(tmp_path, *names) as a:
+            labels = {"matchLabels": {"app": "x"}}
+            await a.create(
+                REPLICASETS, "rs", {"replicas": 3, "selector": labels, "template": template(app="x")}
+            )
+            await a.create(POD_DISRUPTION_BUDGETS, "b", {"maxUnavailable": "34%", "selector": labels})
+
+            async def allowed(count: int, *, healthy: int) -> bool:
+                status = (await a.get(POD_DISRUPTION_BUDGETS, "b"))["status"]
+                found = [
+                    status[n]
+                    for n in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+                ]
+                return found == [count, healthy, 1, 3]
+
+            async with a.kubelet():
+                await a.until(lambda: allowed(2, healthy=3))
+            pod = (await a.pods(app="x"))[0]
+            await a.client.evict(NAMESPACE, pod["metadata"]["name"])
+            await a.until(lambda: allowed(1, healthy=2))
+
+    asyncio.run(play())
+
+
+def test_services_lead_to_the_pods_they_select(tmp_path: Path):
+    async def play() -> None:
+        async with scene(tmp_path, "endpointslice-controller", "endpoints-controller") as a:
+            port = {"name": "web", "containerPort": 8080}
+            container = {"name": "c", "image": "i", "ports": [port]}
+            await a.create(PODS, "p", {"containers": [container]}, labels={"app": "x"})
+            await a.create(PODS, "other", {"containers": [container]}, labels={"app": "y"})
+            await a.create(
+                SERVICES, "s", {"selector": {"app": "x"}, "ports": [{"port": 80, "targetPort": "web"}]}
+            )
+            for name, ip in (("p", "10.0.0.1"), ("other", "10.0.0.2")):
+                status = {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}]}
+                await a.client.patch_status(PODS, NAMESPACE, name, {"status": status})
+
+            async def found(*, ready: bool) -> bool:
+                listed = await a.client.list(
+                    ENDPOINT_SLICES, NAMESPACE, label_selector="kubernetes.io/service-name=s"
+                )
+                endpoint = listed.items[0]["endpoints"][0]
+                ports = [(p["name"], p["port"]) for p in listed.items[0]["ports"]]
+                subset = (await a.get(ENDPOINTS, "s"))["subsets"][0]
+                kind = "addresses" if ready else "notReadyAddresses"
+                told = [address["ip"] for address in subset[kind]]
+                return (
+                    len(listed.items) == 1
+                    and endpoint["addresses"] == ["10.0.0.1"] == told
+                    and endpoint["conditions"]["ready"] is ready
+                    and ports == [("", 8080)]
+                )
+
+            await a.until(lambda: found(ready=False))
+            await a.run(await a.get(PODS, "p"))
+            await a.until(lambda: found(ready=True))
+            await a.client.delete(SERVICES, NAMESPACE, "s")
+
+            async def gone() -> bool:
+                return not (await a.client.list(ENDPOINTS, NAMESPACE, field_selector="metadata.name=s")).items
+
+            await a.until(gone)
 
     asyncio.run(play())

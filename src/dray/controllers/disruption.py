@@ -1,0 +1,209 @@
+"""Disruption budgets: how many of the pods they protect may be evicted at present."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dray.api.claims import controller_of
+from dray.api.kinds import Object
+from dray.api.selectors import label_selector
+from dray.api.timefmt import from_epoch, to_epoch
+from dray.client.resources import (
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICASETS,
+    STATEFULSETS,
+    ObjectKey,
+    key_of,
+)
+from dray.controllers.framework import Controller, Kit
+from dray.controllers.pods import condition_of
+from dray.controllers.workloads.rollout import share
+
+Document = Mapping[str, Any]
+#: How long an evicted pod may take to be seen deleted before it counts again.
+DELETION_SECONDS: Final = 120.0
+
+
+class NoScale(Exception):
+    """It is not known how many pods there should be."""
+
+
+# -- decisions ------------------------------------------------------------------------------------------------------
+
+
+def protects(budget: Document, pod: Document) -> bool:
+    """An empty selector protects all pods of the namespace, none at all protects nobody."""
+    selector = budget["spec"].get("selector")
+    if selector is None or budget["metadata"]["namespace"] != pod["metadata"]["namespace"]:
+        return False
+    return label_selector(selector).matches(pod["metadata"].get("labels") or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    pods: int
+    healthy: int
+
+
+def expected(budget: Document, pods: Sequence[Document], scale: int | None) -> Expected:
+    """How many pods there should be, and how many of them healthy; ``scale`` is what their owners are to have."""
+    most_away, least = budget["spec"].get("maxUnavailable"), budget["spec"].get("minAvailable")
+    if most_away is not None:
+        total = scale or 0
+        return Expected(total, max(0, total - share(most_away, total, up=True)))
+    if isinstance(least, str):
+        return Expected(scale or 0, share(least, scale or 0, up=True))
+    return Expected(len(pods), least or 0)
+
+
+def needs_scale(budget: Document) -> bool:
+    spec = budget["spec"]
+    return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+
+
+def disrupted(budget: Document, pods: Collection[Document], *, now: float) -> dict[str, str]:
+    """Pods whose eviction was granted and that are not seen deleted yet, and when it was."""
+    granted = (budget.get("status") or {}).get("disruptedPods") or {}
+    alive = {p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]}
+    return {
+        name: when
+        for name, when in granted.items()
+        if name in alive and to_epoch(when) + DELETION_SECONDS >= now
+    }
+
+
+def status_of(
+    budget: Document, pods: Collection[Document], wanted: Expected, *, now: float, problem: str = ""
+) -> Object:
+    before = budget.get("status") or {}
+    if problem:
+        # Nothing may be evicted by numbers that are not known.
+        allowed = 0
+        status = {**before, "disruptionsAllowed": 0}
+        status = {"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0, **status}
+    else:
+        granted = disrupted(budget, pods, now=now)
+        healthy = sum(1 for p in pods if _is_healthy(p) and p["metadata"]["name"] not in granted)
+        allowed = max(0, healthy - wanted.healthy) if wanted.pods > 0 else 0
+        status = {
+            "observedGeneration": budget["metadata"].get("generation", 0),
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": wanted.healthy,
+            "expectedPods": wanted.pods,
+        }
+        if granted:
+            status["disruptedPods"] = granted
+    reason = "SyncFailed" if problem else "SufficientPods" if allowed else "InsufficientPods"
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "True" if allowed else "False",
+        "reason": reason,
+        "message": problem,
+        "observedGeneration": status.get("observedGeneration", 0),
+    }
+    return {**status, "conditions": _with(before.get("conditions") or (), condition, now=from_epoch(now))}
+
+
+def _is_healthy(pod: Document) -> bool:
+    ready = condition_of(pod, "Ready") or {}
+    return ready.get("status") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _with(conditions: Sequence[Object], wanted: Object, *, now: str) -> list[Object]:
+    known = next((c for c in conditions if c["type"] == wanted["type"]), None)
+    since = known["lastTransitionTime"] if known and known["status"] == wanted["status"] else now
+    made = {**wanted, "lastTransitionTime": since}
+    if known is None:
+        return [*conditions, made]
+    return [made if c is known else c for c in conditions]
+
+
+# -- the controller -------------------------------------------------------------------------------------------------
+
+
+class DisruptionController(Controller[ObjectKey]):
+    name = "disruption-controller"
+    workers = 1
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._resource = kit.resource(POD_DISRUPTION_BUDGETS)
+        self._budgets = kit.informers.get(self._resource)
+        self._pods = kit.informers.get(PODS)
+        self._owners = {r.kind: kit.informers.get(r) for r in (DEPLOYMENTS, REPLICASETS, STATEFULSETS)}
+        self._budgets.add_handler(
+            on_add=lambda n: self.enqueue(key_of(n)), on_update=lambda o, n: self.enqueue(key_of(n))
+        )
+        self._pods.add_handler(
+            on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed
+        )
+        for informer in self._owners.values():
+            informer.add_handler(on_update=self._owner_changed)
+
+    def _pod_updated(self, old: Document, new: Document) -> None:
+        self._pod_changed(new)
+        if old["metadata"].get("labels") != new["metadata"].get("labels"):
+            self._pod_changed(old)
+
+    def _pod_changed(self, pod: Document) -> None:
+        for budget in self._budgets.items():
+            if protects(budget, pod):
+                self.enqueue(key_of(budget))
+
+    def _owner_changed(self, old: Document, new: Document) -> None:
+        """A budget in percent depends on how many pods there should be."""
+        if old["spec"].get("replicas") != new["spec"].get("replicas"):
+            for budget in self._budgets.items():
+                if budget["metadata"]["namespace"] == new["metadata"]["namespace"] and needs_scale(budget):
+                    self.enqueue(key_of(budget))
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        budget = self._budgets.get(*key)
+        if budget is None:
+            return None
+        pods = [pod for pod in self._pods.items() if protects(budget, pod)]
+        now = self.kit.clock()
+        problem = ""
+        wanted = Expected(0, 0)
+        if not pods:
+            self.kit.recorder.event(self._resource, budget, "Normal", "NoPods", "No matching pods found")
+        try:
+            wanted = expected(budget, pods, self._scale(pods) if needs_scale(budget) else None)
+        except NoScale as unknown:
+            problem = str(unknown)
+            message = f"Failed to calculate the number of expected pods: {problem}"
+            self.kit.recorder.event(
+                self._resource, budget, "Warning", "CalculateExpectedPodCountFailed", message
+            )
+        status = status_of(budget, pods, wanted, now=now, problem=problem)
+        if status != (budget.get("status") or {}):
+            await self.kit.client.update_status(self._resource, key.namespace, {**budget, "status": status})
+        waiting = [to_epoch(when) for when in status.get("disruptedPods", {}).values()]
+        return max(min(waiting) + DELETION_SECONDS - now, 0.1) if waiting else None
+
+    def _scale(self, pods: Collection[Document]) -> int:
+        """The sizes of all workloads that the pods belong to; pods of nobody are left out."""
+        sizes: dict[str, int] = {}
+        for pod in pods:
+            owner = controller_of(pod)
+            if owner is None:
+                continue
+            workload = self._workload(pod["metadata"]["namespace"], owner)
+            if workload is None:
+                raise NoScale(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+            sizes[workload["metadata"]["uid"]] = workload["spec"].get("replicas", 1)
+        return sum(sizes.values())
+
+    def _workload(self, namespace: str, owner: Document) -> Document | None:
+        """What decides about the size: for a ReplicaSet that is its Deployment, if it has one."""
+        informer = self._owners.get(owner["kind"])
+        found = informer.get(namespace, owner["name"]) if informer is not None else None
+        if found is None or found["metadata"]["uid"] != owner["uid"]:
+            return None
+        above = controller_of(found)
+        return self._workload(namespace, above) if above is not None else found
