@@ -7,15 +7,16 @@ what the scheduler allocated by itself under 1.30's structured parameters is sim
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any, Final
 
 from dray.api import claims
-from dray.api.errors import AlreadyExists
+from dray.api.errors import AlreadyExists, NotFound
 from dray.api.kinds import Object
 from dray.client.resources import POD_SCHEDULING_CONTEXTS, RESOURCE_CLAIMS
 from dray.controllers.claims import VERSIONS as MODERN
-from dray.controllers.claims import ClaimController, Document, Key
+from dray.controllers.claims import ClaimController, Document, Key, owning_pod
 from dray.controllers.framework import Kit
 
 #: On claims that the scheduler allocated; drivers' controllers have finalizers of their own.
@@ -150,6 +151,32 @@ class ClassicClaimController(ClaimController):
             for pod in list(self._pods.items()):
                 if pod["metadata"]["namespace"] == metadata["namespace"]:
                     self._pod_set(pod)
+
+    def _claim_needs_work(self, claim: Document, owner: Document | None) -> bool:
+        return super()._claim_needs_work(claim, owner) or (
+            not self._alone
+            and owner is not None
+            and not self._pods.get(claim["metadata"]["namespace"], owner["name"])
+        )
+
+    async def sync(self, key: Key) -> float | None:
+        pause = await super().sync(key)
+        if key.kind == "claim" and not self._alone:
+            await self._collect(key)
+        return pause
+
+    async def _collect(self, key: Key) -> None:
+        """Delete a claim whose pod has gone: the garbage collector sees claims in their preferred version only."""
+        claim = self._claims.get(key.namespace, key.name)
+        owner = owning_pod(claim) if claim is not None else None
+        if claim is None or owner is None or "deletionTimestamp" in claim["metadata"]:
+            return
+        if await self._is_still_used_by(key.namespace, {**owner, "resource": "pods"}):
+            return
+        with contextlib.suppress(NotFound):
+            await self.kit.client.delete(
+                self._resource, key.namespace, key.name, uid=claim["metadata"]["uid"]
+            )
 
     # -- what is different ------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from dray.api.errors import BadRequest, NotFound, StatusError
@@ -71,7 +72,12 @@ class InProcess:
         headers = {name.lower(): value for name, value in response.headers}
         if request.warnings:
             headers["warning"] = ", ".join(request.warnings)
-        return Reply(response.code, headers, document_of(response))
+        body = document_of(response)
+        if response.code >= HTTPStatus.BAD_REQUEST and isinstance(body, bytes):
+            # Not every refusal is a Status: a path that nobody knows is answered in plain text.
+            known = type(StatusError.from_status({}, response.code))
+            raise known(body.decode(errors="replace").strip(), code=response.code)
+        return Reply(response.code, headers, body)
 
     def _request(
         self, method: str, path: str, query: Mapping[str, str] | None, content_type: str, accept: str

@@ -1,0 +1,65 @@
+"""The classic controller: finds cats for claims, from nothing but the claims that hold cats already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from dray.driver.classic import CannotAllocate, ClassicDriver, Pending, available_on
+from dray.drivers.cats.animals import DRIVER, Cat, Wish, cats_of
+
+Document = Mapping[str, Any]
+
+
+class CatsController(ClassicDriver):
+    name = DRIVER
+
+    def __init__(self, nodes: Collection[str] = (), *, count: int = 3) -> None:
+        """``nodes`` are where immediate claims may be allocated; delayed ones go wherever the scheduler asks."""
+        self._nodes = tuple(nodes)
+        self._count = count
+
+    async def allocate(
+        self, pending: Sequence[Pending], *, node: str, others: Sequence[Document]
+    ) -> Sequence[Document]:
+        for candidate in [node] if node else self._nodes:
+            chosen = self._choose(pending, candidate, others)
+            if chosen is not None:
+                return [
+                    available_on(candidate, driver=DRIVER, data=_handle(candidate, cat)) for cat in chosen
+                ]
+        raise CannotAllocate(f"no such cats are free on {f'node {node}' if node else 'any node'}")
+
+    async def unsuitable_nodes(
+        self, pod: Document, pending: Sequence[Pending], nodes: Sequence[str], others: Sequence[Document]
+    ) -> Sequence[Collection[str]]:
+        full = [node for node in nodes if self._choose(pending, node, others) is None]
+        return [full for _ in pending]
+
+    def _choose(self, pending: Sequence[Pending], node: str, others: Sequence[Document]) -> list[Cat] | None:
+        """A cat for each claim, the choosiest first; None if they cannot all be had."""
+        free = [cat for cat in cats_of(node, count=self._count) if (node, cat.name) not in _held(others)]
+        wishes = [Wish.of(one.claim_parameters) for one in pending]
+        chosen: dict[int, Cat] = {}
+        for position in sorted(range(len(wishes)), key=lambda i: sum(map(wishes[i].fits, free))):
+            cat = next((c for c in free if wishes[position].fits(c)), None)
+            if cat is None:
+                return None
+            free.remove(cat)
+            chosen[position] = cat
+        return [chosen[i] for i in range(len(wishes))]
+
+
+def _handle(node: str, cat: Cat) -> str:
+    """What the node's plugin is told."""
+    return json.dumps({"node": node, "name": cat.name, "color": cat.color, "size": cat.size})
+
+
+def _held(others: Sequence[Document]) -> set[tuple[str, str]]:
+    held = set()
+    for claim in others:
+        for handle in claim["status"]["allocation"].get("resourceHandles") or ():
+            data = json.loads(handle.get("data") or "{}")
+            held.add((data.get("node"), data.get("name")))
+    return held
