@@ -27,6 +27,7 @@ class WriteOptions:
     manager: str = ""
     directive: str = WARN
     force: bool | None = None
+    stated: str = ""  # the directive as the caller gave it
 
     def object(self, kind: str) -> Object:
         """The options as admission and webhooks see them."""
@@ -37,7 +38,8 @@ class WriteOptions:
             found["force"] = self.force
         if self.manager:
             found["fieldManager"] = self.manager
-        found["fieldValidation"] = self.directive
+        if self.stated:
+            found["fieldValidation"] = self.stated
         return found
 
 
@@ -61,9 +63,8 @@ def write_options(query: Query, kind: str, *, apply: bool = False) -> WriteOptio
         problems = meta.validate_write_options(options)
     if problems:
         raise invalid(kind, META_GROUP, "", problems)
-    return WriteOptions(
-        bool(options["dryRun"]), query.get("fieldManager"), query.get("fieldValidation") or WARN, force
-    )
+    stated = query.get("fieldValidation")
+    return WriteOptions(bool(options["dryRun"]), query.get("fieldManager"), stated or WARN, force, stated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,6 @@ async def create(call: Call, obj: Object, attributes: admission.Attributes) -> D
             if attempt == _CREATE_ATTEMPTS - 1:
                 raise
             del meta_["name"]
-            attributes.name = ""
     raise AssertionError("unreachable")
 
 
@@ -77,7 +76,6 @@ async def _check_and_insert(
     for text in rules.warn(obj, ctx):
         call.request.warn(text)
     rules.canonicalize(obj)
-    attributes.name = attributes.name or meta_["name"]
     await call.api.admission.validate(attributes)
     if meta_.get("resourceVersion"):
         raise StatusError("resourceVersion should not be set on objects to be created")
