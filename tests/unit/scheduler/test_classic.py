@@ -1,0 +1,211 @@
+"""Claims of the classic generation: what the scheduler would allocate, ask and say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dray.scheduler.classic import Attempt, Classic, Entry, Given
+from dray.scheduler.classic_book import FINALIZER, Book
+from dray.scheduler.classic_structured import Offer, Place, Suitability, Wanted, allocate, holdings
+from dray.scheduler.classic_writing import ClassicWriter
+from dray.scheduler.deciding import Bind, Unschedulable
+from dray.scheduler.nodes import Node
+from dray.scheduler.pods import Pod
+from dray.scheduler.verdicts import Rejection
+
+Doc = dict[str, Any]
+
+
+def offer(*colors: str, node: str = "n") -> Offer:
+    instances = [
+        {"name": f"i-{i}", "attributes": [{"name": "color", "string": color}]}
+        for i, color in enumerate(colors)
+    ]
+    return Offer({"nodeName": node, "driverName": "d", "namedResources": {"instances": instances}})
+
+
+def wanted(*selectors: str, only: str = "", shareable: bool = False) -> Wanted:
+    requests = [{"namedResources": {"selector": s}} for s in selectors]
+    filters = [{"driverName": "d", "namedResources": {"selector": only}}] if only else []
+    return Wanted(
+        "d",
+        {"filters": filters},
+        {"shareable": shareable, "driverRequests": [{"driverName": "d", "requests": requests}]},
+    )
+
+
+def names(result: Any) -> list[str]:
+    return [name for _, name in holdings(result)]
+
+
+def test_requests_take_the_first_instances_that_are_free_and_selected() -> None:
+    offers = {Place("n", "d"): [offer("white", "black", "black", "black")]}
+    black = 'attributes.string["color"] == "black"'
+    assert names(allocate(wanted(black, black), "n", offers, {Place("n", "d"): {"i-1"}})) == ["i-2", "i-3"]
+    assert allocate(wanted(black, black, black, black), "n", offers, {}) is None
+    assert allocate(wanted(black), "elsewhere", offers, {}) is None
+
+
+def test_the_filter_of_the_class_holds_for_every_request() -> None:
+    offers = {Place("n", "d"): [offer("white", "black")]}
+    chosen = allocate(wanted("true", only='attributes.string["color"] == "black"'), "n", offers, {})
+    assert names(chosen) == ["i-1"]
+
+
+def test_a_selector_that_fails_is_told_with_node_and_driver() -> None:
+    offers = {Place("n", "d"): [offer("white")]}
+    with pytest.raises(Suitability, match='checking node "n" and resources of driver "d": evaluate request'):
+        allocate(wanted('attributes.string["size"] == "x"'), "n", offers, {})
+
+
+@given(
+    st.lists(st.sampled_from(["black", "white"]), max_size=6), st.lists(st.booleans(), min_size=1, max_size=4)
+)
+def test_no_instance_is_given_twice(colors: list[str], asked: list[bool]) -> None:
+    selectors = ['attributes.string["color"] == "black"' if black else "true" for black in asked]
+    result = allocate(wanted(*selectors), "n", {Place("n", "d"): [offer(*colors)]}, {})
+    if result is not None:
+        assert len(set(names(result))) == len(asked)
+
+
+# -- attempts
+
+
+def pod(*entries: str) -> Pod:
+    claims = [{"name": e, "resourceClaimName": e} for e in entries]
+    spec = {"containers": [], "resourceClaims": claims}
+    return Pod({"metadata": {"name": "p", "namespace": "ns", "uid": "p"}, "spec": spec})
+
+
+def claim(name: str, **more: Any) -> Doc:
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "uid": name,
+        "resourceVersion": "1",
+        **more.pop("metadata", {}),
+    }
+    return {"metadata": metadata, "spec": {"resourceClassName": "c", **more.pop("spec", {})}, **more}
+
+
+def node(name: str) -> Node:
+    return Node(name)
+
+
+@pytest.fixture
+def classic() -> Callable[..., Classic]:
+    def make(
+        *claims: Doc, structured: bool = False, alone: bool = True, context: Doc | None = None
+    ) -> Classic:
+        book = Book()
+        book.classes["c"] = {"driverName": "d", "structuredParameters": structured}
+        for document in claims:
+            book.set_claim(document)
+        if context is not None:
+            owner = {"uid": "p", "controller": True}
+            book.contexts["ns", "p"] = {**context, "metadata": {"uid": "x", "ownerReferences": [owner]}}
+        return Classic(book, ClassicWriter(None), alone=alone)  # type: ignore[arg-type]
+
+    return make
+
+
+def begun(found: Classic, subject: Pod) -> Attempt:
+    attempt = found.begin(subject)
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (claim("a", spec={"allocationMode": "Immediate"}), "unallocated immediate resourceclaim"),
+        (claim("a", spec={"resourceClassName": "x"}), "resource class x does not exist"),
+        (claim("a", status={"allocation": {}, "deallocationRequested": True}), "resourceclaim must be reallocated"),
+        (claim("a", status={"allocation": {}, "reservedFor": [{"uid": "q"}]}), "resourceclaim in use"),
+        (claim("a", metadata={"deletionTimestamp": "now"}), 'resourceclaim "a" is being deleted'),
+    ],
+)  # fmt: skip
+def test_a_pod_waits_for_what_others_have_to_do_first(classic: Any, document: Doc, said: str) -> None:
+    rejection = classic(document).begin(pod("a"))
+    assert isinstance(rejection, Rejection)
+    assert rejection.reasons == (said,)
+
+
+def test_one_delayed_claim_gets_its_node_selected_at_once(classic: Any) -> None:
+    attempt = begun(classic(claim("a")), pod("a"))
+    attempt.on(node("n-1"))
+    attempt.on(node("n-0"))
+    negotiation = attempt.negotiate("n-1")
+    assert (negotiation.selected, negotiation.potential) == ("n-1", ["n-0", "n-1"])
+
+
+def test_two_delayed_claims_wait_for_both_answers(classic: Any) -> None:
+    spec = {"potentialNodes": ["n"]}
+    answers = [{"name": "a"}]
+    attempt = begun(classic(claim("a"), claim("b"), context={"spec": spec, "status": {"resourceClaims": answers}}), pod("a", "b"))  # fmt: skip
+    attempt.on(node("n"))
+    assert not attempt.negotiate("n")
+    answers.append({"name": "b"})
+    attempt = begun(classic(claim("a"), claim("b"), context={"spec": spec, "status": {"resourceClaims": answers}}), pod("a", "b"))  # fmt: skip
+    attempt.on(node("n"))
+    assert attempt.negotiate("n").selected == "n"
+
+
+def test_a_node_that_a_driver_calls_unsuitable_is_passed_over(classic: Any) -> None:
+    status = {"resourceClaims": [{"name": "a", "unsuitableNodes": ["n"]}]}
+    attempt = begun(classic(claim("a"), context={"status": status}), pod("a"))
+    assert isinstance(attempt.on(node("n")), Rejection)
+    assert isinstance(attempt.on(node("m")), Given)
+
+
+@pytest.mark.parametrize(("alone", "selected"), [(True, None), (False, "n")])
+def test_a_pod_with_both_kinds_of_claims_is_stuck_only_as_in_130(
+    classic: Any, alone: bool, selected: str | None
+) -> None:
+    found = classic(claim("a"), claim("b"), alone=alone)
+    subject = pod("a", "b")
+    entries = [Entry("a", claim("a")), Entry("b", claim("b"), wanted=wanted("true"))]
+    attempt = Attempt(subject, entries, None, found.book, as_in_130=alone)
+    assert attempt.negotiate("n").selected == selected
+
+
+def test_a_pod_whose_claims_are_all_there_is_bound(classic: Any) -> None:
+    found = classic(claim("a", status={"allocation": {"shareable": True}}))
+    decision = found.refine(begun(found, pod("a")), Bind("n", Given()))
+    assert isinstance(decision, Bind)
+    assert decision.carry is not None
+
+
+def test_a_waiting_pod_publishes_before_it_says_so(classic: Any) -> None:
+    found = classic(claim("a"))
+    decision = found.refine(begun(found, pod("a")), Bind("n", Given()))
+    assert isinstance(decision, Unschedulable)
+    assert (decision.message, decision.waiting) == ("waiting for resource driver", True)
+    assert decision.first is not None
+
+
+def test_promised_instances_are_taken_until_they_are_given_back(classic: Any) -> None:
+    found = classic(claim("a"), claim("b"), structured=True)
+    slice_ = {"metadata": {"name": "s"}, "nodeName": "n", "driverName": "d", "namedResources": {"instances": [{"name": "i"}]}}  # fmt: skip
+    found.book.set_slice(slice_)
+    given_ = begun(found, pod("a")).on(node("n"))
+    assert isinstance(given_, Given)
+    found.book.promise(claim("a"), given_.results[0])
+    assert isinstance(begun(found, pod("b")).on(node("n")), Rejection)
+    assert isinstance(found.begin(pod("a")), Rejection)  # in the process of being allocated
+    found.book.take_back(claim("a"))
+    assert isinstance(begun(found, pod("b")).on(node("n")), Given)
+
+
+def test_older_news_of_a_claim_is_passed_over() -> None:
+    book = Book()
+    book.set_claim(claim("a", metadata={"resourceVersion": "5", "finalizers": [FINALIZER]}))
+    book.set_claim(claim("a", metadata={"resourceVersion": "4"}))
+    found = book.claim("ns", "a")
+    assert found is not None
+    assert found["metadata"]["resourceVersion"] == "5"
