@@ -57,6 +57,8 @@ class Attributes:
     warn: Callable[[str], None] = lambda text: None
     notes: dict[str, Note] = field(default_factory=dict)  # for the audit log
     reinvocation: Reinvocation | None = None
+    #: how a changed body becomes part of ``object``, where it shows only an aspect of it
+    restore: Callable[[Object, Object], Object] | None = None
 
     @property
     def versioned(self) -> Object | None:

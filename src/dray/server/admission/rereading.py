@@ -18,7 +18,10 @@ def reread(api: API, obj: Object, codec: Codec, attributes: Attributes) -> None:
     if found is None or codec.kind.kind != attributes.codec.kind.kind:
         raise internal_error(f"{codec.kind.kind} cannot be changed here")
     shaped, _ = api.decoder.shape(clone(obj), codec, strict=False)
-    if codec.kind is found[0].kind:
+    if attributes.restore is not None:
+        assert attributes.object is not None
+        attributes.replace(attributes.restore(shaped, attributes.object))
+    elif codec.kind is found[0].kind:
         attributes.replace(api.decoder.hub(shaped, codec.version, found[0].codecs))
     else:
         attributes.replace(shaped)  # the body of a subresource, which has a single version

@@ -13,6 +13,7 @@ from dray.server.calls import Call
 from dray.server.documents import Document
 from dray.server.options import DeleteOptions, delete_options_from, json_object, write_options
 from dray.server.responses import Response
+from dray.server.subresources import shapes
 from dray.server.subresources.binding import set_condition
 from dray.server.verbs.delete import remove
 
@@ -29,7 +30,11 @@ async def evict(call: Call) -> Response:
     options = delete_options_from(body.get("deleteOptions") or {})
     options = replace(options, dry_run=options.dry_run or write.dry_run)
     attributes = call.attributes(
-        admission.CREATE, obj=body, options=write.object("CreateOptions"), dry_run=options.dry_run
+        admission.CREATE,
+        obj=body,
+        options=write.object("CreateOptions"),
+        dry_run=options.dry_run,
+        codec=shapes.body(*shapes.EVICTION),
     )
     await call.api.admission.admit(attributes)
     await call.api.admission.validate(attributes)

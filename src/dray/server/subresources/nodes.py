@@ -11,6 +11,7 @@ from dray.server import admission
 from dray.server.calls import Call
 from dray.server.documents import Document
 from dray.server.responses import Raw, Response
+from dray.server.subresources.shapes import connect_options
 from dray.server.verbs import Verb
 
 _INTERACTIVE = ("attach", "exec", "portforward")
@@ -103,11 +104,9 @@ def node_verbs(nodes: NodeProxy) -> Iterator[tuple[str, str, Mapping[str, Verb]]
 
 
 async def _admit_connect(call: Call) -> None:
-    options = {
-        name: values[0] if len(values) == 1 else list(values)
-        for name, values in call.request.query.values.items()
-    }
-    attributes = call.attributes(admission.CONNECT, obj=options, options=options)
+    target = call.target
+    codec, options = connect_options(target.resource, target.subresource, call.request.query.values)
+    attributes = call.attributes(admission.CONNECT, obj=options, codec=codec)
     await call.api.admission.admit(attributes)
     await call.api.admission.validate(attributes)
 

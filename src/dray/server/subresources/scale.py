@@ -16,6 +16,7 @@ from dray.server.calls import Call, check_name, ensure_namespace
 from dray.server.documents import Document, encode
 from dray.server.options import json_object, write_options
 from dray.server.responses import Response
+from dray.server.subresources import shapes
 from dray.server.verbs.patch import patch_type
 from dray.server.verbs.update import admit
 from dray.server.yamldocs import load_yaml_object
@@ -76,7 +77,13 @@ async def _rescale(
     kind = call.resource.kind
     assert kind.scale is not None
     layout = kind.scale
-    attributes = call.attributes(admission.UPDATE, options=options, dry_run=dry_run)
+    shown = shapes.Aspect(shapes.body(*shapes.SCALE), lambda hub: scale_of(call, hub))
+    attributes = call.attributes(admission.UPDATE, options=options, dry_run=dry_run, codec=shown)
+
+    def restore(scale: Object, obj: Object) -> Object:
+        return _with(obj, layout.spec_replicas, (scale.get("spec") or {}).get("replicas", 0))
+
+    attributes.restore = restore
 
     async def make(current: Document | None) -> Object:
         assert current is not None
