@@ -1,0 +1,152 @@
+"""Jobs: indexes, policies, counting and the verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dray.controllers.workloads import tallying
+from dray.controllers.workloads.jobs import has_ended, pod_for, so_far, status_of, with_record
+from dray.controllers.workloads.tallying import Tally
+
+Object = dict[str, Any]
+
+
+def job(*, status: Object | None = None, **spec: Any) -> Object:
+    template = {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}
+    return {
+        "metadata": {"name": "j", "namespace": "default", "uid": "j"},
+        "spec": {"template": template, "backoffLimit": 6, "parallelism": 1, **spec},
+        "status": status or {},
+    }
+
+
+def indexed(**spec: Any) -> Object:
+    return job(completionMode="Indexed", **spec)
+
+
+def pod(
+    name: str, phase: str, *, index: int | None = None, failures: int = 0, code: int = 1, **status: Any
+) -> Object:
+    annotations = {} if index is None else {tallying.INDEX: str(index), tallying.FAILURES: str(failures)}
+    metadata = {"name": name, "namespace": "default", "uid": name, "annotations": annotations}
+    container = {
+        "name": "c",
+        "state": {"terminated": {"exitCode": code, "finishedAt": "1970-01-01T00:01:40Z"}},
+    }
+    return {
+        "metadata": metadata,
+        "spec": {},
+        "status": {"phase": phase, "containerStatuses": [container], **status},
+    }
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_indexes_survive_being_written(numbers: set[int]):
+    assert tallying.parse_indexes(tallying.format_indexes(numbers)) == numbers
+
+
+def test_indexes_are_written_as_users_know_them():
+    assert tallying.format_indexes([0, 1, 2, 4, 5, 7]) == "0-2,4,5,7"
+
+
+def test_failures_are_judged_by_the_first_rule_that_fits():
+    rules = [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        {"action": "FailJob", "onExitCodes": {"containerName": "other", "operator": "In", "values": [3]}},
+        {"action": "FailIndex", "onExitCodes": {"operator": "NotIn", "values": [1, 3]}},
+        {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}},
+    ]
+    one = job(podFailurePolicy={"rules": rules})
+    disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+    assert tallying.judge(one, pod("p", "Failed", conditions=disrupted)).action == "Ignore"
+    assert tallying.judge(one, pod("p", "Failed", code=1)).action == "Count"
+    assert tallying.judge(one, pod("p", "Failed", code=2)).action == "FailIndex"
+    judged = tallying.judge(one, pod("p", "Failed", code=3))
+    words = "Container c for pod default/p failed with exit code 3 matching FailJob rule at index 3"
+    assert judged == ("FailJob", words)
+
+
+def test_an_index_is_given_up_after_its_own_failures():
+    one = indexed(completions=3, backoffLimitPerIndex=1, backoffLimit=2147483647)
+    tally = tallying.counted(one, Tally(), [pod("a", "Failed", index=0), pod("b", "Succeeded", index=1)])
+    assert (tally.failed, tally.done, tally.given_up) == (1, {1}, frozenset())
+    tally = tallying.counted(one, tally, [pod("c", "Failed", index=0, failures=1)])
+    assert tally.given_up == {0}
+    assert tallying.verdict(one, tally, active=1, now=0) is None, "the other indexes still have their chance"
+    tally = tallying.counted(one, tally, [pod("d", "Succeeded", index=2)])
+    ended = tallying.verdict(one, tally, active=0, now=0)
+    assert ended is not None and ended.reason == "FailedIndexes"
+    assert tally.status(one) == {"succeeded": 2, "failed": 2, "completedIndexes": "1,2", "failedIndexes": "0"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "tally", "reason"),
+    [
+        ({"completions": 2}, Tally(succeeded=2), "CompletionsReached"),
+        ({"completions": 2}, Tally(succeeded=1), None),
+        ({}, Tally(succeeded=1), "CompletionsReached"),
+        ({"backoffLimit": 2}, Tally(failed=2), None),
+        ({"backoffLimit": 2}, Tally(failed=3), "BackoffLimitExceeded"),
+        ({"activeDeadlineSeconds": 10}, Tally(), "DeadlineExceeded"),
+        ({"activeDeadlineSeconds": 10, "suspend": True}, Tally(), None),
+        ({"activeDeadlineSeconds": 1000}, Tally(), None),
+        ({}, Tally(fatal="because"), "PodFailurePolicy"),
+    ],
+)
+def test_a_job_ends_when_its_rules_say_so(spec: Object, tally: Tally, reason: str | None):
+    ended = tallying.verdict(
+        job(status={"startTime": "1970-01-01T00:00:10Z"}, **spec), tally, active=0, now=100.0
+    )
+    assert (ended.reason if ended is not None else None) == reason
+
+
+def test_a_success_policy_can_be_met_before_all_indexes_are_done():
+    rules = [{"succeededIndexes": "0-2", "succeededCount": 2}, {"succeededIndexes": "4"}]
+    one = indexed(completions=5, successPolicy={"rules": rules})
+    assert tallying.verdict(one, Tally(succeeded=1, done=frozenset({0})), active=1, now=0) is None
+    ended = tallying.verdict(one, Tally(succeeded=1, done=frozenset({4})), active=1, now=0)
+    assert ended == ("Complete", "SuccessPolicy", "Matched rules at index 1")
+
+
+def test_failures_are_waited_out_ever_longer_until_something_succeeds():
+    failed = [pod(name, "Failed") for name in "abc"]
+    assert tallying.pause(failed[:1], 100.0) == 10.0
+    assert tallying.pause(failed, 100.0) == 40.0
+    assert tallying.pause(failed, 500.0) < 0
+    assert tallying.pause([*failed, pod("d", "Succeeded")], 100.0) == 0.0
+
+
+def test_a_pod_on_record_is_counted_whether_or_not_the_number_was_stored():
+    """Whatever step a controller was stopped after, its successor comes to the same numbers."""
+    ended = [pod("a", "Succeeded"), pod("b", "Failed")]
+    start = job(completions=3, parallelism=2)
+    tally = tallying.counted(start, so_far(start), ended)
+    recorded = {**start, "status": with_record(start, tally, ended, None, "now")}
+    assert recorded["status"].get("succeeded") is None
+    assert so_far(recorded) == tally
+    reported = {**start, "status": status_of(recorded, tally, [], None, now=0.0)}
+    assert so_far(reported) == tally == Tally(succeeded=1, failed=1)
+
+
+def test_free_indexes_are_the_lowest_that_nobody_works_on():
+    one = indexed(completions=6)
+    busy = [pod("a", "Running", index=1)]
+    assert tallying.free_indexes(one, Tally(done=frozenset({0}), given_up=frozenset({3})), busy, 2) == [2, 4]
+
+
+def test_deleted_pods_count_at_once_unless_the_job_waits_for_their_end():
+    leaving = {"metadata": {"deletionTimestamp": "x"}, "status": {"phase": "Running"}}
+    assert has_ended(job(), leaving)
+    assert not has_ended(job(podReplacementPolicy="Failed"), leaving)
+    assert not has_ended(job(podFailurePolicy={"rules": []}), leaving)
+
+
+def test_a_container_that_sets_its_index_itself_is_left_alone():
+    one = indexed(completions=1)
+    own = {"name": "JOB_COMPLETION_INDEX", "value": "mine"}
+    one["spec"]["template"]["spec"]["containers"][0]["env"] = [own]
+    assert pod_for(one, 0, 0)["spec"]["containers"][0]["env"] == [own]
