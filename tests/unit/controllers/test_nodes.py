@@ -1,0 +1,94 @@
+"""Silent nodes: conditions, taints, the pace of evictions, and how long pods bear it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.controllers import node_taints, nodes
+
+Object = dict[str, Any]
+UNREACHABLE = {"key": nodes.UNREACHABLE, "effect": "NoExecute", "timeAdded": "1970-01-01T00:01:40Z"}
+
+
+def node(ready: str = "True", *, name: str = "n", taints: list[Object] | None = None, **spec: Any) -> Object:
+    conditions = [{"type": "Ready", "status": ready, "lastTransitionTime": "x"}] if ready else []
+    metadata = {"name": name, "creationTimestamp": "made"}
+    return {
+        "metadata": metadata,
+        "spec": {"taints": taints or [], **spec},
+        "status": {"conditions": conditions},
+    }
+
+
+def keys(taints: list[Object] | None) -> set[tuple[str, str]]:
+    assert taints is not None
+    return {(t["key"].removeprefix("node.kubernetes.io/"), t["effect"]) for t in taints}
+
+
+def test_a_silent_node_knows_nothing_any_more():
+    conditions = {c["type"]: c for c in nodes.silenced(node(), now="now") or ()}
+    assert set(conditions) == {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"}
+    assert conditions["Ready"]["reason"] == "NodeStatusUnknown"
+    assert conditions["PIDPressure"]["reason"] == "NodeStatusNeverUpdated"
+    silent = node()
+    silent["status"]["conditions"] = list(conditions.values())
+    assert nodes.silenced(silent, now="later") is None
+
+
+def test_taints_follow_conditions_and_leave_others_alone():
+    own = {"key": "dedicated", "effect": "NoExecute"}
+    away = nodes.retainted(node("Unknown", taints=[own]), drive_off=True, now="t")
+    assert keys(away) == {
+        ("unreachable", "NoSchedule"),
+        ("unreachable", "NoExecute"),
+        ("dedicated", "NoExecute"),
+    }
+    waiting = nodes.retainted(node("Unknown"), drive_off=False, now="t")
+    assert keys(waiting) == {("unreachable", "NoSchedule")}
+    assert nodes.retainted(node("True", taints=away), drive_off=True, now="t") == [own]
+    assert nodes.retainted(node("True", taints=[own]), drive_off=True, now="t") is None
+    cordoned = nodes.retainted(node(unschedulable=True), drive_off=False, now="t")
+    assert keys(cordoned) == {("unschedulable", "NoSchedule")}
+    swapped = nodes.retainted(node("False", taints=[UNREACHABLE]), drive_off=True, now="t")
+    assert keys(swapped) == {("not-ready", "NoSchedule"), ("not-ready", "NoExecute")}
+
+
+def test_the_more_nodes_are_ill_the_slower_pods_are_driven_off():
+    def zone(ready: int, ill: int) -> list[Object]:
+        return [node()] * ready + [node("Unknown")] * ill
+
+    assert nodes.pace_for(zone(8, 2), any_ready=True) == nodes.PACE
+    assert nodes.pace_for(zone(0, 3), any_ready=True) == nodes.PACE, "another zone is well: this one is lost"
+    assert nodes.pace_for(zone(4, 6), any_ready=True) == 0.0
+    assert nodes.pace_for(zone(40, 60), any_ready=True) == nodes.SLOW_PACE
+    assert nodes.pace_for(zone(0, 3), any_ready=False) == 0.0, "it is rather us who are cut off"
+
+
+def test_old_labels_follow_new_ones():
+    labelled = node()
+    labelled["metadata"]["labels"] = {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "plan9"}
+    assert nodes.relabelled(labelled) == {"beta.kubernetes.io/os": "linux"}
+
+
+def toleration(seconds: int | None = None, key: str = nodes.UNREACHABLE) -> Object:
+    found: Object = {"key": key, "operator": "Exists", "effect": "NoExecute"}
+    return found if seconds is None else {**found, "tolerationSeconds": seconds}
+
+
+def test_pods_bear_taints_as_long_as_they_say():
+    other = {"key": "fire", "effect": "NoExecute"}
+    assert node_taints.patience([UNREACHABLE], []) == 0.0
+    assert node_taints.patience([UNREACHABLE], [toleration()]) is None
+    assert node_taints.patience([UNREACHABLE], [toleration(300)]) == 300.0
+    assert node_taints.patience([UNREACHABLE], [toleration(-5)]) == 0.0
+    assert node_taints.patience([UNREACHABLE, other], [toleration(300)]) == 0.0
+    assert node_taints.patience([UNREACHABLE, other], [toleration(300), toleration(20, "fire")]) == 20.0
+    assert node_taints.patience([], []) is None
+
+
+def test_time_runs_from_the_taint_or_from_the_pod_that_came_later():
+    pod = {"metadata": {"creationTimestamp": "1970-01-01T00:00:10Z"}}
+    assert node_taints.since([UNREACHABLE], pod, seen=500.0) == 100.0
+    late = {"metadata": {"creationTimestamp": "1970-01-01T00:03:20Z"}}
+    assert node_taints.since([UNREACHABLE], late, seen=500.0) == 200.0
+    assert node_taints.since([{"key": "k", "effect": "NoExecute"}], pod, seen=500.0) == 500.0
