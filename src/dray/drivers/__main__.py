@@ -1,4 +1,4 @@
-"""``python -m dray.drivers gpu|nic``: a driver as a program, configured by the variables that its chart sets."""
+"""``python -m dray.drivers gpu|nic|cats``: a driver as a program, configured by the variables that its chart sets."""
 
 from __future__ import annotations
 
@@ -36,8 +36,14 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
             main(NicDriver())
         case ["nic", "controller"]:
             asyncio.run(_nic_controller(environ))
+        case ["cats"]:
+            from dray.drivers.cats import CatsDriver
+
+            main(CatsDriver(count=int(environ.get("NUM_DEVICES") or 3)))
+        case ["cats", "controller"]:
+            asyncio.run(_cats_controller(environ))
         case _:
-            sys.exit("usage: python -m dray.drivers gpu | nic | nic controller")
+            sys.exit("usage: python -m dray.drivers gpu | nic | nic controller | cats | cats controller")
 
 
 async def _nic_controller(environ: Mapping[str, str]) -> None:
@@ -46,6 +52,19 @@ async def _nic_controller(environ: Mapping[str, str]) -> None:
 
     async with connect() as client:
         await run_controller(client, fabric=Fabric(count=int(environ.get("NUM_DEVICES") or 4)))
+
+
+async def _cats_controller(environ: Mapping[str, str]) -> None:
+    """The classic generation's part in the control plane; immediate claims go to the nodes that are named."""
+    from dray.client.connecting import connect
+    from dray.driver import classic
+    from dray.drivers.cats import CatsController
+
+    nodes = [name for name in environ.get("CAT_NODES", "").split(",") if name]
+    controller = CatsController(nodes, count=int(environ.get("NUM_DEVICES") or 3))
+    options = classic.Options(leader_election=environ.get("LEADER_ELECTION", "") == "true")
+    async with connect() as client:
+        await classic.run(client, controller, options=options)
 
 
 if __name__ == "__main__":

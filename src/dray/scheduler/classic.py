@@ -176,7 +176,7 @@ class Classic:
         self._alone = alone
 
     def concerns(self, pod: Pod) -> bool:
-        if not pod.claims:
+        if not pod.claims or not (self._alone or self.book.has_claims):
             return False
         return self._alone or any(
             reference.claim and self.book.claim(pod.namespace, reference.claim) is not None

@@ -38,6 +38,10 @@ class Book:
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
+    @property
+    def has_claims(self) -> bool:
+        return bool(self._claims)
+
     def claim(self, namespace: str, name: str) -> Document | None:
         return self._claims.get((namespace, name))
 
