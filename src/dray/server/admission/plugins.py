@@ -20,6 +20,7 @@ from dray.server.admission.noderestriction import NodeRestriction
 from dray.server.admission.nodeselectors import PodNodeSelector
 from dray.server.admission.nodetaint import TaintNodesByCondition
 from dray.server.admission.owners import OwnerReferencesPermissionEnforcement
+from dray.server.admission.podresize import PodResizeValidator
 from dray.server.admission.policies.mutating import MutatingAdmissionPolicy
 from dray.server.admission.policies.validating import ValidatingAdmissionPolicy
 from dray.server.admission.priority import Priority
@@ -33,6 +34,7 @@ from dray.server.admission.simple import (
 )
 from dray.server.admission.tolerations import DefaultTolerationSeconds, ExtendedResourceToleration
 from dray.server.admission.topology import PodTopologyLabels
+from dray.server.admission.volumes import DefaultStorageClass, PersistentVolumeClaimResize
 from dray.server.admission.webhooks.calling import Caller
 from dray.server.admission.webhooks.mutating import MutatingAdmissionWebhook
 from dray.server.admission.webhooks.validating import ValidatingAdmissionWebhook
@@ -64,15 +66,18 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
         "Priority": lambda: Priority(lookups),
         "DefaultTolerationSeconds": DefaultTolerationSeconds,
         "ExtendedResourceToleration": ExtendedResourceToleration,
+        "DefaultStorageClass": lambda: DefaultStorageClass(lookups),
         "OwnerReferencesPermissionEnforcement": lambda: OwnerReferencesPermissionEnforcement(
             api.resources, ask
         ),
+        "PersistentVolumeClaimResize": lambda: PersistentVolumeClaimResize(lookups),
         "RuntimeClass": lambda: RuntimeClass(lookups),
         "CertificateApproval": lambda: CertificateApproval(ask),
         "CertificateSigning": lambda: CertificateSigning(ask),
         "CertificateSubjectRestriction": CertificateSubjectRestriction,
         "DenyServiceExternalIPs": DenyServiceExternalIPs,
         "PodTopologyLabels": lambda: PodTopologyLabels(lookups),
+        "PodResizeValidator": lambda: PodResizeValidator(lookups),
         "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(api, lookups, matcher),
         "MutatingAdmissionWebhook": lambda: MutatingAdmissionWebhook(api, lookups, matcher, caller),
         "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(api, lookups, matcher),
@@ -87,5 +92,6 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
 #: Plugins that also need a feature gate.
 _GATES: Mapping[str, str] = {
     "PodTopologyLabels": "PodTopologyLabelsAdmission",
+    "PodResizeValidator": "InPlacePodVerticalScaling",
     "MutatingAdmissionPolicy": "MutatingAdmissionPolicy",
 }
