@@ -75,7 +75,7 @@ class Publisher:
                 self._queue.add(name)
 
     async def run(self) -> None:
-        self._queue = queue = WorkQueue[str](longest_retry=60.0)
+        self._queue = queue = WorkQueue[str](first_retry=0.1, longest_retry=60.0)
         async with asyncio.TaskGroup() as group:
             if self._own_informer:
                 group.create_task(self._informer.run())

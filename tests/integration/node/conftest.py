@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -162,20 +162,22 @@ class NodeWorld:
         for program in self._programs:
             program.stop()
 
-    def pod_with_claim(self, name: str, *devices: str, **container: Any) -> None:
-        """A pod that is bound already, and a claim that is allocated and reserved for it."""
+    def pod_with_claim(
+        self, name: str, *devices: str, pod: Mapping[str, Any] | None = None, **container: Any
+    ) -> None:
+        """A claim that is allocated to and reserved for a pod, which is then bound to this node."""
         claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
         requests = [{"name": "r", "exactly": {"deviceClassName": "any", "count": len(devices)}}]
         self.server.request(
             "POST", claims, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
         )
-        pod = self.server.request(
+        made = self.server.request(
             "POST",
             "/api/v1/namespaces/default/pods",
             {
                 "metadata": {"name": name},
                 "spec": {
-                    "nodeName": self.name,
+                    "schedulerName": "the test",
                     "terminationGracePeriodSeconds": 2,
                     "containers": [
                         {
@@ -187,6 +189,7 @@ class NodeWorld:
                         }
                     ],
                     "resourceClaims": [{"name": "c", "resourceClaimName": name}],
+                    **(pod or {}),
                 },
             },
         )
@@ -196,9 +199,12 @@ class NodeWorld:
         ]
         status = {
             "allocation": {"devices": {"results": results}},
-            "reservedFor": [{"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}],
+            "reservedFor": [{"resource": "pods", "name": name, "uid": made["metadata"]["uid"]}],
         }
         self.server.patch(f"{claims}/{name}/status", {"status": status})
+        target = {"apiVersion": "v1", "kind": "Node", "name": self.name}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        self.server.request("POST", f"/api/v1/namespaces/default/pods/{name}/binding", binding)
 
     def pod(self, name: str) -> Any:
         return self.server.request("GET", f"/api/v1/namespaces/default/pods/{name}")

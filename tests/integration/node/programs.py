@@ -77,8 +77,10 @@ async def agent(kubeconfig: str, directory: Path, node: str, runtime: str) -> No
 async def driver(kubeconfig: str, directory: Path, node: str, _: str) -> None:
     options = sdk.Options(node=node, kubelet_dir=directory / "kubelet", cdi_dir=directory / "cdi")
     hardware = Hardware(directory / "hardware")
-    async with connect(kubeconfig) as client, sdk.serving(client, hardware, options=options):
+    async with connect(kubeconfig) as client, sdk.serving(client, hardware, options=options) as plugin:
         print("ready", flush=True)
+        await plugin.registered()
+        (hardware.directory / "registered").touch()
         await asyncio.Event().wait()
 
 

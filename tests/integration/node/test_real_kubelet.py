@@ -1,0 +1,107 @@
+"""A driver made with the SDK under upstream's kubelet, on containerd and dray's API server.
+
+Needs a kubelet binary, named by DRAY_TEST_KUBELET.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE))
+import containerd  # noqa: E402
+
+BINARY = os.environ.get("DRAY_TEST_KUBELET", "")
+pytestmark = pytest.mark.skipif(not BINARY, reason="DRAY_TEST_KUBELET names no kubelet")
+
+CONFIGURATION = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: cgroupfs
+failCgroupV1: false
+failSwapOn: false
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+localStorageCapacityIsolation: false
+containerRuntimeEndpoint: unix://{socket}
+authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
+authorization: {{mode: AlwaysAllow}}
+podLogsDir: {directory}/logs
+port: 0
+healthzPort: 0
+"""
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="d", ignore_cleanup_errors=True) as short:
+        yield Path(short) / "real"
+
+
+@pytest.fixture
+def kubelet(directory: Path, server: Any, tool: Callable[[str], str]) -> Iterator[None]:
+    for name in ("containerd", "ctr", "busybox", "containerd-shim-runc-v2"):
+        tool(name)
+    directory.mkdir()
+    tools = ROOT / ".tools" / "bin"
+    with containerd.running(directory / "c", cdi=directory / "cdi", tools=tools, runc=tool("runc")) as socket:
+        (directory / "kubelet.yaml").write_text(CONFIGURATION.format(socket=socket, directory=directory))
+        with (directory / "kubelet.log").open("wb") as log:
+            process = subprocess.Popen(
+                [
+                    *(
+                        BINARY,
+                        "--config",
+                        str(directory / "kubelet.yaml"),
+                        "--kubeconfig",
+                        str(server.kubeconfig),
+                    ),
+                    *("--root-dir", str(directory / "kubelet"), "--cert-dir", str(directory / "certs")),
+                    *("--hostname-override", "real", "--kube-api-content-type", "application/json"),
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def test_our_driver_serves_a_real_kubelet(
+    kubelet: None, directory: Path, make_node: Callable[..., Any], until: Callable[..., None]
+) -> None:
+    world = make_node("real", short=True)
+    world.directory = directory
+    until(lambda: (directory / "kubelet" / "plugins_registry").is_dir())
+    world.start("driver")
+    # A kubelet that meets the pod before the driver would take its time to try again.
+    until(lambda: (directory / "hardware" / "registered").exists(), seconds=60)
+    world.pod_with_claim(
+        "pod-real",
+        "dev-3",
+        image=containerd.IMAGE,
+        imagePullPolicy="Never",
+        command=["sh", "-c", "echo got $DEVICE; cat /firmware/version; sleep 1000"],
+        pod={"hostNetwork": True},
+    )
+    until(lambda: world.phase("pod-real") == "Running", seconds=60)
+
+    def log() -> str:
+        return "".join(p.read_text() for p in directory.glob("logs/*/main/0.log"))
+
+    until(lambda: "1.2.3" in log())
+    assert "got dev-3" in log()
+    world.delete("pod-real")
+    until(lambda: world.pod("pod-real") is None, seconds=60)
+    assert (world.in_use, world.specs) == ([], [])
