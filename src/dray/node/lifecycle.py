@@ -209,6 +209,18 @@ def is_initialized(pod: Object, state: PodState) -> bool:
     )
 
 
+def comes_back(pod: Object, name: str, state: PodState) -> bool:
+    """Whether a container that has ended is to be started again."""
+    if must_end(pod, state):
+        return False
+    containers = pods.roles(pod)
+    known = state.container(name)
+    for spec in containers.init:
+        if spec["name"] == name:
+            return is_sidecar(spec) or (pods.restart_policy(pod) != "Never" and not known.succeeded)
+    return _restarts(pods.restart_policy(pod), known)
+
+
 def _progress(pod: Object, state: PodState, now: float) -> Iterator[Action | float]:
     """Starts and stops that are due, and times at which others will be."""
     containers = pods.roles(pod)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dray.api.kinds import Object
 from dray.api.timefmt import from_epoch
 from dray.node import pods
-from dray.node.lifecycle import Container, PodState, is_initialized, must_end
+from dray.node.lifecycle import Container, PodState, comes_back, is_initialized, must_end
 from dray.node.pods import Spec, is_sidecar
 from dray.runtimes.interface import ContainerStatus, State
 
@@ -102,20 +102,13 @@ def _state(
     if known.failure is not None and not must_end(pod, state):
         return {"waiting": {"reason": known.failure.reason, "message": known.failure.message}}
     if current is not None and current.state is State.EXITED:
-        if known.backoff and known.due() > now and not must_end(pod, state) and _comes_back(pod, spec, known):
+        if known.backoff and known.due() > now and comes_back(pod, spec["name"], state):
             wait = f"back-off {_duration(known.backoff)} restarting failed container={spec['name']}"
             return {"waiting": {"reason": "CrashLoopBackOff", "message": f"{wait} pod={pods.full_name(pod)}"}}
         return {"terminated": _terminated(current, node)}
     has_init = bool(pods.roles(pod).init)
     reason = "PodInitializing" if has_init and state.set_up else "ContainerCreating"
     return {"waiting": {"reason": reason}}
-
-
-def _comes_back(pod: Object, spec: Spec, known: Container) -> bool:
-    policy = "Always" if is_sidecar(spec) else pods.restart_policy(pod)
-    if any(c["name"] == spec["name"] for c in pods.roles(pod).init) and not is_sidecar(spec):
-        return policy != "Never" and not known.succeeded
-    return policy == "Always" or (policy == "OnFailure" and not known.succeeded)
 
 
 def _terminated(status: ContainerStatus, node: NodeFacts) -> dict[str, Any]:

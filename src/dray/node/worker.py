@@ -32,6 +32,7 @@ from dray.node.lifecycle import (
     Start,
     Stop,
     TearDown,
+    comes_back,
     decide,
 )
 from dray.node.probes import Prober, Verdict
@@ -87,6 +88,9 @@ class PodWorker:
             self._end_probe(status.name)
             changed = replace(known, current=status, stopping=False, started=False, ready=False, unhealthy="")
             self.state = self.state.with_container(status.name, changed)
+            if changed.backoff and comes_back(self.pod, status.name, self.state):
+                text = f"Back-off restarting failed container {status.name} in pod {pods.full_name(self.pod)}"
+                self._event("Warning", "BackOff", text, status.name)
             self._wake.set()
 
     def health_changed(self) -> None:

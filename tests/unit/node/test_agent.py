@@ -246,6 +246,8 @@ async def test_a_failing_container_is_restarted_and_its_last_log_kept(api: Any, 
         assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
         assert container["lastState"]["terminated"]["exitCode"] == 3
         assert "hello" in world.log("p", attempt=0)
+        told = ("BackOff", "Back-off restarting failed container main in pod p_ns(uid-p)")
+        await until(lambda: told in world.events)
 
 
 async def test_a_pod_that_runs_once_succeeds_after_its_claims_are_free(api: Any, tmp_path: Path) -> None:
