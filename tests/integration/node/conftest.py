@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from dray.kubelet_api.unix import SocketPath
+
 HERE = Path(__file__).parent
 
 
@@ -137,6 +139,18 @@ def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
         yield start
 
 
+def end_containers(supervisor: Path) -> None:
+    """Containers outlive agents; tests that are over need not wait for them to notice."""
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_UNIX) as connection,
+        SocketPath(supervisor) as path,
+    ):
+        connection.connect(path.short)
+        connection.sendall(b'{"request": 1, "do": "shutdown"}\n')
+        connection.recv(1024)
+
+
 class NodeWorld:
     """One node in a directory: its agent, its driver, its pods."""
 
@@ -161,6 +175,7 @@ class NodeWorld:
     def stop(self) -> None:
         for program in self._programs:
             program.stop()
+        end_containers(self.directory / "runtime" / "supervisor.sock")
 
     def pod_with_claim(
         self, name: str, *devices: str, pod: Mapping[str, Any] | None = None, **container: Any
