@@ -218,6 +218,11 @@ SETS: dict[str, Recording | Problems] = {
             "DRANodeAllocatableResources=true,DRAResourcePoolStatus=true",
         ),
     ),
+    "behaviour-130": Recording(
+        folder="behaviour-130",
+        floor=0.99,
+        command=("up", "--nodes", "0", "--emulate", "1.30", "--disable-admission-plugins", QUIET_PLUGINS),
+    ),
 }  # fmt: skip
 
 
