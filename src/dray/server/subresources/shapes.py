@@ -13,9 +13,9 @@ _FLAGS: Final = ("stdin", "stdout", "stderr", "tty")
 
 
 @cache
-def body(group: str, version: str, kind: str) -> Codec:
+def body(group: str, version: str, kind: str, type: str = "") -> Codec:
     """The codec of a body that has a single version and is what it is."""
-    name = Version(name=version, type="")
+    name = Version(name=version, type=type)
     described = Kind(group=group, kind=kind, plural=kind.lower(), versions=(name,), storage=version)
     return Codec(described, name)
 
@@ -33,8 +33,8 @@ class Aspect(Codec):
         return self._show(hub)
 
 
-EVICTION: Final = ("policy", "v1", "Eviction")
-SCALE: Final = ("autoscaling", "v1", "Scale")
+EVICTION: Final = ("policy", "v1", "Eviction", "policy/v1.Eviction")
+SCALE: Final = ("autoscaling", "v1", "Scale", "autoscaling/v1.Scale")
 
 
 def connect_options(resource: str, subresource: str, query: Mapping[str, list[str]]) -> tuple[Codec, Object]:

@@ -1,0 +1,94 @@
+"""The chain: which plugins run, in which order, and when they run again."""
+
+from __future__ import annotations
+
+import pytest
+
+from dray.server.admission import DEFAULT_ON, ORDER, AdmissionChain, Attributes, UnknownPlugin, enabled
+from dray.server.admission.plugins import plugins
+
+from ..conftest import make_server
+
+
+def attributes() -> Attributes:
+    from dray.api.kinds import UserInfo
+    from dray.server.subresources.shapes import body
+
+    codec = body("", "v1", "ConfigMap")
+    return Attributes(
+        "CREATE", UserInfo("u"), "", "v1", "configmaps", "", "ConfigMap", "ns", "x", codec, {"metadata": {}}
+    )
+
+
+class Recorder:
+    """A mutating plugin that writes down when it ran, and may ask for a second round."""
+
+    def __init__(self, name: str, log: list[str], *, again: bool = False) -> None:
+        self.name = name
+        self._log = log
+        self._again = again
+
+    def handles(self, attributes: Attributes) -> bool:
+        return True
+
+    async def admit(self, attributes: Attributes) -> None:
+        self._log.append(self.name)
+        if self._again:
+            attributes.rounds().wanted = True
+
+
+async def test_plugins_run_in_upstreams_order_however_they_are_given() -> None:
+    log: list[str] = []
+    names = ["ResourceQuota", "MutatingAdmissionPolicy", "NamespaceLifecycle", "Priority"]
+    await AdmissionChain([Recorder(name, log) for name in names]).admit(attributes())
+    assert log == ["NamespaceLifecycle", "Priority", "MutatingAdmissionPolicy", "ResourceQuota"]
+
+
+async def test_a_plugin_that_changes_late_gets_everybody_a_second_round_and_no_third() -> None:
+    log: list[str] = []
+    chain = AdmissionChain([Recorder("Priority", log), Recorder("MutatingAdmissionPolicy", log, again=True)])
+    await chain.admit(attributes())
+    assert log == ["Priority", "MutatingAdmissionPolicy"] * 2
+
+
+async def test_each_admission_of_a_retried_write_starts_afresh() -> None:
+    log: list[str] = []
+    chain = AdmissionChain([Recorder("MutatingAdmissionPolicy", log, again=True)])
+    request = attributes()
+    await chain.admit(request)
+    await chain.admit(request)
+    assert len(log) == 4
+
+
+def test_default_plugins_run_unless_they_are_disabled() -> None:
+    assert enabled() == DEFAULT_ON
+    assert "NodeRestriction" in enabled(["NodeRestriction"])
+    assert "Priority" not in enabled([], ["Priority"])
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_every_name_of_upstream_is_accepted(name: str) -> None:
+    assert name in enabled([name])
+    assert name not in enabled([], [name])
+
+
+def test_unknown_and_contradictory_names_are_refused() -> None:
+    with pytest.raises(UnknownPlugin, match='enable-admission-plugins plugin "Nonsense" is unknown'):
+        enabled(["Nonsense"])
+    with pytest.raises(UnknownPlugin, match="overlapped"):
+        enabled(["Priority"], ["Priority"])
+
+
+async def test_all_plugins_can_be_made_at_once() -> None:
+    server = await make_server()
+    made = plugins(server.api, frozenset(ORDER))
+    assert {plugin.name for plugin in made} <= set(ORDER)
+    assert len({plugin.name for plugin in made}) == len(made)
+
+
+def test_a_refusal_names_the_object_or_what_its_name_begins_with() -> None:
+    request = attributes()
+    request.name = ""
+    assert request.forbidden("no").message == 'configmaps "Unknown" is forbidden: no'
+    request.object = {"metadata": {"generateName": "web-"}}
+    assert request.forbidden("no").message == 'configmaps "web-" is forbidden: no'
