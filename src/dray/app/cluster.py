@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,7 @@ class State:
     store: str
     release: str
     started: float
+    devices: list[str] = field(default_factory=list)  # a line for each node and driver, once they are there
 
 
 def _lock_path(data: Path) -> Path:

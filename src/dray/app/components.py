@@ -6,17 +6,20 @@ Imports are inside the functions: a component that is not asked for costs nothin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dray.app.up import Cluster, Ready
     from dray.client.client import Client
+    from dray.client.resources import Resource
     from dray.driver.base import Driver
     from dray.node.options import NodeOptions
 
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
+DRIVERS = "system:dray:drivers"
 
 
 async def scheduler(cluster: Cluster, ready: Ready) -> None:
@@ -123,44 +126,64 @@ async def gpu_driver(cluster: Cluster, ready: Ready) -> None:
     """The example GPU driver on every node, and the class by which its devices are asked for."""
     from dray.drivers.gpu import DRIVER, GpuDriver, GpuOptions
 
-    await _device_class(cluster, DRIVER, DRIVER)
+    await _welcome(cluster, DRIVER)
     await _run_driver(cluster, ready, lambda: GpuDriver(GpuOptions(count=cluster.options.devices)))
 
 
 async def _run_driver(cluster: Cluster, ready: Ready, make: Callable[[], Driver]) -> None:
+    from dray.client.client import Client
     from dray.driver import plugin, simulated
     from dray.node.hostpaths import HostPaths
 
-    names = cluster.node_names
+    client = Client(cluster.transport(DRIVERS))
     await cluster.registered.wait()  # slices belong to their node
-    if cluster.options.runtime == "simulated":
-        from dray.client.client import Client
-
-        ready()
-        await simulated.publish(
-            Client(cluster.transport("system:dray:nodes", "system:masters")), make(), nodes=names
-        )
-        return
     async with asyncio.TaskGroup() as group:
-        for name in names:
-            paths = HostPaths.below(cluster.data / "nodes" / name)
-            options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
-            group.create_task(plugin.run(node_client(cluster, name), make(), options=options))
+        if cluster.options.runtime == "simulated":
+            group.create_task(simulated.publish(client, make(), nodes=cluster.node_names))
+        else:
+            for name in cluster.node_names:
+                paths = HostPaths.below(cluster.data / "nodes" / name)
+                options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
+                group.create_task(plugin.run(client, make(), options=options))
+        slices = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
+        while slices is not None and len(slices.stored.documents) < len(cluster.node_names):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)  # a cluster is ready when its devices are there
         ready()
 
 
-async def _device_class(cluster: Cluster, name: str, driver: str) -> None:
-    from dray.api.errors import AlreadyExists
+_RULES = (
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": ["patch", "update"]},
+    {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["resourceclaims/driver"],
+        "verbs": ["arbitrary-node:patch", "arbitrary-node:update"],
+    },
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["*"]},
+    {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
+)
+
+
+async def _welcome(cluster: Cluster, driver: str) -> None:
+    """The rights of drivers, and the class by which this one's devices are asked for."""
     from dray.client.client import Client
     from dray.client.discovery import Discovery
-    from dray.client.resources import DEVICE_CLASSES
+    from dray.client.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, DEVICE_CLASSES
 
-    client = Client(cluster.transport("system:dray:drivers", "system:masters"))
-    resource = await Discovery(client).newest(DEVICE_CLASSES, ("v1", "v1beta2", "v1beta1"))
-    if resource is None:
-        return
-    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
-    try:
-        await client.create(resource, "", {"metadata": {"name": name}, "spec": {"selectors": [selector]}})
-    except AlreadyExists:
-        return
+    client = Client(cluster.transport("system:dray:setup", "system:masters"))
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": DRIVERS}
+    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": DRIVERS}
+    metadata = {"name": DRIVERS}
+    await _create(client, CLUSTER_ROLES, {"metadata": metadata, "rules": list(_RULES)})
+    await _create(client, CLUSTER_ROLE_BINDINGS, {"metadata": metadata, "roleRef": role, "subjects": [user]})
+    classes = await Discovery(client).newest(DEVICE_CLASSES, ("v1", "v1beta2", "v1beta1"))
+    if classes is not None:
+        selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+        await _create(client, classes, {"metadata": {"name": driver}, "spec": {"selectors": [selector]}})
+
+
+async def _create(client: Client, resource: Resource, wanted: dict[str, Any]) -> None:
+    from dray.api.errors import AlreadyExists
+
+    with contextlib.suppress(AlreadyExists):
+        await client.create(resource, "", wanted)

@@ -122,6 +122,7 @@ async def _run_components(
         started = group.create_task(_all(begun.values()))
         await asyncio.wait((ending, started), return_when=asyncio.FIRST_COMPLETED)
         if started.done():
+            clusters.write(cluster.data, _state(cluster))
             hooks.ready(cluster)
             await ending
         for task in (started, *tasks):
@@ -149,4 +150,18 @@ def _state(cluster: Cluster) -> clusters.State:
         store=options.store,
         release=options.emulate or "all",
         started=time.time(),
+        devices=devices(cluster),
     )
+
+
+def devices(cluster: Cluster) -> list[str]:
+    """What the drivers have published, node by node."""
+    resource = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
+    if resource is None:
+        return []
+    found: dict[tuple[str, str], int] = {}
+    for document in resource.stored.documents.values():
+        spec = document.hub["spec"]
+        where = (spec.get("nodeName") or "-", spec.get("driver") or spec.get("driverName") or "")
+        found[where] = found.get(where, 0) + len(spec.get("devices") or ())
+    return [f"{node}: {count} devices of {driver}" for (node, driver), count in sorted(found.items())]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-_KUBECONFIG = click.option(
+kubeconfig_option = click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path),
     help="default: KUBECONFIG, then the running cluster of dray up",
@@ -17,7 +17,7 @@ _EMULATE = click.option("--emulate", default="", help="the Kubernetes release wh
 
 
 @click.command()
-@_KUBECONFIG
+@kubeconfig_option
 @click.option(
     "--config", type=click.Path(path_type=Path, exists=True), help="a KubeSchedulerConfiguration (v1)"
 )
@@ -50,11 +50,11 @@ def scheduler(kubeconfig: Path | None, config: Path | None, feature_gates: str, 
         await running.run(client, options=options)
 
     where = Path(configuration.kubeconfig) if configuration.kubeconfig else None
-    _until_signal(kubeconfig or where, run)
+    until_signal(kubeconfig or where, run)
 
 
 @click.command()
-@_KUBECONFIG
+@kubeconfig_option
 @click.option("--controllers", "names", default="*", help="which to run: *, name, -name, separated by commas")
 @click.option(
     "--leader-elect", is_flag=True, help="run only while holding the lease of kube-controller-manager"
@@ -84,7 +84,7 @@ def controllers(
     async def run(client: Any) -> None:
         await running.run(client, options=options)
 
-    _until_signal(kubeconfig, run)
+    until_signal(kubeconfig, run)
 
 
 def _release(emulate: str, feature_gates: str) -> tuple[Any, Any]:
@@ -103,7 +103,7 @@ def _yaml(path: Path) -> Any:
     return yaml.safe_load(path.read_text())
 
 
-def _until_signal(kubeconfig: Path | None, run: Any) -> None:
+def until_signal(kubeconfig: Path | None, run: Any) -> None:
     """Run a component until it is told to stop."""
     import asyncio
     import contextlib

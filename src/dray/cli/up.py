@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,9 @@ def up(detach: bool, **flags: Any) -> None:
     )
 
     def ready(cluster: Cluster) -> None:
-        _greet(cluster.server.url, str(options.server.kubeconfig_path))
+        from dray.app.up import devices
+
+        _greet(cluster.server.url, str(options.server.kubeconfig_path), devices(cluster))
         tell_parent()
 
     try:
@@ -92,13 +95,19 @@ def _detached(flags: dict[str, Any]) -> None:
         raise click.ClickException(str(e)) from None
     found = clusters.read(data)
     if found is not None:
-        _greet(found.url, found.kubeconfig)
+        _greet(found.url, found.kubeconfig, found.devices)
 
 
-def _greet(url: str, kubeconfig: str) -> None:
+def _greet(url: str, kubeconfig: str, devices: Sequence[str]) -> None:
     click.echo(f"The cluster is ready on {url}")
+    for line in devices:
+        click.echo(f"  {line}")
+    click.echo("Type next:")
     click.echo(f"  export KUBECONFIG={kubeconfig}")
-    click.echo("  kubectl get deviceclasses,resourceslices")
+    click.echo("  kubectl get nodes,deviceclasses,resourceslices")
+    if devices:
+        click.echo("  dray demo       # a pod gets a device, scene by scene")
+        click.echo("  dray devices    # which are free, and who has the others")
     click.echo("Stop it with: dray down")
     sys.stdout.flush()
 
