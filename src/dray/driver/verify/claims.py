@@ -54,7 +54,10 @@ class Claims:
         result = {"request": "r", "driver": self._driver, "pool": device.pool, "device": device.name}
         status = {
             "allocation": {"devices": {"results": [result]}},
-            "reservedFor": [{"resource": "pods", "name": "verify", "uid": secrets.token_hex(8)}],
+            # Not a pod: the claim controller would notice that there is none of this name.
+            "reservedFor": [
+                {"apiGroup": "dray.dev", "resource": "checks", "name": "verify", "uid": secrets.token_hex(8)}
+            ],
         }
         await client.patch_status(self._resource, self._namespace, name, {"status": status})
         return ClaimRef(self._namespace, name, made["metadata"]["uid"])
