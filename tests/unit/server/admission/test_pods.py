@@ -207,7 +207,7 @@ async def test_pods_run_as_an_account_whose_token_is_mounted() -> None:
     assert made["serviceAccountName"] == made["serviceAccount"] == "default"
     [volume] = made["volumes"]
     assert volume["name"].startswith("kube-api-access-")
-    assert [list(s)[0] for s in volume["projected"]["sources"]] == [
+    assert [next(iter(s)) for s in volume["projected"]["sources"]] == [
         "serviceAccountToken",
         "configMap",
         "downwardAPI",

@@ -9,6 +9,7 @@ from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -112,7 +113,7 @@ class Caller:
 
     async def post(self, endpoint: Endpoint, body: bytes, *, seconds: float) -> Answer:
         """The answer to a POST of JSON, or CallError."""
-        target = f"{endpoint.path}?timeout={round(seconds)}s"
+        target = f"{endpoint.path}?timeout={ceil(seconds)}s"
         where = f'Post "https://{endpoint.netloc}{target}"'
         head = (
             f"POST {target} HTTP/1.1\r\nHost: {endpoint.netloc}\r\nUser-Agent: {_AGENT}\r\n"
