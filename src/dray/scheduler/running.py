@@ -14,6 +14,7 @@ from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.leases import LeaderElector
+from dray.client.versions import speaking_v1
 from dray.scheduler.config import Configuration
 from dray.scheduler.scheduler import Scheduler
 
@@ -55,6 +56,8 @@ async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], 
 
 
 async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler], None] | None) -> None:
+    if options.modern:
+        client = await speaking_v1(client)
     recorder = EventRecorder(client, options.configuration.profiles[0].name, api="events.k8s.io")
     informers = Informers(client)
     scheduler = Scheduler(
