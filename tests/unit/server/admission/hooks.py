@@ -59,6 +59,12 @@ class Webhook:
         self.answer: Answer = lambda request: {"allowed": True}
         self.delay = asyncio.Event()  # set unless a test wants the answer to wait
         self.delay.set()
+        self._arrived = asyncio.Condition()
+
+    async def asked(self, count: int) -> None:
+        """Wait until so many requests have come in."""
+        async with self._arrived:
+            await self._arrived.wait_for(lambda: len(self.requests) >= count)
 
     @property
     def config(self) -> Object:
@@ -74,7 +80,9 @@ class Webhook:
                     if line.lower().startswith(b"content-length")
                 )
                 review = msgspec.json.decode(await reader.readexactly(length))
-                self.requests.append(review["request"])
+                async with self._arrived:
+                    self.requests.append(review["request"])
+                    self._arrived.notify_all()
                 await self.delay.wait()
                 code, body = self._reply(review)
                 writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (code, len(body), body))

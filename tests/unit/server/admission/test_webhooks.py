@@ -107,8 +107,7 @@ async def test_all_webhooks_are_asked_at_once(tmp_path: Path) -> None:
         await register(world, "validating", {"clientConfig": server.config}, "second")
         server.delay.clear()
         request = asyncio.create_task(world.post(MAPS, config_map()))
-        while len(server.requests) < 2:
-            await asyncio.sleep(0.001)
+        await server.asked(2)
         server.delay.set()
         assert await request
 
@@ -154,7 +153,7 @@ def closed_port() -> int:
 
 
 async def test_an_unreachable_webhook_fails_the_request_or_is_passed_over(tmp_path: Path) -> None:
-    async with world_with(tmp_path) as (world, server):
+    async with world_with(tmp_path) as (world, _):
         url = f"https://127.0.0.1:{closed_port()}/"
         path = f"{POLICIES}/validatingwebhookconfigurations/w"
         hook = (await world.get(path))["webhooks"][0]
