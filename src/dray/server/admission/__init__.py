@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
@@ -101,7 +101,11 @@ def internal_error(problem: str) -> InternalError:
 
 
 class AdmissionPlugin(Protocol):
-    """A named plugin. ``handles`` is asked first and must be cheap: most writes concern few plugins."""
+    """A named plugin. ``handles`` is asked first and must be cheap: most writes concern few plugins.
+
+    A plugin that is about certain resources only may list them in ``about``, as pairs of group and plural; it is not
+    even asked about others.
+    """
 
     @property
     def name(self) -> str: ...
@@ -123,28 +127,43 @@ class AdmissionChain:
 
     def __init__(self, plugins: Iterable[AdmissionPlugin] = ()) -> None:
         self.plugins: Sequence[AdmissionPlugin] = tuple(sorted(plugins, key=lambda p: rank(p.name)))
-        self._mutating = tuple(p for p in self.plugins if isinstance(p, MutatingPlugin))
-        self._validating = tuple(p for p in self.plugins if isinstance(p, ValidatingPlugin))
+        self._mutating: dict[tuple[str, str], tuple[MutatingPlugin, ...]] = {}
+        self._validating: dict[tuple[str, str], tuple[ValidatingPlugin, ...]] = {}
 
     async def admit(self, attributes: Attributes) -> None:
         """The mutating round, and a second one if a plugin asks for it."""
+        resource = (attributes.group, attributes.resource)
+        found = self._mutating.get(resource)
+        if found is None:
+            found = tuple(p for p in self._about(resource) if isinstance(p, MutatingPlugin))
+            self._mutating[resource] = found
         # A write that is computed anew, because its object moved on meanwhile, is admitted anew.
         attributes.reinvocation = None
-        await self._round(attributes)
+        for plugin in found:
+            if plugin.handles(attributes):
+                await plugin.admit(attributes)
         rounds: Reinvocation | None = attributes.reinvocation
         if rounds is not None and rounds.wanted:
             rounds.running = True
-            await self._round(attributes)
-
-    async def _round(self, attributes: Attributes) -> None:
-        for plugin in self._mutating:
-            if plugin.handles(attributes):
-                await plugin.admit(attributes)
+            for plugin in found:
+                if plugin.handles(attributes):
+                    await plugin.admit(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
-        for plugin in self._validating:
+        resource = (attributes.group, attributes.resource)
+        found = self._validating.get(resource)
+        if found is None:
+            found = tuple(p for p in self._about(resource) if isinstance(p, ValidatingPlugin))
+            self._validating[resource] = found
+        for plugin in found:
             if plugin.handles(attributes):
                 await plugin.validate(attributes)
+
+    def _about(self, resource: tuple[str, str]) -> Iterator[AdmissionPlugin]:
+        for plugin in self.plugins:
+            about: Collection[tuple[str, str]] | None = getattr(plugin, "about", None)
+            if about is None or resource in about:
+                yield plugin
 
 
 __all__ = [

@@ -49,6 +49,7 @@ def _signer(attributes: Attributes) -> str:
 
 class CertificateApproval:
     name = "CertificateApproval"
+    about = ((_GROUP, _REQUESTS),)
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -65,6 +66,7 @@ class CertificateApproval:
 
 class CertificateSigning:
     name = "CertificateSigning"
+    about = ((_GROUP, _REQUESTS),)
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -85,6 +87,7 @@ class CertificateSubjectRestriction:
     """Nobody becomes a superuser by certificate."""
 
     name = "CertificateSubjectRestriction"
+    about = ((_GROUP, _REQUESTS),)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.operation == CREATE and attributes.is_for(_GROUP, _REQUESTS)

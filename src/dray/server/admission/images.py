@@ -27,6 +27,7 @@ def _volumes(pod: Object) -> Iterator[tuple[Object, Path]]:
 
 class AlwaysPullImages:
     name = "AlwaysPullImages"
+    about = (("", "pods"),)
 
     def handles(self, attributes: Attributes) -> bool:
         if not attributes.is_for("", "pods"):

@@ -21,6 +21,7 @@ Amounts = Mapping[str, Quantity]
 
 class LimitRanger:
     name = "LimitRanger"
+    about = (("", "pods"), ("", "persistentvolumeclaims"))
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups

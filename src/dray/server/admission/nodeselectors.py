@@ -12,6 +12,7 @@ _CONFLICT = "pod node label selector conflicts with its namespace node label sel
 
 class PodNodeSelector:
     name = "PodNodeSelector"
+    about = (("", "pods"),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups

@@ -8,6 +8,7 @@ from dray.server.admission.tolerations import NOT_READY
 
 class TaintNodesByCondition:
     name = "TaintNodesByCondition"
+    about = (("", "nodes"),)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.operation == CREATE and attributes.is_for("", "nodes")

@@ -18,6 +18,7 @@ _CAPACITY: Final = "NodeCapacity"
 
 class PodResizeValidator:
     name = "PodResizeValidator"
+    about = (("", "pods"),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups

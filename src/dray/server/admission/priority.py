@@ -14,6 +14,7 @@ _NONE: Object = {"metadata": {"name": ""}, "preemptionPolicy": "PreemptLowerPrio
 
 class Priority:
     name = "Priority"
+    about = (("", "pods"), ("scheduling.k8s.io", "priorityclasses"))
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups

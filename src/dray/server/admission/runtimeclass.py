@@ -16,6 +16,7 @@ _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Ov
 
 class RuntimeClass:
     name = "RuntimeClass"
+    about = (("", "pods"),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups

@@ -26,6 +26,7 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 class ServiceAccount:
     name = "ServiceAccount"
+    about = (("", "pods"),)
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class DenyServiceExternalIPs:
     """External addresses of services can be kept and given up, but not taken."""
 
     name = "DenyServiceExternalIPs"
+    about = (("", "services"),)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.is_for("", "services") and attributes.operation in (CREATE, UPDATE)
@@ -41,6 +42,7 @@ class LimitPodHardAntiAffinityTopology:
     """Pods may insist on keeping apart from others by node, but not by anything larger."""
 
     name = "LimitPodHardAntiAffinityTopology"
+    about = (("", "pods"),)
 
     def handles(self, attributes: Attributes) -> bool:
         return attributes.is_for("", "pods") and attributes.operation in (CREATE, UPDATE)

@@ -22,6 +22,7 @@ class DefaultTolerationSeconds:
     """Lets a pod stay on a node that is not ready or cannot be reached, for some minutes."""
 
     name = "DefaultTolerationSeconds"
+    about = (("", "pods"),)
 
     def __init__(self, *, not_ready: int = 300, unreachable: int = 300) -> None:
         self._seconds = ((NOT_READY, not_ready), (UNREACHABLE, unreachable))
@@ -52,6 +53,7 @@ class ExtendedResourceToleration:
     """Lets pods that ask for an extended resource run on nodes that are tainted with its name."""
 
     name = "ExtendedResourceToleration"
+    about = (("", "pods"),)
 
     def handles(self, attributes: Attributes) -> bool:
         return _is_pod_write(attributes)

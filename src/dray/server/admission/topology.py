@@ -13,6 +13,7 @@ _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 class PodTopologyLabels:
     name = "PodTopologyLabels"
+    about = (("", "pods"),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups

@@ -26,6 +26,7 @@ def _class_of(claim: Object) -> str | None:
 
 class DefaultStorageClass:
     name = "DefaultStorageClass"
+    about = (("", _CLAIMS),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
@@ -53,6 +54,7 @@ class DefaultStorageClass:
 
 class PersistentVolumeClaimResize:
     name = "PersistentVolumeClaimResize"
+    about = (("", _CLAIMS),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
