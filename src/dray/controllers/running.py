@@ -124,6 +124,7 @@ CONTROLLERS: Mapping[str, Entry] = {
     "taint-eviction-controller": Entry(
         "dray.controllers.node_taints:TaintEvictionController", account="node-controller"
     ),
+    "validatingadmissionpolicy-status-controller": Entry("dray.controllers.policies:PolicyStatusController"),
     "resourcequota-controller": Entry("dray.controllers.quota:QuotaController", "resourcequota"),
 }
 
