@@ -76,6 +76,8 @@ class Decoder:
         if directive == WARN:
             for problem in problems:
                 request.warn(problem)
+        if request.trail is not None:
+            request.trail.sent(clone(obj))
         return obj
 
     def _from_protobuf(self, body: bytes, codec: Codec) -> Object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,6 @@ from dray.api.timefmt import format_micro_time
 from dray.server.admission import Note
 from dray.server.audit.policy import (
     COMPLETE,
-    METADATA,
     PANIC,
     RECEIVED,
     REQUEST,
@@ -55,6 +55,7 @@ class Trail:
         self._acting_as: UserInfo | None = None
         self._asked: Attributes | None = None
         self._treatment = _NOTHING
+        self._body: Any = None  # as it was sent, in JSON's terms
         self.id = request.headers.get("audit-id") or str(uuid.uuid4())
         self.notes: dict[str, Note] = {}  # shared with admission
 
@@ -65,6 +66,10 @@ class Trail:
         self._acting_as = asked.user if asked.user != caller else None
         self._treatment = self._audit.policy.treatment(asked)
         self._log(RECEIVED)
+
+    def sent(self, obj: Object) -> None:
+        """The object that came with the request, whichever way it was encoded."""
+        self._body = obj
 
     def decided(self, verdict: Verdict) -> None:
         self.notes[_DECISION] = Note("allow" if verdict.allowed else "forbid")
@@ -132,7 +137,7 @@ class Trail:
         self._audit.sink.write(event)
 
     def _object_ref(self, asked: Attributes) -> Object:
-        meta = _metadata(self._sent())
+        meta = _metadata(self._body)
         found = {
             "resource": asked.resource,
             "namespace": asked.namespace or meta.get("namespace", ""),
@@ -157,16 +162,15 @@ class Trail:
                 event["responseObject"] = found if treatment.managed_fields else _without_managers(found)
 
     def _sent(self) -> Any:
-        """The body as it was sent, if it is JSON; patches included."""
+        """The object that was sent, or what came in its place, such as a patch, if it is JSON."""
         body = self._request.body
-        if not isinstance(body, bytes):
-            return body or None
-        if not body or not self._treatment.at_least(METADATA):
-            return None
-        try:
-            return msgspec.json.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
+        if self._body is None and body:
+            if isinstance(body, bytes):
+                with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    self._body = msgspec.json.decode(body)
+            else:
+                self._body = body
+        return self._body
 
     def _annotations(self) -> dict[str, str]:
         contents = self._treatment.at_least(REQUEST)
