@@ -39,6 +39,8 @@ async def _bind(call: Call, name: str) -> Response:
         dry_run=options.dry_run,
         codec=codec,
     )
+    if not name:
+        attributes.resource = "bindings"  # as it was asked for; it is no pod that is created
     await call.api.admission.admit(attributes)
     if name and name != meta.get("name", ""):
         raise BadRequest("name in URL does not match name in Binding object")

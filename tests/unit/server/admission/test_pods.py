@@ -323,3 +323,12 @@ async def test_a_pod_cannot_be_resized_beyond_its_node() -> None:
     )
     assert error.details is not None
     assert error.details["causes"] == [{"reason": "NodeCapacity"}]
+
+
+async def test_a_binding_is_not_taken_for_a_pod() -> None:
+    world = await make_world("ServiceAccount", "Priority", "DefaultTolerationSeconds", "RuntimeClass")
+    await world.post(ACCOUNTS, {"metadata": {"name": "default"}})
+    await world.post(PODS, pod())
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    await world.post("/api/v1/namespaces/default/bindings", binding)
+    assert (await world.get(f"{PODS}/p"))["spec"]["nodeName"] == "n"

@@ -11,6 +11,7 @@ from dray.api.kinds import Object
 from dray.api.patch import jsonpatch, typed
 from dray.api.patch.ownership import node_of
 from dray.api.schema import Field, ListOf, MapOf, Struct, Type
+from dray.server import customtypes
 from dray.server.admission import internal_error
 from dray.server.documents import Codec
 
@@ -36,7 +37,7 @@ def apply_configuration(codec: Codec, obj: Object, value: ObjectValue) -> Object
     except (EvaluationError, ValueError) as e:
         raise PatchError(str(e)) from None
     config = {**config, "apiVersion": codec.api_version, "kind": codec.kind.kind}
-    type_ = codec.type
+    type_ = _type_of(codec)
     if type_ is None:
         return _merged_untyped(obj, config)
     if words := typed.problems(type_, config):
@@ -48,6 +49,13 @@ def apply_configuration(codec: Codec, obj: Object, value: ObjectValue) -> Object
         )
     merged: Object = typed.merge(node_of(type_), obj, config)
     return merged
+
+
+def _type_of(codec: Codec) -> Struct | None:
+    """A custom resource's type comes from its own schema."""
+    if codec.kind.custom and codec.version.schema:
+        return customtypes.type_of(codec.kind, codec.version)
+    return codec.type
 
 
 def _atomics(type_: Type, field: Field | None, value: Any, path: str) -> Iterator[str]:
