@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from dray.api import errors
-from dray.api.errors import InternalError
 from dray.api.kinds import GroupVersionKind
 from dray.api.selectors import LabelSelector, label_selector
 from dray.server.admission import CREATE, UPDATE, Attributes
@@ -191,7 +190,7 @@ class Matcher:
     def _served_alike(self, key: tuple[str, str, str]) -> tuple[Matched, ...]:
         found = self._resources.find(*key)
         if found is None:
-            raise InternalError(f"{key[2]} are not served")
+            return ()  # its definition has just been deleted
         resource, codec = found
         if resource.collection is None:
             return (Matched(*key, codec),)
