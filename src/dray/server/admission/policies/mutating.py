@@ -6,7 +6,6 @@ A policy whose reinvocationPolicy is IfNeeded runs again when later ones have ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import BadRequest, StatusError
@@ -20,6 +19,7 @@ from dray.server.admission.policies.dispatching import Invocation, Misconfigured
 from dray.server.admission.policies.excluding import excluded
 from dray.server.admission.policies.patching import PatchError, apply_configuration, json_patch
 from dray.server.admission.policies.sources import PolicySource
+from dray.server.admission.reinvoking import Memory, memory_of
 from dray.server.admission.rereading import reread
 from dray.server.api import API
 from dray.server.bodies import clone
@@ -89,19 +89,6 @@ class _Key(NamedTuple):
     param: tuple[str, str] | None
 
 
-@dataclass(slots=True)
-class _Memory:
-    """What this plugin has to know in the second round."""
-
-    output: Object | None = None  # the object as the first round left it
-    repeatable: set[_Key] = field(default_factory=set)  # have run, and shall run again if the object changes
-    again: set[_Key] = field(default_factory=set)
-
-    def object_changed(self) -> None:
-        self.again |= self.repeatable
-        self.repeatable = set()
-
-
 class MutatingAdmissionPolicy:
     """The plugin."""
 
@@ -134,9 +121,7 @@ class MutatingAdmissionPolicy:
 
     def _run(self, relevant: Sequence[Invocation[Mutator]], attributes: Attributes) -> list[tuple[str, str]]:
         rounds = attributes.rounds()
-        memory: _Memory = rounds.memory.setdefault(self.name, _Memory())
-        if rounds.running and memory.output != attributes.object:
-            memory.object_changed()
+        memory: Memory[_Key] = memory_of(self.name, attributes)
         namespace = namespace_object(self._lookups, attributes)
         answer = authorize(self._api.authorizer.authorize, attributes.user)
         refusals: list[tuple[str, str]] = []
@@ -149,7 +134,7 @@ class MutatingAdmissionPolicy:
             if not verdict.matches:
                 continue
             key = _key(invocation)
-            if rounds.running and key not in memory.again:
+            if memory.skips(key, rounds):
                 continue
             before = clone(attributes.object)
             for kind, expression in policy.evaluator.mutations:
@@ -162,11 +147,10 @@ class MutatingAdmissionPolicy:
                     continue
                 inputs = Inputs(attributes, matched, answer, params=invocation.param, namespace=namespace)
             if attributes.object != before:
-                memory.object_changed()
-                rounds.wanted = True
+                memory.changed(rounds)
             if policy.spec.get("reinvocationPolicy") == "IfNeeded":
                 memory.repeatable.add(key)
-        memory.output = clone(attributes.object)
+        memory.keep(attributes)
         return refusals
 
 

@@ -21,7 +21,7 @@ from dray.server.api import API
 
 if TYPE_CHECKING:
     from dray.cel import CompileError
-    from dray.cel.admission import Expression
+    from dray.cel.admission import Activation, Expression
 
 _CODES: Final = {"Forbidden": 403, "RequestEntityTooLarge": 413, "Unauthorized": 401, "Invalid": 422}
 _FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
@@ -43,9 +43,8 @@ class Findings:
 
     denials: list[Denial] = field(default_factory=list)
     annotations: list[tuple[str, str]] = field(default_factory=list)
-    failures: list[str] = field(
-        default_factory=list
-    )  # of audit annotations; they deny whatever the actions are
+    #: of audit annotations; they deny whatever the binding's actions are
+    failures: list[str] = field(default_factory=list)
 
 
 class Validator:
@@ -209,12 +208,12 @@ class _Outcome:
     budget: int
 
 
-def _evaluate(expression: Expression | CompileError, activation: object, budget: int) -> _Outcome:
+def _evaluate(expression: Expression | CompileError, activation: Activation, budget: int) -> _Outcome:
     from dray.cel.admission import Expression
 
     if not isinstance(expression, Expression):
         return _Outcome(None, compilation_error(expression), budget)
-    found = expression.evaluate(activation, budget)  # type: ignore[arg-type]
+    found = expression.evaluate(activation, budget)
     return _Outcome(found.value, "" if found.error is None else found.error.message, found.budget)
 
 

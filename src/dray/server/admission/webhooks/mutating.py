@@ -5,8 +5,6 @@ A webhook whose reinvocationPolicy is IfNeeded is asked again when others have c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import msgspec
 
 from dray.api.errors import BadRequest, InternalError, StatusError
@@ -15,6 +13,7 @@ from dray.api.patch import jsonpatch
 from dray.server.admission import Attributes, internal_error
 from dray.server.admission.lookups import Lookups
 from dray.server.admission.matching import EXEMPT, Matched, Matcher
+from dray.server.admission.reinvoking import Memory, memory_of
 from dray.server.admission.rereading import reread
 from dray.server.admission.webhooks.calling import Caller, CallError
 from dray.server.admission.webhooks.reviews import Response, rejection
@@ -24,21 +23,6 @@ from dray.server.bodies import clone
 
 _MUTATION = "mutation.webhook.admission.k8s.io/"
 _PATCH = "patch.webhook.admission.k8s.io/"
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What this plugin has to know in the second round."""
-
-    output: Object | None = None  # the object as the first round left it
-    repeatable: set[str] = field(
-        default_factory=set
-    )  # webhooks that were asked, and are again if the object changes
-    again: set[str] = field(default_factory=set)
-
-    def object_changed(self) -> None:
-        self.again |= self.repeatable
-        self.repeatable = set()
 
 
 class MutatingAdmissionWebhook:
@@ -57,22 +41,16 @@ class MutatingAdmissionWebhook:
 
     async def admit(self, attributes: Attributes) -> None:
         rounds = attributes.rounds()
-        memory: _Memory = rounds.memory.setdefault(self.name, _Memory())
-        if rounds.running and memory.output != attributes.object:
-            memory.object_changed()
+        memory: Memory[str] = memory_of(self.name, attributes)
         for index, hook in enumerate(self._source.hooks(attributes)):
             matched = self._source.match(hook, attributes)
-            if matched is None or (rounds.running and hook.uid not in memory.again):
+            if matched is None or memory.skips(hook.uid, rounds):
                 continue
-            changed = await self._call(
-                hook, matched, f"round_{int(rounds.running)}_index_{index}", attributes
-            )
-            if changed:
-                memory.object_changed()
-                rounds.wanted = True
+            if await self._call(hook, matched, f"round_{int(rounds.running)}_index_{index}", attributes):
+                memory.changed(rounds)
             if hook.spec.get("reinvocationPolicy") == "IfNeeded":
                 memory.repeatable.add(hook.uid)
-        memory.output = clone(attributes.object)
+        memory.keep(attributes)
 
     async def _call(self, hook: Hook, matched: Matched, place: str, attributes: Attributes) -> bool:
         """Ask one webhook and do what it says; whether the object is another one now."""
