@@ -75,7 +75,9 @@ class Outcome(NamedTuple):
 
     holds: bool = True
     error: str = ""  # why it could not be evaluated, in cel-go's words
-    message: str = ""  # what its messageExpression evaluated to; empty: there is none, or it gave nothing usable
+    message: str = (
+        ""  # what its messageExpression evaluated to; empty: there is none, or it gave nothing usable
+    )
 
 
 class Rule(Protocol):

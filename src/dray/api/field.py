@@ -160,21 +160,31 @@ def forbidden(path: Path, detail: str) -> FieldError:
 
 def not_supported(path: Path, value: Any, supported: Iterable[str]) -> FieldError:
     words = ", ".join(quote(v) for v in supported)
-    return FieldError(ErrorType.NOT_SUPPORTED, str(path), value, f"supported values: {words}" if words else "")
+    return FieldError(
+        ErrorType.NOT_SUPPORTED, str(path), value, f"supported values: {words}" if words else ""
+    )
 
 
 def too_long(path: Path, limit: int, *, unit: str = "byte") -> FieldError:
-    detail = f"may not be more than {limit} {unit}{'' if limit == 1 else 's'}" if limit >= 0 else "value is too long"
+    detail = (
+        f"may not be more than {limit} {unit}{'' if limit == 1 else 's'}"
+        if limit >= 0
+        else "value is too long"
+    )
     return FieldError(ErrorType.TOO_LONG, str(path), "<value omitted>", detail)
 
 
 def too_many(path: Path, actual: int, limit: int) -> FieldError:
-    detail = f"must have at most {limit} item{'' if limit == 1 else 's'}" if limit >= 0 else "has too many items"
+    detail = (
+        f"must have at most {limit} item{'' if limit == 1 else 's'}" if limit >= 0 else "has too many items"
+    )
     return FieldError(ErrorType.TOO_MANY, str(path), actual if actual >= 0 else _OMIT, detail)
 
 
 def too_few(path: Path, actual: int, limit: int) -> FieldError:
-    detail = f"must have at least {limit} item{'' if limit == 1 else 's'}" if limit >= 0 else "has too few items"
+    detail = (
+        f"must have at least {limit} item{'' if limit == 1 else 's'}" if limit >= 0 else "has too few items"
+    )
     return FieldError(ErrorType.TOO_FEW, str(path), actual if actual >= 0 else _OMIT, detail)
 
 
