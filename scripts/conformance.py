@@ -210,7 +210,7 @@ SETS: dict[str, Recording | Problems] = {
     ),
     "behaviour-136": Recording(
         folder="behaviour-136",
-        floor=0.98,
+        floor=0.95,
         command=(
             "up", "--nodes", "0", "--emulate", "1.36", "--disable-admission-plugins", QUIET_PLUGINS,
             "--runtime-config", ALPHA_KINDS,
@@ -220,7 +220,7 @@ SETS: dict[str, Recording | Problems] = {
     ),
     "behaviour-130": Recording(
         folder="behaviour-130",
-        floor=0.99,
+        floor=0.95,
         command=("up", "--nodes", "0", "--emulate", "1.30", "--disable-admission-plugins", QUIET_PLUGINS),
     ),
 }  # fmt: skip
