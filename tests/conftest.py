@@ -15,8 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".tools" / "bin"
 CONFORMANCE = ROOT.parent / "shared" / "conformance"
 
-#: Drivers written in Go are tried where somebody has built one; there is no package that carries it.
-collect_ignore = [] if os.environ.get("DRAY_TEST_GO_DRIVER") else ["integration/node/test_go_driver.py"]
+#: Go drivers and upstream's kubelet are tried where somebody has built them; there is no package that carries them.
+_BUILT = {
+    "DRAY_TEST_GO_DRIVER": "integration/node/test_go_driver.py",
+    "DRAY_TEST_KUBELET": "integration/node/test_real_kubelet.py",
+}
+collect_ignore = [test for variable, test in _BUILT.items() if not os.environ.get(variable)]
 
 _skipped: list[str] = []
 

@@ -21,7 +21,6 @@ sys.path.insert(0, str(HERE))
 import containerd  # noqa: E402
 
 BINARY = os.environ.get("DRAY_TEST_KUBELET", "")
-pytestmark = pytest.mark.skipif(not BINARY, reason="DRAY_TEST_KUBELET names no kubelet")
 
 CONFIGURATION = """\
 apiVersion: kubelet.config.k8s.io/v1beta1

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.api.errors import MethodNotAllowed, NotFound
+from dray.api.errors import InternalError, MethodNotAllowed, NotFound
 
 from .conftest import make_server
 
@@ -55,8 +55,8 @@ async def test_both_generations_of_claims_are_discovered_in_their_versions():
 
 async def test_unknown_groups_and_versions_are_not_found_each_in_its_own_way():
     client = (await make_server()).as_user()
-    plain = await client.request("GET", "/apis/nosuch.example.com/v1")
-    assert (plain.status, plain.body) == (404, b"404 page not found\n")
+    with pytest.raises(NotFound, match="404 page not found"):
+        await client.request("GET", "/apis/nosuch.example.com/v1")
     with pytest.raises(NotFound, match="the server could not find the requested resource"):
         await client.request("GET", "/apis/resource.k8s.io/v9")
     with pytest.raises(MethodNotAllowed):
@@ -81,11 +81,12 @@ async def test_health_is_checked_as_a_whole_and_in_parts():
     verbose = (await client.request("GET", "/readyz", query={"verbose": ""})).body.decode()
     assert "[+]etcd ok" in verbose and verbose.endswith("readyz check passed\n")
     server.health.shutting_down = True
-    failing = await client.request("GET", "/readyz")
-    assert failing.status == 500 and b"[-]shutdown failed" in failing.body
+    with pytest.raises(InternalError, match=r"\[-\]shutdown failed"):
+        await client.request("GET", "/readyz")
     assert (await client.request("GET", "/readyz", query={"exclude": "shutdown"})).status == 200
     assert (await client.request("GET", "/livez")).status == 200
-    assert (await client.request("GET", "/healthz/nosuch")).status == 404
+    with pytest.raises(NotFound):
+        await client.request("GET", "/healthz/nosuch")
 
 
 async def test_metrics_are_prometheus_text():
