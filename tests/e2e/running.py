@@ -60,6 +60,10 @@ def running(data: Path, *command: str, token: str = "e2e-token") -> Iterator[Run
     try:
         server = Running(url, kubeconfig, data, token, process)
         wait_ready(server)
+        if command[0] == "up":
+            wait_said(
+                server, "The cluster is ready"
+            )  # the API server answers before nodes and devices are there
         yield server
     finally:
         if process.poll() is None:
@@ -84,3 +88,10 @@ def wait_ready(server: Running, *, seconds: float = 30) -> None:
             return
         time.sleep(0.02)
     raise AssertionError(f"dray did not become ready:\n{server.log[-4000:]}")
+
+
+def wait_said(server: Running, words: str, *, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while words not in server.log:
+        assert time.monotonic() < deadline and server.process.poll() is None, server.log[-4000:]
+        time.sleep(0.02)
