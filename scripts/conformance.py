@@ -172,7 +172,7 @@ SETS: dict[str, Recording | Problems] = {
     "allocator-hard": Problems(command=("allocate",), file="allocator-hard.jsonl.gz", floor=1.0, same=same_allocation),
     # Eight answers depend on the order of a Go map: docs/conformance.md.
     "allocator-random": Problems(
-        command=("allocate",), file="allocator-random.jsonl.gz", floor=1794 / 1802, same=same_allocation
+        command=("allocate",), file="allocator-random.jsonl.gz", floor=0.995, same=same_allocation
     ),
     "api-136": Recording(
         folder="api-136",
