@@ -22,12 +22,17 @@ $(VENV)/.dev: $(VENV)/.run
 	@$(BIN)/python -m pip install --quiet --group test --group check
 	@touch $@
 
-tools: $(VENV)/.dev ## fetch the real components that tests talk to (kubectl, helm, etcd, containerd)
+# Compiled once here, so that a start never waits for it, whatever PYTHONDONTWRITEBYTECODE says.
+$(VENV)/.compiled: $(VENV)/.run $(shell find src -name '*.py')
+	@$(BIN)/python -m compileall -q src
+	@touch $@
+
+tools: $(VENV)/.dev $(VENV)/.compiled ## fetch the real components that tests talk to (kubectl, helm, etcd, containerd)
 	@$(BIN)/python scripts/tools.py
 
 # --- the main job -----------------------------------------------------------------------------------------------
 
-up: $(VENV)/.run ## set everything up and start a whole DRA cluster
+up: $(VENV)/.compiled ## set everything up and start a whole DRA cluster
 	@$(BIN)/dray up --detach
 
 down: ## stop the cluster
@@ -36,7 +41,7 @@ down: ## stop the cluster
 status: $(VENV)/.run ## say what is running
 	@$(BIN)/dray status
 
-demo: $(VENV)/.run ## play the tour on the running cluster
+demo: $(VENV)/.compiled ## play the tour on the running cluster
 	@$(BIN)/dray demo
 
 # --- quality ----------------------------------------------------------------------------------------------------
@@ -57,10 +62,10 @@ unit: $(VENV)/.dev ## the quick tests only
 test: tools ## every test, against real components where they can be had
 	@$(BIN)/pytest tests -n 2 --dist loadgroup
 
-conformance: $(VENV)/.dev ## compare with upstream's recorded answers and print the scores
+conformance: $(VENV)/.dev $(VENV)/.compiled ## compare with upstream's recorded answers and print the scores
 	@$(BIN)/python scripts/conformance.py --data $(SHARED)/conformance
 
-bench: $(VENV)/.dev ## measure the hot paths and print the figures
+bench: $(VENV)/.dev $(VENV)/.compiled ## measure the hot paths and print the figures
 	@$(BIN)/python scripts/bench.py --data $(SHARED)
 
 protos: $(VENV)/.dev ## regenerate the gRPC stubs
