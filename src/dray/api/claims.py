@@ -12,7 +12,19 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 
+#: The last release in which a claim made for a pod was called ``<pod>-<entry>``; since then the pod's status names it.
+FIXED_NAMES_UNTIL = (1, 27)
+
 Document = Mapping[str, Any]
+
+
+def has_fixed_names(release: tuple[int, int]) -> bool:
+    """Whether claims made from templates have names that follow from their pod's."""
+    return release <= FIXED_NAMES_UNTIL
+
+
+def fixed_name(pod: Document, entry: Document) -> str:
+    return f"{pod['metadata']['name']}-{entry['name']}"
 
 
 class ClaimNotCreated(Exception):
@@ -33,8 +45,11 @@ def claim_source(entry: Document) -> tuple[str | None, str | None]:
     return source.get("resourceClaimName"), source.get("resourceClaimTemplateName")
 
 
-def reference(pod: Document, entry: Document) -> ClaimReference:
-    """The claim an entry stands for. Raises ``ClaimNotCreated`` while its template has not been used yet."""
+def reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> ClaimReference:
+    """The claim an entry stands for. Raises ``ClaimNotCreated`` while its template has not been used yet.
+
+    With ``fixed_names``, as old releases have them, the name is known even then.
+    """
     name, template = claim_source(entry)
     if name is not None:
         return ClaimReference(entry["name"], name, generated=False)
@@ -43,17 +58,19 @@ def reference(pod: Document, entry: Document) -> ClaimReference:
         raise ClaimNotCreated(
             f'{who}, spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
         )
+    if fixed_names:
+        return ClaimReference(entry["name"], fixed_name(pod, entry), generated=True)
     for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
         if status["name"] == entry["name"]:
             return ClaimReference(entry["name"], status.get("resourceClaimName"), generated=True)
     raise ClaimNotCreated(f"{who}: ResourceClaim not created yet")
 
 
-def references(pod: Document) -> Iterator[ClaimReference]:
+def references(pod: Document, *, fixed_names: bool = False) -> Iterator[ClaimReference]:
     """The claims of a pod that are known so far."""
     for entry in pod["spec"].get("resourceClaims") or ():
         try:
-            yield reference(pod, entry)
+            yield reference(pod, entry, fixed_names=fixed_names)
         except ClaimNotCreated:
             continue
 
@@ -65,15 +82,15 @@ def controller_of(document: Document) -> Document | None:
     return None
 
 
-def not_for_pod(pod: Document, claim: Document) -> str:
-    """Why a generated claim is not this pod's, or an empty string."""
+def not_for_pod(pod: Document, claim: Document, *, kind: str = "Pod") -> str:
+    """Why a generated claim is not this pod's, or an empty string. Old releases write ``kind`` in lower case."""
     owner = controller_of(claim)
     if owner is not None and owner.get("uid") == pod["metadata"]["uid"]:
         return ""
     mine, its = pod["metadata"], claim["metadata"]
     return (
-        f"ResourceClaim {its['namespace']}/{its['name']} was not created for Pod "
-        f"{mine['namespace']}/{mine['name']} (Pod is not owner)"
+        f"ResourceClaim {its['namespace']}/{its['name']} was not created for {kind} "
+        f"{mine['namespace']}/{mine['name']} ({kind} is not owner)"
     )
 
 
