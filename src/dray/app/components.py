@@ -35,6 +35,7 @@ async def scheduler(cluster: Cluster, ready: Ready) -> None:
         gates=cluster.server.api.gates,
         release=cluster.server.api.release.number[1],
         classic=cluster.server.api.release.serves_classic,
+        every_write=cluster.server.api.release.emulated,
     )
     await running.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 
@@ -60,6 +61,7 @@ def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
     return {
         # The wait is for the caches of other API servers, and there are none.
         "namespace-controller": {"grace_seconds": 0},
+        "resourceclaim-controller": {"protected_from_birth": not cluster.server.api.release.emulated},
         "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
         "certificatesigningrequest-signing-controller": {
             "certificate": keys.ca.read_text(),

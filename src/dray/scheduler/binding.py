@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, Literal, Protocol
 
 from dray.api import claims
@@ -50,6 +51,14 @@ class BindingError(Exception):
     """The pod could not be bound; what was promised to it must be taken back."""
 
 
+class Nominate(Enum):
+    """When to tell, before a pod is bound, on which node it will be."""
+
+    NEVER = auto()
+    WHEN_WAITING = auto()  # the binding waits for somebody else
+    ALWAYS = auto()  # as upstream: it takes more than one write
+
+
 class Writer:
     """The scheduler's writes to the API server."""
 
@@ -60,14 +69,14 @@ class Writer:
         recorder: Recorder,
         *,
         binding_conditions: bool,
-        nominate_before_binding: bool,
+        nominate: Nominate,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._ledger = ledger
         self._recorder = recorder
         self._binding_conditions = binding_conditions
-        self._nominate = nominate_before_binding
+        self._nominate = nominate
         self._clock = clock
         self._claim_changed: dict[str, asyncio.Event] = {}
 
@@ -77,7 +86,7 @@ class Writer:
         """Carry out a decision, or raise ``BindingError`` with upstream's words."""
         try:
             if decision.claims or decision.plan is not None:
-                if self._nominate:
+                if self._nominate is Nominate.ALWAYS or self._may_wait(decision):
                     await self._patch_status(pod, {"nominatedNodeName": decision.node})
                 bound = await self._bind_claims(pod, decision)
                 if self._binding_conditions and any(devices.wants_binding_conditions(c) for c in bound):
@@ -95,6 +104,16 @@ class Writer:
             f"Successfully assigned {pod.namespace}/{pod.name} to {decision.node}",
             action="Binding",
         )
+
+    def _may_wait(self, decision: Bind) -> bool:
+        """Whether somebody else has to act before the pod can be bound: then its node is worth telling."""
+        if self._nominate is Nominate.NEVER:
+            return False
+        if decision.carry is not None:
+            return True
+        given = decision.plan.results if decision.plan is not None else ()
+        wanted = [*({"status": {"allocation": a}} for a in given), *decision.claims]
+        return self._binding_conditions and any(map(devices.wants_binding_conditions, wanted))
 
     async def _bind_claims(self, pod: Pod, decision: Bind) -> list[Document]:
         plan = decision.plan or devices.NodePlan((), ())
@@ -279,8 +298,11 @@ class Writer:
         message: str,
         nominated: str | None,
         annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        """Event and condition of a pod that got no node. ``nominated``: None leaves the promise as it is."""
+    ) -> Document | None:
+        """Event and condition of a pod that got no node; the pod as it is then, if that changed it.
+
+        ``nominated``: None leaves the promise as it is.
+        """
         self._recorder.event(
             PODS,
             pod.document,
@@ -299,11 +321,12 @@ class Writer:
             change["nominatedNodeName"] = nominated or None
         if change:
             try:
-                await self._patch_status(pod, change)
+                return await self._patch_status(pod, change)
             except NotFound:
                 pass
             except StatusError as problem:
                 log.warning("cannot update the status of pod %s: %s", pod.key, problem)
+        return None
 
     async def preempt(self, pod: Pod, chosen: Preempt, *, scheduler: str) -> None:
         """Evict the victims: tell them why, then delete them."""
@@ -341,9 +364,9 @@ class Writer:
                 return {**condition, "lastProbeTime": None, "lastTransitionTime": since or now}
         return {**condition, "lastProbeTime": None, "lastTransitionTime": now}
 
-    async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> None:
+    async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> Document:
         patch = {"metadata": {"uid": pod.uid}, "status": status}
-        await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
+        return await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
 
 
 def stand_in(pod: Pod) -> str:

@@ -29,6 +29,7 @@ class Options:
     configuration: Configuration = field(default_factory=Configuration)
     gates: Gates = field(default_factory=lambda: everything().gates())
     release: int = 37  # minor release whose rules hold where releases differ
+    every_write: bool = True  # also those of upstream's that tell nobody anything
     classic: bool = False  # the server may have the classic generation: look, and serve it if so
 
     @property
@@ -68,6 +69,7 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         gates=options.gates,
         release=options.release,
         modern=options.modern,
+        every_write=options.every_write,
         classic=await _classic(client) if options.classic else (),
     )
     async with informers, asyncio.TaskGroup() as tasks:

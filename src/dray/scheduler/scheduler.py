@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from dray.allocation import Features
+from dray.allocation import POLICIES, Features
 from dray.api import claims
 from dray.api.release import Gates
 from dray.client.client import Client
@@ -38,7 +38,7 @@ from dray.client.resources import (
     STORAGE_CLASSES,
 )  # fmt: skip
 from dray.scheduler import devices, hints, spreading
-from dray.scheduler.binding import BindingError, Recorder, Writer, stand_in
+from dray.scheduler.binding import BindingError, Nominate, Recorder, Writer, stand_in
 from dray.scheduler.config import SchedulerProfile
 from dray.scheduler.deciding import Bind, Failure, Generation, Unschedulable, decide
 from dray.scheduler.ledger import Ledger
@@ -76,6 +76,7 @@ class Scheduler:
         release: int = 37,
         modern: bool = True,
         classic: Collection[str] = (),
+        every_write: bool = True,
         metrics: Metrics | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
@@ -100,6 +101,16 @@ class Scheduler:
             services=informers.get(SERVICES), replica_sets=informers.get(REPLICASETS), stateful_sets=informers.get(STATEFULSETS)
         )  # fmt: skip
         self._storage = self._make_storage()
+        self._options = {
+            p.name: devices.Options(
+                features=features,
+                extended_resources="DRAExtendedResource" in gates,
+                filter_timeout=p.filter_timeout if "DRASchedulerFilterTimeout" in gates else 0.0,
+                binding_timeout=p.binding_timeout,
+                policy=POLICIES[p.device_policy],
+            )
+            for p in profiles
+        }
         self._placements = {
             p.name: Placement(
                 self.cluster,
@@ -107,15 +118,7 @@ class Scheduler:
                 rng=self._rng,
                 namespaces=self._namespace_labels,
                 served_by_devices=self.ledger.classes if "DRAExtendedResource" in gates else (),
-            )
-            for p in profiles
-        }
-        self._options = {
-            p.name: devices.Options(
-                features=features,
-                extended_resources="DRAExtendedResource" in gates,
-                filter_timeout=p.filter_timeout if "DRASchedulerFilterTimeout" in gates else 0.0,
-                binding_timeout=p.binding_timeout,
+                device_score=devices.policy_score(self.ledger, self._options[p.name]),
             )
             for p in profiles
         }
@@ -124,7 +127,7 @@ class Scheduler:
             self.ledger,
             recorder,
             binding_conditions=features.binding_conditions,
-            nominate_before_binding="NominatedNodeNameForExpectation" in gates,
+            nominate=_nominate(gates, every_write=every_write),
             clock=clock,
         )
         self._assumed: dict[str, str] = {}  # pods on their way to a node, not yet seen there
@@ -499,20 +502,31 @@ class Scheduler:
         elif pod.nominated_node:
             nominated = ""
             placement.withdraw(pod.uid)
-        # The pod sleeps before anything is written, so that it hears of what these writes change.
+        # The pod sleeps before anything is written, so that it hears of what these writes change; it is tried again
+        # only after them, or two outcomes would be told of one version of the pod, and the second event be lost.
         self.queue.failed(entry, rejected_by=decision.plugins)
+        entry.settling = True
         if decision.waiting:
             entry.failures = 0  # nobody said no: no back-off when the answer comes
-        self._spawn(self._tell(pod, decision, nominated))
+        self._spawn(self._settle(entry, decision, nominated))
 
-    async def _tell(self, pod: Pod, decision: Unschedulable, nominated: str | None) -> None:
+    async def _settle(self, entry: Queued, decision: Unschedulable, nominated: str | None) -> None:
+        try:
+            told = await self._tell(entry.pod, decision, nominated)
+            if told is not None and _version(told) > _version(entry.pod.document):
+                entry.pod = entry.pod.updated(told)
+        finally:
+            self.queue.settled(entry)
+            self._wakeup.set()
+
+    async def _tell(self, pod: Pod, decision: Unschedulable, nominated: str | None) -> Document | None:
         if decision.first is not None:
             await decision.first()
         if decision.deallocate is not None:
             await self._writer.deallocate(decision.deallocate)
         if decision.remove is not None:
             await self._writer.remove(decision.remove)
-        await self._writer.report(
+        return await self._writer.report(
             pod,
             reason="Unschedulable",
             message=decision.message,
@@ -558,6 +572,10 @@ class Scheduler:
         )
 
 
+def _version(document: Document) -> int:
+    return int(document["metadata"].get("resourceVersion") or 0)
+
+
 def _claims_of(pod: Pod) -> Any:
     return (pod.document.get("status") or {}).get("resourceClaimStatuses")
 
@@ -570,6 +588,12 @@ def _planned(claim: Document, pod: Pod) -> dict[str, Any]:
         "uid": stand_in(pod),
     }
     return {**claim, "metadata": metadata}
+
+
+def _nominate(gates: Gates, *, every_write: bool) -> Nominate:
+    if "NominatedNodeNameForExpectation" not in gates:
+        return Nominate.NEVER
+    return Nominate.ALWAYS if every_write else Nominate.WHEN_WAITING
 
 
 def _same_for_scheduling(old: Document, new: Document) -> bool:
