@@ -12,7 +12,18 @@ from typing import Any
 
 import msgspec
 
-from dray.allocation import AllocationTimeout, Features, Plan, Unallocatable, allocate
+from dray.allocation import (
+    DEFAULT,
+    SPREAD,
+    AllocationError,
+    AllocationTimeout,
+    Features,
+    Plan,
+    Policy,
+    Unallocatable,
+    allocate,
+)
+from dray.allocation.policies import occupancy
 from dray.api import claims, matching
 from dray.scheduler import extended
 from dray.scheduler.ledger import Ledger
@@ -47,7 +58,7 @@ class Options:
     extended_resources: bool = True
     filter_timeout: float = 10.0
     binding_timeout: float = 600.0
-    policy: Any = None
+    policy: Policy = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,23 @@ class NodePlan:
 
 
 _NOTHING_TO_DO = NodePlan((), ())
+
+
+def policy_score(ledger: Ledger, options: Options) -> Callable[[Node], float] | None:
+    """How well a node suits the policy, from 0 to 100: the fuller the better, or the emptier. None: all the same."""
+    if options.policy is DEFAULT:
+        return None
+    emptier = options.policy is SPREAD
+
+    def score(node: Node) -> float:
+        assert node.document is not None
+        try:
+            used = occupancy(ledger.inventory.pools(node.document, options.features), ledger.usage)
+        except AllocationError:  # whoever asks this node for devices will be told
+            return 0.0
+        return 100 * (1 - used if emptier else used)
+
+    return score
 
 
 def pod_claims(pod: Document, ledger: Ledger) -> list[Document]:
@@ -228,7 +256,6 @@ class Attempt:
         options = self._options
         deadline = self._monotonic() + options.filter_timeout if options.filter_timeout else None
         assert node.document is not None
-        more: dict[str, Any] = {"policy": options.policy} if options.policy is not None else {}
         try:
             return allocate(
                 self._ledger.inventory,
@@ -239,7 +266,7 @@ class Attempt:
                 new_share_id=self._new_share_id,
                 deadline=deadline,
                 monotonic=self._monotonic,
-                **more,
+                policy=options.policy,
             )
         except AllocationTimeout:
             raise SearchTimeout(f"node {node.name}: timed out trying to allocate devices") from None

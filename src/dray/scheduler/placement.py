@@ -81,12 +81,15 @@ class Placement:
         rng: random.Random,
         namespaces: Callable[[], neighbours.Namespaces] = dict,
         served_by_devices: Container[str] = (),
+        device_score: Callable[[Node], float] | None = None,
     ) -> None:
+        """``device_score``: how a node suits the device policy, from 0 to 100; asked for pods that want devices."""
         self.cluster = cluster
         self.profile = profile or Profile()
         self._rng = rng
         self._namespaces = namespaces
         self._served_by_devices = served_by_devices
+        self._device_score = device_score
         self._shapes: dict[tuple[bytes, bytes | None, int], ShapeIndex] = {}
         self._start = 0
         self.nominated: dict[str, dict[str, Pod]] = {}  # node → pods promised room there
@@ -229,6 +232,13 @@ class Placement:
         best = max(feasible, key=lambda pair: (total_scores[pair[0].name], self._rng.random()))
         return Found(best[0].name, best[1], len(feasible))
 
+    def score_of(self, pod: Pod, node: Node, devices: DeviceCheck | None) -> float:
+        """The part of the score that depends on this node alone."""
+        score = self.profile.scoring.of_node(pod, node)
+        if devices is not None and self._device_score is not None:
+            score += self.profile.scoring.weights.get("DynamicResources", 0) * self._device_score(node)
+        return score
+
     def _sample_size(self, nodes: int) -> int:
         if nodes < ALL_NODES:
             return nodes
@@ -243,9 +253,9 @@ class Placement:
         affinity: neighbours.Affinity | None,
         counts: neighbours.Spread | None,
     ) -> dict[str, float]:
-        scoring, weights = self.profile.scoring, self.profile.scoring.weights
+        weights = self.profile.scoring.weights
         nodes = [node for node, _ in feasible]
-        total = {node.name: scoring.of_node(pod, node) for node in nodes}
+        total = {node.name: self.score_of(pod, node, devices) for node in nodes}
 
         def add(plugin: str, values: Mapping[str, int]) -> None:
             weight = weights.get(plugin, 0)
@@ -278,7 +288,7 @@ class ShapeIndex:
         self._rejections: dict[str, Rejection] = {}
 
     def find(self, pod: Pod, devices: DeviceCheck | None) -> Found | NotFound:
-        self._catch_up(pod)
+        self._catch_up(pod, devices)
         cluster, heap = self._placement.cluster, self._heap
         while heap:
             _, _, generation, name = heap[0]
@@ -295,7 +305,7 @@ class ShapeIndex:
             heapq.heappop(heap)
         return NotFound(len(cluster), self._rejections)
 
-    def _catch_up(self, pod: Pod) -> None:
+    def _catch_up(self, pod: Pod, devices: DeviceCheck | None) -> None:
         cluster = self._placement.cluster
         changed = cluster.changed_since(self._position)
         if changed is None:
@@ -306,17 +316,17 @@ class ShapeIndex:
             self._rejections.pop(name, None)
             node = cluster.get(name)
             if node is not None:
-                self._learn(pod, node)
+                self._learn(pod, node, devices)
         if len(self._heap) > 4 * len(cluster) + 64:
             self._forget_stale()
         self._position = cluster.position
 
-    def _learn(self, pod: Pod, node: Node) -> None:
+    def _learn(self, pod: Pod, node: Node, devices: DeviceCheck | None) -> None:
         rejection = self._placement.judge(pod, node)
         if rejection is not None:
             self._rejections[node.name] = rejection
             return
-        score = self._placement.profile.scoring.of_node(pod, node)
+        score = self._placement.score_of(pod, node, devices)
         heapq.heappush(self._heap, (-score, self._rng.random(), node.generation, node.name))
 
     def _forget_stale(self) -> None:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dray.allocation import POLICIES
+from dray.scheduler.config import SchedulerProfile
+from dray.scheduler.deciding import Bind, Failure, Unschedulable, decide
+from dray.scheduler.devices import Options, policy_score
+from dray.scheduler.ledger import Ledger
 from dray.scheduler.nodes import Cluster
+from dray.scheduler.placement import Placement
 from dray.scheduler.pods import Pod
+from dray.scheduler.preemption import Budget
 
 _serial = itertools.count()
 
@@ -41,3 +50,101 @@ def cluster(*nodes: dict[str, Any]) -> Cluster:
     for document in nodes:
         made.set_node(document)
     return made
+
+
+DRIVER = "gpu.example.com"
+
+
+def slice_of(name: str, devices: Iterable[str | dict[str, Any]]) -> dict[str, Any]:
+    """The devices of one node, by name or in full."""
+    return {
+        "metadata": {"name": f"{name}-slice"},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": d} if isinstance(d, str) else d for d in devices],
+        },
+    }
+
+
+def claim(name: str = "", *, count: int = 1, selector: str = "", **status: Any) -> dict[str, Any]:
+    """A claim for so many devices."""
+    serial = next(_serial)
+    wanted: dict[str, Any] = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    if selector:
+        wanted["selectors"] = [{"cel": {"expression": selector}}]
+    return {
+        "metadata": {
+            "name": name or f"claim-{serial}", "namespace": "default", "uid": f"claim-uid-{serial}", "resourceVersion": "1",
+        },
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": wanted}]}},
+        "status": status,
+    }  # fmt: skip
+
+
+class Stage:
+    """Nodes with devices, and pods that are placed on them one after the other, as the scheduler does it."""
+
+    def __init__(self, nodes: Mapping[str, Iterable[str | dict[str, Any]]], **profile: Any) -> None:
+        self.profile = SchedulerProfile(**profile)
+        self.cluster = cluster(*(node(name) for name in nodes))
+        self.ledger = Ledger(freed=self._freed)
+        self.ledger.set_class({"metadata": {"name": "gpu"}, "spec": {}})
+        for name, devices in nodes.items():
+            self.ledger.set_slice(slice_of(name, devices))
+        self.options = Options(policy=POLICIES[self.profile.device_policy])
+        self.placement = Placement(
+            self.cluster,
+            profile=self.profile.placement,
+            rng=random.Random(0),
+            device_score=policy_score(self.ledger, self.options),
+        )
+        self.budgets: list[Budget] = []
+
+    def _freed(self, nodes: set[str] | None) -> None:
+        if nodes is None:
+            self.cluster.touch_all()
+        else:
+            for name in nodes:
+                self.cluster.touch(name)
+
+    def user(self, *wanted: dict[str, Any], **spec: Any) -> Pod:
+        """A pod with these claims, which are made known."""
+        for one in wanted:
+            if self.ledger.claim("default", one["metadata"]["name"]) is None:
+                self.ledger.set_claim(one)
+        entries = [
+            {"name": f"c{i}", "resourceClaimName": one["metadata"]["name"]} for i, one in enumerate(wanted)
+        ]
+        return pod(resourceClaims=entries, **spec)
+
+    def decide(self, wanted: Pod) -> Bind | Unschedulable | Failure:
+        return decide(
+            wanted,
+            profile=self.profile,
+            placement=self.placement,
+            ledger=self.ledger,
+            options=self.options,
+            budgets=lambda: self.budgets,
+            new_share_id=lambda: f"share-{next(_serial)}",
+        )
+
+    def place(self, wanted: Pod) -> list[tuple[str, str]]:
+        """Place the pod and write its claims as the API server would have them; its devices as (node, device)."""
+        decision = self.decide(wanted)
+        assert isinstance(decision, Bind), decision
+        self.cluster.place(wanted, decision.node)
+        given = dict(zip((c["metadata"]["uid"] for c in decision.plan.claims), decision.plan.results, strict=True)) if decision.plan else {}  # fmt: skip
+        devices: list[tuple[str, str]] = []
+        for old in decision.claims:
+            status = dict(old.get("status") or {})
+            status.setdefault("allocation", given.get(old["metadata"]["uid"]))
+            user = {"resource": "pods", "name": wanted.name, "uid": wanted.uid}
+            status["reservedFor"] = [*status.get("reservedFor", ()), user]
+            version = str(int(old["metadata"]["resourceVersion"]) + 1)
+            self.ledger.set_claim(
+                {**old, "metadata": {**old["metadata"], "resourceVersion": version}, "status": status}
+            )
+            devices += [(r["pool"], r["device"]) for r in status["allocation"]["devices"]["results"]]
+        return devices
