@@ -111,17 +111,6 @@ class Scheduler:
             )
             for p in profiles
         }
-        self._options = {
-            p.name: devices.Options(
-                features=features,
-                extended_resources="DRAExtendedResource" in gates,
-                filter_timeout=p.filter_timeout if "DRASchedulerFilterTimeout" in gates else 0.0,
-                binding_timeout=p.binding_timeout,
-                policy=POLICIES[p.device_policy],
-                policy=POLICIES[p.device_policy],
-            )
-            for p in profiles
-        }
         self._placements = {
             p.name: Placement(
                 self.cluster,
