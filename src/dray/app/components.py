@@ -41,6 +41,7 @@ async def scheduler(cluster: Cluster, ready: Ready) -> None:
 
 
 async def controllers(cluster: Cluster, ready: Ready) -> None:
+    from dray.app.joining import open_doors
     from dray.client.client import Client
     from dray.controllers import running
 
@@ -50,7 +51,12 @@ async def controllers(cluster: Cluster, ready: Ready) -> None:
             cluster.transport(account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
         )
 
-    options = running.Options(gates=cluster.server.api.gates, settings=_settings(cluster))
+    await open_doors(Client(cluster.transport("system:dray:setup", "system:masters")), cluster.server)
+    options = running.Options(
+        controllers=("*", "bootstrap-signer-controller", "token-cleaner-controller"),
+        gates=cluster.server.api.gates,
+        settings=_settings(cluster),
+    )
     client = Client(cluster.transport(CONTROLLERS))
     await running.run(client, options=options, client_for=client_for, ready=ready)
 

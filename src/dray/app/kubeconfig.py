@@ -1,4 +1,4 @@
-"""The administrator's kubeconfig: everything embedded, readable by its owner only."""
+"""Kubeconfigs that dray writes: the administrator's, a node's, and the one that a cluster shows to strangers."""
 
 from __future__ import annotations
 
@@ -7,36 +7,56 @@ from pathlib import Path
 
 from dray.app.pki import Pki, write_private
 
-_TEMPLATE = """\
+_CLUSTER = """\
 apiVersion: v1
 kind: Config
 clusters:
-- name: dray
+- name: {name}
   cluster:
     server: {server}
     certificate-authority-data: {ca}
+"""
+
+_USER = """\
 users:
-- name: admin
+- name: {user}
   user:
-    client-certificate-data: {certificate}
-    client-key-data: {key}
+    client-certificate{certificate}
+    client-key{key}
 contexts:
 - name: dray
   context:
     cluster: dray
-    user: admin
+    user: {user}
 current-context: dray
 """
 
 
 def write(path: Path, pki: Pki, server: str) -> None:
+    """The administrator's: everything embedded, readable by its owner only."""
     admin = pki.leaf("admin")
-    text = _TEMPLATE.format(
-        server=server, ca=_base64(pki.ca), certificate=_base64(admin.certificate), key=_base64(admin.key)
+    text = _CLUSTER.format(name="dray", server=server, ca=_base64(pki.ca.read_bytes())) + _USER.format(
+        user="admin",
+        certificate=f"-data: {_base64(admin.certificate.read_bytes())}",
+        key=f"-data: {_base64(admin.key.read_bytes())}",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_private(path, text.encode())
 
 
-def _base64(path: Path) -> str:
-    return b64encode(path.read_bytes()).decode()
+def write_node(path: Path, node: str, *, server: str, ca: bytes, credentials: Path) -> None:
+    """A node's: its certificate and key are in a file beside it, where they are renewed."""
+    beside = credentials.relative_to(path.parent)
+    text = _CLUSTER.format(name="dray", server=server, ca=_base64(ca)) + _USER.format(
+        user=f"system:node:{node}", certificate=f": {beside}", key=f": {beside}"
+    )
+    write_private(path, text.encode())
+
+
+def for_strangers(server: str, ca: bytes) -> str:
+    """Where a cluster is and by which authority it is known: no user, nothing secret."""
+    return _CLUSTER.format(name='""', server=server, ca=_base64(ca))
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()

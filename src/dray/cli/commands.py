@@ -17,6 +17,7 @@ _COMMANDS = {
     "scheduler": "dray.cli.components:scheduler",
     "controllers": "dray.cli.components:controllers",
     "node": "dray.cli.nodes:node",
+    "token": "dray.cli.tokens:token",
     "driver": "dray.cli.drivers:driver",
     "demo": "dray.cli.demo:demo",
     "devices": "dray.cli.devices:devices",

@@ -1,19 +1,28 @@
-"""``dray node``: the node agent on any API server."""
+"""``dray node``: the node agent on any API server; ``dray node join``: a new node of a cluster."""
 
 from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dray.cli.components import kubeconfig_option, until_signal
 
+if TYPE_CHECKING:
+    from dray.app.joined import Joined
+    from dray.node.joining import Introduction
 
-@click.command()
+_runtime = click.option(
+    "--runtime", default="process", show_default=True, help="simulated, process or cri:SOCKET."
+)
+_name = click.option("--name", default=None, help="The node's name; default: the host's.")
+
+
+@click.group(invoke_without_command=True)
 @kubeconfig_option
-@click.option("--name", default=None, help="The node's name; default: the host's.")
+@_name
 @click.option(
     "--root",
     type=click.Path(path_type=Path),
@@ -21,18 +30,29 @@ from dray.cli.components import kubeconfig_option, until_signal
     show_default=True,
     help="Where plugins register and pods live, as a kubelet's --root-dir.",
 )
-@click.option("--runtime", default="process", show_default=True, help="simulated, process or cri:SOCKET.")
+@_runtime
 @click.option(
     "--simulated", type=click.IntRange(min=1), help="Run that many simulated nodes instead of this one."
 )
-def node(kubeconfig: Path | None, name: str | None, root: Path, runtime: str, simulated: int | None) -> None:
+@click.pass_context
+def node(
+    context: click.Context,
+    kubeconfig: Path | None,
+    name: str | None,
+    root: Path,
+    runtime: str,
+    simulated: int | None,
+) -> None:
     """Run pods on this machine: register drivers, prepare claims, hand devices to containers.
 
     \b
     Examples:
       dray node --runtime cri:/run/containerd/containerd.sock
       dray node --simulated 1000
+      dray node join HOST:PORT --token TOKEN --discovery-token-ca-cert-hash sha256:HASH
     """
+    if context.invoked_subcommand is not None:
+        return
     from dray.node.hostpaths import HostPaths
     from dray.node.options import NodeOptions
     from dray.node.run import Options, run
@@ -49,3 +69,132 @@ def node(kubeconfig: Path | None, name: str | None, root: Path, runtime: str, si
         await run(client, options=options)
 
     until_signal(kubeconfig, serve)
+
+
+@node.command()
+@click.argument("server", metavar="HOST:PORT")
+@click.option("--token", default="", envvar="DRAY_TOKEN", metavar="ID.SECRET", help="A bootstrap token.")
+@click.option(
+    "--ca-cert-hash",
+    "--discovery-token-ca-cert-hash",
+    "pins",
+    multiple=True,
+    metavar="sha256:HEX",
+    help="Hash of the public key of the cluster's certificate authority; may be repeated.",
+)
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The cluster's certificate authority itself, instead of its hash.",
+)
+@click.option(
+    "--unsafe-skip-ca-verification",
+    "--discovery-token-unsafe-skip-ca-verification",
+    "trusting",
+    is_flag=True,
+    help="Trust whoever knows the token.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("/var/lib/dray-node"),
+    show_default=True,
+    help="Where the node keeps its certificate, its kubeconfig and its pods.",
+)
+@_name
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The kubelet directory of a node that has the machine to itself; default: below --data.",
+)
+@_runtime
+@click.option(
+    "--address", default="", help="The node's address; default: the one it reaches the server from."
+)
+@click.option(
+    "--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for the certificate."
+)
+def join(
+    server: str,
+    token: str,
+    pins: tuple[str, ...],
+    ca_file: Path | None,
+    trusting: bool,
+    data: Path,
+    name: str | None,
+    root: Path | None,
+    runtime: str,
+    address: str,
+    timeout: float,
+) -> None:
+    """Make this machine a node of a cluster and run pods on it.
+
+    The node gets a certificate of its own with the token, and renews it by itself. It needs the token no more when it
+    starts again on the same --data. `dray token create --print-join-command` prints what to type here.
+
+    \b
+    Examples:
+      dray node join 192.0.2.1:6443 --token abcdef.0123456789abcdef --ca-cert-hash sha256:…
+      DRAY_TOKEN=… dray node join 192.0.2.1:6443 --ca-file ca.crt --runtime cri:/run/containerd/containerd.sock
+    """
+    from dray.api.errors import StatusError
+    from dray.app import joined
+    from dray.client.config import ConfigError
+    from dray.node.joining import JoinError
+
+    member = joined.Joined(
+        name=name or platform.node().lower(),
+        server=_url(server),
+        data=data.absolute(),
+        root=root.absolute() if root else None,
+        runtime=runtime,
+        address=address,
+    )
+    try:
+        if not member.keeper.usable():
+            _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
+        options = member.options()
+    except (JoinError, StatusError, ConfigError, OSError) as problem:
+        raise click.ClickException(str(problem)) from None
+
+    async def serve(client: Any) -> None:
+        await joined.serve(client, member, options)
+
+    until_signal(member.kubeconfig, serve)
+
+
+def _url(server: str) -> str:
+    return (server if "://" in server else f"https://{server}").rstrip("/")
+
+
+def _introduction(
+    server: str, token: str, pins: tuple[str, ...], ca_file: Path | None, *, trusting: bool
+) -> Introduction:
+    from dray.api import bootstrap
+    from dray.node.joining import Introduction
+
+    parsed = bootstrap.parse(token)
+    if parsed is None:
+        raise click.UsageError("--token: a bootstrap token is six letters or digits, a dot, and sixteen more")
+    if not (pins or ca_file or trusting):
+        raise click.UsageError("which cluster to trust? Give --ca-cert-hash or --ca-file")
+    return Introduction(
+        server=server,
+        token=parsed,
+        ca=ca_file.read_bytes() if ca_file else None,
+        pins=tuple(pin.lower() for pin in pins),
+        trusting=trusting,
+    )
+
+
+def _join(member: Joined, told: Introduction, timeout: float) -> None:
+    import asyncio
+
+    from dray.app import joined
+
+    def waiting(request: str) -> None:
+        click.echo(f"Waiting for an administrator: kubectl certificate approve {request}", err=True)
+
+    asyncio.run(joined.join(member, told, seconds=timeout, waiting=waiting))
+    click.echo(f"Node {member.name} has joined {member.server}; its kubeconfig is {member.kubeconfig}")

@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 #: Seconds for which a token read from a file is used before the file is looked at again.
 TOKEN_LIFE: Final = 60.0
+#: The same for a certificate.
+CERTIFICATE_LIFE: Final = 10.0
 
 
 class ConfigError(Exception):
@@ -30,6 +32,9 @@ class Config:
     server_name: str = ""
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
+    #: Where the certificate and its key were read from, if that was a file: it may be renewed.
+    certificate_file: Path | None = None
+    key_file: Path | None = None
     token: str = field(default="", repr=False)
     token_file: Path | None = None
     username: str = ""
@@ -68,6 +73,39 @@ def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes | 
             context.load_cert_chain(file.name)
         except ssl.SSLError as error:
             raise ConfigError(f"the client certificate and its key do not work: {error}") from error
+
+
+class CertificateFile:
+    """A client certificate in a file, which is looked at from time to time, as it may be renewed."""
+
+    def __init__(self, config: Config, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._certificate = config.certificate_file
+        self._key = config.key_file
+        self._clock = clock
+        self._looked = clock()
+        self._seen = self._version()
+
+    def renewed(self, context: ssl.SSLContext) -> bool:
+        """Whether there is a new one; connections that ``context`` opens from now on use it."""
+        if self._certificate is None or self._clock() - self._looked < CERTIFICATE_LIFE:
+            return False
+        self._looked = self._clock()
+        version = self._version()
+        if version is None or version == self._seen:
+            return False
+        try:
+            context.load_cert_chain(self._certificate, self._key)
+        except (OSError, ssl.SSLError):
+            return False  # it is being written; the old one is still there
+        self._seen = version
+        return True
+
+    def _version(self) -> tuple[int, int] | None:
+        try:
+            found = self._certificate.stat() if self._certificate is not None else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_mtime_ns, found.st_ino)
 
 
 class Credentials:

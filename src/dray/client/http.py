@@ -13,7 +13,7 @@ import msgspec
 
 from dray import __version__
 from dray.api.errors import StatusError
-from dray.client.config import Config, ConfigError, Credentials
+from dray.client.config import CertificateFile, Config, ConfigError, Credentials
 from dray.client.transport import Body, Reply, Unreachable, WatchEvent, WatchStream, WebSocket
 from dray.client.websocket import ClientWebSocket, handshake
 from dray.client.wire import Connection, Head
@@ -49,6 +49,7 @@ class HttpTransport:
         self._prefix = address.path.rstrip("/")
         self._tls = config.ssl_context()
         self._credentials = Credentials(config)
+        self._certificate = CertificateFile(config)
         self._common = f"Host: {address.netloc.rpartition('@')[2]}\r\nUser-Agent: dray/{__version__}\r\n"
         self._idle: list[Connection] = []
         self._turns = asyncio.Semaphore(CONNECTIONS)
@@ -125,9 +126,7 @@ class HttpTransport:
 
     async def close(self) -> None:
         self._closed = True
-        for connection in list(self._idle):
-            connection.close()
-        self._idle.clear()
+        self._drop_idle()
 
     # Inside
 
@@ -172,6 +171,8 @@ class HttpTransport:
 
     async def _send(self, request: bytes, *, repeatable: bool) -> tuple[Connection, Head]:
         """Send on a kept connection, or on a new one. A kept one may turn out to be dead just now."""
+        if self._tls is not None and self._certificate.renewed(self._tls):
+            self._drop_idle()  # who we are was said when they were opened
         while self._idle:
             connection = self._idle.pop()
             connection.on_idle_close = None
@@ -212,6 +213,11 @@ class HttpTransport:
         except OSError as error:
             raise Unreachable(f"{self.config.server} cannot be reached: {error}") from error
         return connection
+
+    def _drop_idle(self) -> None:
+        for connection in list(self._idle):
+            connection.close()
+        self._idle.clear()
 
     def _release(self, connection: Connection) -> None:
         if self._closed or not connection.reusable() or len(self._idle) >= CONNECTIONS:

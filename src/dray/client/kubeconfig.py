@@ -82,6 +82,8 @@ def resolve(documents: Sequence[tuple[Path, Mapping[str, Any]]], *, context: str
         server_name=cluster.get("tls-server-name", ""),
         certificate=_material(user, "client-certificate", user_file),
         key=_material(user, "client-key", user_file),
+        certificate_file=_file(user, "client-certificate", user_file),
+        key_file=_file(user, "client-key", user_file),
         token=user.get("token", ""),
         token_file=user_file.parent / token_file if token_file and not user.get("token") else None,
         username=user.get("username", ""),
@@ -128,6 +130,11 @@ def _material(entry: Mapping[str, Any], field: str, path: Path) -> bytes | None:
     if name := entry.get(field):
         return _read(path.parent / name)
     return None
+
+
+def _file(entry: Mapping[str, Any], field: str, path: Path) -> Path | None:
+    name = "" if entry.get(f"{field}-data") else entry.get(field)
+    return path.parent / name if name else None
 
 
 def _read(path: Path) -> bytes:

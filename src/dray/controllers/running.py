@@ -115,6 +115,19 @@ CONTROLLERS: Mapping[str, Entry] = {
     "certificatesigningrequest-cleaner-controller": Entry(
         "dray.controllers.certificates:CertificateCleaner", "csrcleaner", account="certificate-controller"
     ),
+    # As upstream, these two run where somebody asks for them; ``dray up`` does.
+    "bootstrap-signer-controller": Entry(
+        "dray.controllers.bootstrap_tokens:BootstrapSigner",
+        "bootstrapsigner",
+        default=False,
+        account="bootstrap-signer",
+    ),
+    "token-cleaner-controller": Entry(
+        "dray.controllers.bootstrap_tokens:TokenCleaner",
+        "tokencleaner",
+        default=False,
+        account="token-cleaner",
+    ),
     "node-lifecycle-controller": Entry(
         "dray.controllers.nodes:NodeController",
         "nodelifecycle",

@@ -5,22 +5,17 @@ A token ``ID.SECRET`` is good while kube-system has a matching Secret that allow
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from dray.api import timefmt
+from dray.api import bootstrap
 from dray.api.kinds import UserInfo
 from dray.server.api import API
 from dray.server.auth.tokens import Identified
 
-_TOKEN: Final = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _GROUP: Final = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
-_TYPE: Final = "bootstrap.kubernetes.io/token"
-BOOTSTRAPPERS: Final = "system:bootstrappers"
 
 
 class BootstrapTokens:
@@ -30,44 +25,21 @@ class BootstrapTokens:
 
     def read(self, token: str, audiences: Sequence[str]) -> Identified | None:
         """Whose token this is. A wrong one is nobody's, whatever is wrong with it: the caller learns nothing."""
-        match = _TOKEN.fullmatch(token)
+        claimed = bootstrap.parse(token)
         resource = self._api.resources.resource("", "secrets")
-        if match is None or resource is None:
+        if claimed is None or resource is None:
             return None
-        id, secret = match.groups()
-        document = resource.stored.get(f"kube-system/bootstrap-token-{id}")
-        if document is None or document.hub.get("type") != _TYPE:
+        document = resource.stored.get(f"{bootstrap.NAMESPACE}/{claimed.name}")
+        if document is None or document.metadata.get("deletionTimestamp"):
             return None
-        data = document.hub.get("data") or {}
-        if document.metadata.get("deletionTimestamp") or not hmac.compare_digest(
-            _text(data, "token-secret").encode(), secret.encode()
-        ):
+        known = bootstrap.token_of(document.hub, usage="authentication", now=self._api.clock.seconds())
+        if known is None or not hmac.compare_digest(known.secret.encode(), claimed.secret.encode()):
             return None
-        groups = _groups(_text(data, "auth-extra-groups"))
-        if (
-            _text(data, "token-id") != id
-            or _text(data, "usage-bootstrap-authentication") != "true"
-            or groups is None
-            or self._expired(_text(data, "expiration"))
-        ):
+        groups = _groups(bootstrap.text(document.hub, "auth-extra-groups"))
+        if groups is None:
             return None
-        user = UserInfo(f"system:bootstrap:{id}", groups=groups)
+        user = UserInfo(f"system:bootstrap:{claimed.id}", groups=groups)
         return Identified(user, tuple(a for a in audiences if a in self._audiences))
-
-    def _expired(self, when: str) -> bool:
-        if not when:
-            return False
-        try:
-            return timefmt.to_epoch(when) <= self._api.clock.seconds()
-        except ValueError:
-            return True
-
-
-def _text(data: Mapping[str, Any], key: str) -> str:
-    try:
-        return base64.b64decode(data.get(key) or "", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
 
 
 def _groups(listed: str) -> tuple[str, ...] | None:
@@ -75,4 +47,4 @@ def _groups(listed: str) -> tuple[str, ...] | None:
     extra = [group for group in listed.split(",") if group]
     if not all(map(_GROUP.fullmatch, extra)):
         return None
-    return tuple(sorted({BOOTSTRAPPERS, *extra}))
+    return tuple(sorted({bootstrap.GROUP, *extra}))

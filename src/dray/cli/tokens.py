@@ -1,0 +1,141 @@
+"""``dray token``: the bootstrap tokens with which nodes join."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dray.cli.components import kubeconfig_option
+
+if TYPE_CHECKING:
+    from dray.api.bootstrap import Token
+
+
+@click.group()
+def token() -> None:
+    """Make, list and delete the tokens with which nodes join the cluster."""
+
+
+@token.command()
+@click.argument("wanted", metavar="[TOKEN]", default="")
+@kubeconfig_option
+@click.option("--ttl", default="24h", show_default=True, help="How long it is good; 0 for ever.")
+@click.option("--description", default="", help="What it is for.")
+@click.option("--print-join-command", is_flag=True, help="Print the command that a new node has to run.")
+def create(
+    wanted: str, kubeconfig: Path | None, ttl: str, description: str, print_join_command: bool
+) -> None:
+    """Make a token; it is printed once, and in no log.
+
+    \b
+    Examples:
+      dray token create --print-join-command
+      dray token create --ttl 2h --description "rack 7"
+    """
+    made = _token(wanted)
+    secret = _secret(made, _seconds(ttl), description)
+
+    async def run(client: Any) -> str:
+        from dray.client.resources import SECRETS
+
+        await client.create(SECRETS, secret["metadata"]["namespace"], secret)
+        return _command(client.transport.config, made) if print_join_command else str(made)
+
+    click.echo(_run(kubeconfig, run))
+
+
+@token.command("list")
+@kubeconfig_option
+def list_(kubeconfig: Path | None) -> None:
+    """List the tokens without their secrets."""
+    from dray.api import bootstrap
+
+    async def run(client: Any) -> list[dict[str, Any]]:
+        from dray.client.resources import SECRETS
+
+        found = await client.list(SECRETS, bootstrap.NAMESPACE, field_selector=f"type={bootstrap.TYPE}")
+        return list(found.items)
+
+    click.echo(f"{'ID':8} {'EXPIRES':22} DESCRIPTION")
+    for secret in _run(kubeconfig, run):
+        ends = bootstrap.text(secret, "expiration") or "never"
+        words = bootstrap.text(secret, "description")
+        click.echo(f"{bootstrap.text(secret, 'token-id'):8} {ends:22} {words}".rstrip())
+
+
+@token.command()
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@kubeconfig_option
+def delete(ids: tuple[str, ...], kubeconfig: Path | None) -> None:
+    """Delete tokens, by their IDs: nobody joins with them any more."""
+    from dray.api import bootstrap
+
+    async def run(client: Any) -> None:
+        from dray.client.resources import SECRETS
+
+        for id in ids:
+            await client.delete(SECRETS, bootstrap.NAMESPACE, bootstrap.PREFIX + id.partition(".")[0])
+
+    _run(kubeconfig, run)
+    click.echo(f"Deleted {', '.join(id.partition('.')[0] for id in ids)}")
+
+
+def _run(kubeconfig: Path | None, work: Any) -> Any:
+    from dray.api.errors import StatusError
+    from dray.cli.connecting import connect
+
+    async def main() -> Any:
+        async with connect(kubeconfig) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(main())
+    except StatusError as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def _token(wanted: str) -> Token:
+    import secrets
+    import string
+
+    from dray.api import bootstrap
+
+    if wanted:
+        given = bootstrap.parse(wanted)
+        if given is None:
+            raise click.UsageError("a token is six letters or digits, a dot, and sixteen more")
+        return given
+    letters = string.ascii_lowercase + string.digits
+    return bootstrap.Token(*("".join(secrets.choice(letters) for _ in range(length)) for length in (6, 16)))
+
+
+def _seconds(ttl: str) -> float:
+    from dray.api.timefmt import parse_duration
+
+    try:
+        seconds = parse_duration(ttl) / 1e9
+    except ValueError as problem:
+        raise click.UsageError(f"--ttl: {problem}") from None
+    if seconds < 0:
+        raise click.UsageError("--ttl: a token cannot have ended before it began")
+    return seconds
+
+
+def _secret(made: Token, seconds: float, description: str) -> dict[str, Any]:
+    import time
+
+    from dray.api import bootstrap
+    from dray.api.timefmt import from_epoch
+
+    ends = from_epoch(time.time() + seconds) if seconds else ""
+    return bootstrap.secret(made, expiration=ends, description=description)
+
+
+def _command(config: Any, made: Token) -> str:
+    from dray.api import bootstrap
+
+    hashes = " ".join(f"--discovery-token-ca-cert-hash {pin}" for pin in bootstrap.pins(config.ca or b""))
+    return f"dray node join {config.server.removeprefix('https://')} --token {made} {hashes}".rstrip()
