@@ -142,6 +142,26 @@ def cluster(data: Path, nodes: int) -> None:
         show("resident afterwards, MB", resident_mb(pid), UPSTREAM["resident_mb"], less_is_better=True)
 
 
+def node() -> None:
+    print("A pod with a claim on a node: process runtime, a driver over gRPC, one after the other")
+    with running("up") as (url, _, _):
+        figures = load(ROOT / "scripts" / "bench_node.py", url, "--pods", "50")
+    show("bound to Running, ms (median)", figures["bound_to_running_ms"])
+    show("bound to Running, ms (95th of 100)", figures["p95_ms"])
+
+
+def simulated() -> None:
+    print("1,000 simulated nodes in one process")
+    began = time.monotonic()
+    with running("up", "--nodes", "1000", "--runtime", "simulated") as (url, pid, _):
+        load(ROOT / "scripts" / "bench_node.py", url, "--ready-nodes", "1000")
+        show("all nodes Ready after start, s", time.monotonic() - began)
+        show("resident, MB", resident_mb(pid))
+        figures = load(ROOT / "scripts" / "bench_node.py", url, "--pods", "1000", "--at-once")
+        show("1,000 pods with claims Running, s", figures["all_running_s"])
+        show("resident afterwards, MB", resident_mb(pid))
+
+
 def script(name: str, *arguments: str) -> None:
     print(name.removeprefix("bench_").removesuffix(".py").capitalize(), flush=True)
     subprocess.run([sys.executable, str(ROOT / "scripts" / name), *arguments], check=False)
@@ -150,9 +170,15 @@ def script(name: str, *arguments: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared", help="where bench/*.py are")
-    parser.add_argument("--only", choices=["api", "cluster", "cluster-5000", "pure"], help="one part only")
+    parser.add_argument(
+        "--only",
+        choices=["api", "cluster", "cluster-5000", "node", "pure", "simulated"],
+        help="one part only",
+    )
     args = parser.parse_args()
     parts = {
+        "node": node,
+        "simulated": simulated,
         "pure": lambda: [script(f"bench_{n}.py") for n in ("cel", "allocation", "validation", "store")],
         "api": lambda: api(args.data),
         "cluster": lambda: cluster(args.data, 500),
@@ -160,7 +186,7 @@ def main() -> int:
     }
     for name, run in parts.items():
         if args.only in (None, name):
-            if name != "pure" and not (args.data / "bench").is_dir():
+            if name in ("api", "cluster", "cluster-5000") and not (args.data / "bench").is_dir():
                 print(f"{name}: the load generators are not at {args.data / 'bench'}")
                 continue
             run()

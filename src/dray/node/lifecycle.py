@@ -209,6 +209,14 @@ def is_initialized(pod: Object, state: PodState) -> bool:
     )
 
 
+def is_starting(pod: Object, state: PodState) -> bool:
+    """Whether the pod is on its way up, and nothing has gone wrong yet."""
+    if must_end(pod, state) or state.failure:
+        return False
+    known = [state.container(c["name"]) for c in pods.roles(pod).all]
+    return not any(c.failure or c.exited for c in known) and not all(c.running for c in known)
+
+
 def comes_back(pod: Object, name: str, state: PodState) -> bool:
     """Whether a container that has ended is to be started again."""
     if must_end(pod, state):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -18,15 +19,25 @@ from dray.node import pods
 log = logging.getLogger(__name__)
 
 _RETRY = Backoff(initial=0.1, factor=2.0, maximum=10.0, jitter=0.2)
+#: Seconds that a first report waits for better news: most pods run by then, and one write tells it all.
+PATIENCE = 0.1
 
 
 class StatusReporter:
     """Reports one pod's status. While one report is under way, news gather for the next."""
 
-    def __init__(self, client: Client, *, current: Callable[[], dict[str, Any] | None]) -> None:
-        """``current`` is the status as it is now, or None when there is nobody left to tell."""
+    def __init__(
+        self,
+        client: Client,
+        *,
+        current: Callable[[], dict[str, Any] | None],
+        passing: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``current`` is the status as it is now, or None when there is nobody left to tell. ``passing`` says that
+        it will most likely be another one soon."""
         self._client = client
         self._current = current
+        self._passing = passing
         self._news = asyncio.Event()
         self._reported: dict[str, Any] = {}
 
@@ -38,6 +49,8 @@ class StatusReporter:
         while True:
             await self._news.wait()
             self._news.clear()
+            if not self._reported:
+                await self._let_settle()
             try:
                 await self.report(pod)
                 pauses = _RETRY.pauses()
@@ -45,6 +58,13 @@ class StatusReporter:
                 log.info("status of %s: %s", pods.full_name(pod), e)
                 self._news.set()
                 await asyncio.sleep(next(pauses))
+
+    async def _let_settle(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._passing():
+                    await self._news.wait()
+                    self._news.clear()
 
     async def report(self, pod: Object) -> None:
         """Tells the server now what it has not been told."""

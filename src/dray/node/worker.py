@@ -34,6 +34,7 @@ from dray.node.lifecycle import (
     TearDown,
     comes_back,
     decide,
+    is_starting,
 )
 from dray.node.probes import Prober, Verdict
 from dray.node.recovery import Recovered
@@ -58,7 +59,9 @@ class PodWorker:
         self.provided: Provided | None = None
         self._wake = asyncio.Event()
         self._reporter = StatusReporter(
-            agent.client, current=lambda: None if self.state.removed else self.status()
+            agent.client,
+            current=lambda: None if self.state.removed else self.status(),
+            passing=lambda: is_starting(self.pod, self.state),
         )
         self._probes: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, asyncio.Task[None]] = {}

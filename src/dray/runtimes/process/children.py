@@ -10,11 +10,13 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import termios
 from collections.abc import Sequence
 from typing import Any
 
 from dray.runtimes.process import isolation
+from dray.runtimes.process.spare import Spare, wait
 
 
 class Child:
@@ -51,13 +53,42 @@ class Spawner:
         self._own_pids = (
             os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self.mode == "root" else -1
         )
+        self._spare: Spare | None = None
 
     def spawn(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> Child:
         """Starts a container's process. What it has to tell on its way, and the end of that, come through ``news``."""
+        if Spare.suits(config) and (spare := self._take_spare()):
+            if spare.give(config, stdio, news):
+                return Child(spare.pid)
+            spare.discard()
         pid = self._fork_into_new_pids()
         if pid == 0:
             self._become_container(config, stdio, news)
         return Child(pid)
+
+    def prepare_spare(self) -> None:
+        """Gets ready for the next container, where that is possible."""
+        if self.mode != "root" or self._spare:
+            return
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        made_of = isolation.fingerprint()
+        pid = self._fork_into_new_pids()
+        if pid == 0:
+            near.close()
+            self._become_spare(far)
+        far.close()
+        self._spare = Spare(pid, near, made_of)
+
+    def _take_spare(self) -> Spare | None:
+        if self._spare and not self._spare.current:
+            self.discard_spare()
+        spare, self._spare = self._spare, None
+        return spare
+
+    def discard_spare(self) -> None:
+        if self._spare:
+            self._spare.discard()
+            self._spare = None
 
     def hears_term(self, child: Child) -> bool:
         """The first process of a PID namespace is deaf to signals that it has no handler for: then there is
@@ -87,6 +118,22 @@ class Spawner:
             if pid != 0 and self.mode == "root":
                 isolation.setns(self._own_pids, isolation.NEWPID)
 
+    def _become_spare(self, connection: socket.socket) -> None:
+        try:
+            isolation.die_with_parent()
+            os.setsid()
+            isolation.unshare(isolation.NEWNS | isolation.NEWUTS | isolation.NEWIPC)
+            root = isolation.build(mode=self.mode, scratch=self.scratch)
+            config, stdio, news = wait(connection)
+        except BaseException:
+            os._exit(128)
+        try:
+            use_stdio(stdio, tty=config["tty"])
+            isolation.move_in(config, root, mode=self.mode)
+        except BaseException as e:
+            tell_error(news, e)
+        os._exit(128)
+
     def _become_container(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> None:
         try:
             isolation.die_with_parent()
@@ -96,8 +143,7 @@ class Spawner:
             use_stdio(stdio, tty=config["tty"])
             isolation.become(config, mode=self.mode, scratch=self.scratch)
         except BaseException as e:
-            text = str(e) or repr(e)
-            os.write(news, json.dumps({"error": text}).encode() + b"\n")
+            tell_error(news, e)
         os._exit(128)
 
     def _step_between(self, news: int) -> None:
@@ -146,6 +192,10 @@ class Spawner:
             os.waitpid(pid, 0)
             raise isolation.SetupFailed(error.decode(errors="replace"))
         return Child(pid)
+
+
+def tell_error(news: int, error: BaseException) -> None:
+    os.write(news, json.dumps({"error": str(error) or repr(error)}).encode() + b"\n")
 
 
 def follow(pid: int) -> None:

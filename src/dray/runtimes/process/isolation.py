@@ -40,6 +40,8 @@ _PSEUDO = frozenset(
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 #: Directories that do not come from the host's.
 _FRESH = ("/proc", "/sys", "/dev")
+#: Hooks that run before the container has a mount namespace.
+OUTSIDE = ("prestart", "createRuntime")
 #: Where the old root hangs while mounts are made.
 _OLD_ROOT = "/.host"
 
@@ -88,12 +90,22 @@ def become_root_of_user_namespace(extra: int) -> None:
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
 
 
-def enter(config: dict[str, Any], *, mode: str, scratch: str) -> None:
-    """Builds the container's world and moves into it. The caller is alone in new mount, UTS and IPC namespaces."""
+def build(*, mode: str, scratch: str) -> str:
+    """Builds a container's world, as far as it is the same for all. The caller is alone in new mount, UTS and IPC
+    namespaces."""
     mount("none", "/", "", REC | PRIVATE)
+    return _new_root(scratch, mode)
+
+
+def fingerprint() -> object:
+    """What a world is built of. One that was built of something else is of no use."""
+    return Path("/proc/self/mountinfo").read_bytes(), os.stat("/").st_mtime_ns
+
+
+def enter(config: dict[str, Any], root: str) -> None:
+    """Moves into the world at ``root`` with all that this container has of its own."""
     sources = {id(m): os.path.realpath(m["source"]) for m in config["mounts"]}
     nodes = {id(d): os.path.realpath(d["source"]) for d in config["devices"]}
-    root = _new_root(scratch, mode)
     run_hooks(config, "createContainer")
     _pivot(root)
     try:
@@ -334,15 +346,25 @@ def _or(value: int | None, default: int) -> int:
 
 def become(config: dict[str, Any], *, mode: str, scratch: str) -> None:
     """What the forked child does, up to the exec. Returns only by raising."""
-    os.umask(0o022)
     if mode == "root":
-        run_hooks(config, "prestart", "createRuntime")
+        run_hooks(config, *OUTSIDE)
         unshare(NEWNS | NEWUTS | NEWIPC)
-        enter(config, mode=mode, scratch=scratch)
+        move_in(config, build(mode=mode, scratch=scratch), mode=mode)
     elif mode == "user":
-        enter(config, mode=mode, scratch=scratch)
+        move_in(config, build(mode=mode, scratch=scratch), mode=mode)
     elif config["mounts"] or config["devices"]:
         raise SetupFailed("mounts and device nodes need a mount namespace, which this host does not allow")
+    else:
+        start(config, mode=mode)
+
+
+def move_in(config: dict[str, Any], root: str, *, mode: str) -> None:
+    enter(config, root)
+    start(config, mode=mode)
+
+
+def start(config: dict[str, Any], *, mode: str) -> None:
+    os.umask(0o022)
     run_hooks(config, "startContainer")
     take_identity(config, mode=mode)
     run_program(config)

@@ -26,6 +26,9 @@ from dray.runtimes.process.children import Child, Spawner
 from dray.runtimes.process.logfile import LogFile
 
 _CHUNK = 64 * 1024
+#: Seconds for which a world for the next container is kept ready, and the pause that the last one gets to start in.
+_SPARE_SECONDS = 60.0
+_SPARE_PAUSE = 0.005
 
 
 class Container:
@@ -89,6 +92,7 @@ class Supervisor:
         self.selector = selectors.DefaultSelector()
         self.selector.register(listener, selectors.EVENT_READ, self._accept)
         self.running = True
+        self._spare_until = 0.0
 
     def run(self) -> None:
         while self.running:
@@ -329,8 +333,24 @@ class Supervisor:
                 container.started_at = time.time()
                 reply(container=container.status())
                 self._run_late_hooks(container, "poststart")
+            self._expect_more()
 
         self.selector.register(news[0], selectors.EVENT_READ, news_arrived)
+
+    def _expect_more(self) -> None:
+        """Where one container was started, another may follow: be ready for a while."""
+        now = time.monotonic()
+        if not self._spare_until:
+            self.timers.append((now + _SPARE_SECONDS, self._expect_no_more))
+        self._spare_until = now + _SPARE_SECONDS
+        self.timers.append((now + _SPARE_PAUSE, self.spawner.prepare_spare))
+
+    def _expect_no_more(self) -> None:
+        if time.monotonic() < self._spare_until:
+            self.timers.append((self._spare_until, self._expect_no_more))
+            return
+        self._spare_until = 0.0
+        self.spawner.discard_spare()
 
     def _run_late_hooks(self, container: Container, stage: str) -> None:
         if any(h["stage"] == stage for h in container.config["hooks"]):

@@ -1,0 +1,78 @@
+"""A container's world built in advance: a process that waits in new namespaces for somebody to become.
+
+Building takes most of the time that a container needs to start, and is the same for all. A spare is thrown away when
+what it was built of has changed, so that nobody ever sees an old view of the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+from typing import Any
+
+from dray.runtimes.process import isolation
+
+_LONGEST = 1 << 20
+
+
+class Spare:
+    """The supervisor's side of it."""
+
+    def __init__(self, pid: int, connection: socket.socket, made_of: object) -> None:
+        self.pid = pid
+        self._socket = connection
+        self._made_of = made_of
+
+    @property
+    def current(self) -> bool:
+        """Whether the host is still what it was built of."""
+        return self._made_of == isolation.fingerprint()
+
+    @staticmethod
+    def suits(config: dict[str, Any]) -> bool:
+        """Hooks that run before there are namespaces come too late for a spare."""
+        return not any(h["stage"] in isolation.OUTSIDE for h in config["hooks"])
+
+    def give(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> bool:
+        """Hands over what it shall become; False if it is of no use any more."""
+        handles = [*(h for h in stdio if h >= 0), news]
+        place = [h >= 0 for h in stdio]
+        message = json.dumps({"config": config, "stdio": place}).encode()
+        try:
+            with self._socket as connection:
+                # A message that does not fit at once would need somebody to wait for its reader.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
+                return socket.send_fds(connection, [message], handles) == len(message)
+        except OSError:
+            return False
+
+    def discard(self) -> None:
+        self._socket.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def wait(connection: socket.socket) -> tuple[dict[str, Any], tuple[int, ...], int]:
+    """The child's side: who to be, with which input and output, and where to tell of trouble."""
+    _close_all_but(0, 1, 2, connection.fileno())
+    data, handles, _, _ = socket.recv_fds(connection, _LONGEST, 8)
+    for handle in handles:
+        os.set_inheritable(handle, False)
+    if not data:
+        os._exit(0)  # nobody will ever ask
+    message = json.loads(data)
+    given = iter(handles)
+    stdio = tuple(next(given) if there else -1 for there in message["stdio"])
+    return message["config"], stdio, next(given)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Copies of the supervisor's descriptors would keep other containers from seeing the end of their input."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        if int(name) not in kept:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
