@@ -43,6 +43,8 @@ class Queued:
     last_attempt: float = 0.0
     first_attempt: float | None = None
     reasons: Any = None
+    settling: bool = False  # what became of the last attempt is still being written
+    woken: bool = False  # meanwhile something has happened that may help
 
 
 Hint = Callable[[Queued, Change], bool]
@@ -158,12 +160,19 @@ class Queue:
     def failed(self, entry: Queued, *, rejected_by: frozenset[str], error: bool = False) -> None:
         """An attempt ended without a node. With no plugin to wait for, the pod is tried again after its back-off."""
         entry.failures += 1
+        entry.woken = False
         entry.rejected_by = rejected_by
         entry.error = error
         if rejected_by and not error:
             self._unschedulable[entry.pod.uid] = entry
         else:
             self._back_off(entry)
+
+    def settled(self, entry: Queued) -> None:
+        """The last attempt's outcome is written: the next one may begin, if there is a reason for it."""
+        entry.settling = False
+        if entry.woken and self._unschedulable.get(entry.pod.uid) is entry:
+            self._wake_all([entry])
 
     def wake(self, change: Change, hint: Hint) -> int:
         """Move every sleeping pod that the change may help; returns how many."""
@@ -203,6 +212,11 @@ class Queue:
         return len(entries)
 
     def _wake(self, entry: Queued) -> None:
+        if entry.settling:
+            entry.woken = True
+            self._unschedulable[entry.pod.uid] = entry
+            return
+        entry.woken = False
         if entry.last_attempt + backoff(entry.failures) > self._clock():
             self._back_off(entry)
         else:

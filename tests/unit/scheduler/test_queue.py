@@ -94,3 +94,33 @@ def test_nobody_sleeps_for_ever() -> None:
     clock.now += MAX_SLEEP + 1
     queue.flush_sleepers()
     assert queue.pop() is entry
+
+
+def test_a_pod_whose_outcome_is_still_being_written_is_tried_again_only_afterwards() -> None:
+    queue = Queue(clock=(clock := Clock()))
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.failed(entry, rejected_by=frozenset({"NodeResourcesFit"}))
+    entry.settling = True
+    clock.now += 5
+    queue.wake(NODE_ADDED, lambda e, c: True)
+    queue.update(entry.pod, gate="", may_help=True)
+    assert queue.pop() is None
+    queue.settled(entry)
+    assert queue.pop() is entry
+
+
+def test_without_news_a_pod_sleeps_on_when_its_outcome_is_written() -> None:
+    queue = Queue(clock=(clock := Clock()))
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.failed(entry, rejected_by=frozenset({"NodeResourcesFit"}))
+    entry.settling = True
+    clock.now += 5
+    queue.settled(entry)
+    assert queue.pop() is None
+    queue.discard(entry.pod.uid)
+    queue.settled(entry)
+    assert len(queue) == 0
