@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dray.allocation import AllocationError
+from dray.api import claims
 from dray.scheduler import devices, preemption, volumes
 from dray.scheduler.config import SchedulerProfile
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.neighbours import Constraint
 from dray.scheduler.nodes import Node
-from dray.scheduler.placement import Found, NotFound, Placement
+from dray.scheduler.placement import Found, NotFound, Placement, Promise
 from dray.scheduler.pods import Pod
 from dray.scheduler.verdicts import Rejection, unavailable
 
@@ -51,6 +52,8 @@ class Unschedulable:
     message: str
     plugins: frozenset[str]
     preempt: preemption.Preempt | None = None
+    promise: Promise | None = None  # the devices that are freed by that
+    keeps_promise: bool = False  # what was promised to the pod before still holds
     deallocate: Document | None = None  # an unused allocated claim that was in the way
     remove: Document | None = None  # a left-over claim for extended resources
     reasons: Mapping[str, Any] = field(default_factory=dict)  # node → the allocator's structured reasons
@@ -103,7 +106,13 @@ def decide(
             begun = classic.begin(pod)
         else:
             begun = devices.Attempt.begin(
-                pod, ledger, options, new_share_id=new_share_id, clock=clock, monotonic=monotonic
+                pod,
+                ledger,
+                options,
+                new_share_id=new_share_id,
+                clock=clock,
+                monotonic=monotonic,
+                promised=lambda node: placement.promised_devices(pod, node),
             )
         match begun:
             case Rejection() as rejection:
@@ -111,9 +120,10 @@ def decide(
             case started:
                 attempt = started
     if before is not None:
-        after = _afterwards(profile, "no new claims to deallocate", pod, placement, {}, None, budgets)
-        message = unavailable(len(cluster), (), before_filtering=before.reasons[0], after=after[0])
-        return Unschedulable(message, frozenset({before.plugin}))
+        room = _Room(pod, profile, placement, ledger, budgets)
+        after = room.make({}, None, about_claims="no new claims to deallocate")
+        message = unavailable(len(cluster), (), before_filtering=before.reasons[0], after=after.message)
+        return Unschedulable(message, frozenset({before.plugin}), keeps_promise=after.keeps_promise)
     check = attempt if storage is None or not pod.volume_claims else storage.beside(pod, attempt)
     try:
         outcome = placement.find(pod, check, spread=spread)
@@ -123,18 +133,11 @@ def decide(
     if isinstance(outcome, Found):
         decision = Bind(outcome.node, outcome.plan, attempt.claims if attempt is not None else ())
     else:
-        decision = _unplaced(pod, outcome, attempt, profile, placement, budgets)
+        decision = _unplaced(pod, outcome, attempt, _Room(pod, profile, placement, ledger, budgets))
     return decision if classic is None or attempt is None else classic.refine(attempt, decision)
 
 
-def _unplaced(
-    pod: Pod,
-    outcome: NotFound,
-    attempt: devices.Attempt | None,
-    profile: SchedulerProfile,
-    placement: Placement,
-    budgets: Callable[[], Sequence[preemption.Budget]],
-) -> Unschedulable:
+def _unplaced(pod: Pod, outcome: NotFound, attempt: devices.Attempt | None, room: _Room) -> Unschedulable:
     deallocate = remove = None
     said = "no new claims to deallocate"
     if attempt is not None:
@@ -144,56 +147,117 @@ def _unplaced(
             said = "deallocation of ResourceClaim completed"
         elif (remove := attempt.left_over) is not None:
             said = "deletion of ResourceClaim completed"
-    message, preempt = _afterwards(profile, said, pod, placement, outcome.rejections, attempt, budgets)
+    made = room.make(
+        outcome.rejections, attempt, about_claims=said, free_devices=deallocate is None and remove is None
+    )
     return Unschedulable(
-        unavailable(outcome.nodes, outcome.rejections.values(), after=message),
+        unavailable(outcome.nodes, outcome.rejections.values(), after=made.message),
         outcome.plugins,
-        preempt=preempt,
+        preempt=made.preempt,
+        promise=made.promise,
+        keeps_promise=made.keeps_promise,
         deallocate=deallocate,
         remove=remove,
         reasons=dict(attempt.failures) if attempt is not None else {},
     )
 
 
-def _afterwards(
-    profile: SchedulerProfile,
-    about_claims: str,
-    pod: Pod,
-    placement: Placement,
-    rejections: Mapping[str, Rejection],
-    attempt: devices.Attempt | None,
-    budgets: Callable[[], Sequence[preemption.Budget]],
-) -> tuple[str, preemption.Preempt | None]:
+@dataclass(frozen=True, slots=True)
+class _Made:
     """What upstream's post-filter plugins would say, and whom to evict if that helps."""
-    parts = [about_claims] if profile.enabled(devices.PLUGIN) else []
-    preempt = None
-    if profile.enabled("DefaultPreemption"):
-        match _preempt(pod, placement, rejections, attempt, profile, budgets):
+
+    message: str
+    preempt: preemption.Preempt | None = None
+    promise: Promise | None = None
+    keeps_promise: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Makes room for a pod that fits nowhere."""
+
+    pod: Pod
+    profile: SchedulerProfile
+    placement: Placement
+    ledger: Ledger
+    budgets: Callable[[], Sequence[preemption.Budget]]
+
+    def make(
+        self,
+        rejections: Mapping[str, Rejection],
+        attempt: devices.Attempt | None,
+        *,
+        about_claims: str,
+        free_devices: bool = True,
+    ) -> _Made:
+        said = [about_claims] if self.profile.enabled(devices.PLUGIN) else []
+        if not self.profile.enabled("DefaultPreemption"):
+            return _Made(", ".join(said))
+        free_devices = (
+            free_devices and self.profile.device_preemption and isinstance(attempt, devices.Attempt)
+        )
+        match self._preempt(rejections, attempt, free_devices=free_devices):
             case preemption.Preempt() as chosen:
-                preempt = chosen
+                promise = self._promise(chosen, attempt) if free_devices and attempt is not None else None
                 # Upstream's summary ends with the last plugin's word, and success has none.
-                return "", preempt
-            case preemption.NoRoom(message):
-                parts.append(f"preemption: {message}")
-    return ", ".join(parts), preempt
+                return _Made("", chosen, promise)
+            case preemption.NoRoom(message, eligible):
+                said.append(f"preemption: {message}")
+                return _Made(", ".join(said), keeps_promise=not eligible)
+
+    def _preempt(
+        self, rejections: Mapping[str, Rejection], attempt: devices.Attempt | None, *, free_devices: bool
+    ) -> preemption.Preempt | preemption.NoRoom:
+        pod, placement, ledger = self.pod, self.placement, self.ledger
+
+        def fits(node: Node) -> Rejection | None:
+            rejection = placement.judge(pod, node)
+            if rejection is not None or attempt is None:
+                return rejection
+            try:
+                plan = attempt.on(node, gone=self._gone(node)) if free_devices else attempt.on(node)
+            except (AllocationError, devices.SearchTimeout) as problem:
+                return Rejection(devices.PLUGIN, (str(problem),), resolvable=False)
+            return plan if isinstance(plan, Rejection) else None
+
+        if not free_devices:
+            return preemption.preempt(pod, placement.cluster, rejections, fits=fits, budgets=self.budgets())
+        promise = placement.promise_to(pod.uid)
+        return preemption.preempt(
+            pod,
+            placement.cluster,
+            rejections,
+            fits=fits,
+            budgets=self.budgets(),
+            resolvable=lambda r: r.resolvable or devices.may_be_freed(r),
+            awaited=promise is not None and promise.awaited(),
+            worth=lambda p: sum(map(devices.size, devices.held_only_by([p], ledger))),
+        )
+
+    def _gone(self, node: Node) -> list[Pod]:
+        """Who is missing from a node that is looked at as it would be without some."""
+        now = self.placement.cluster.get(node.name)
+        return [p for uid, p in now.pods.items() if uid not in node.pods] if now is not None else []
+
+    def _promise(self, chosen: preemption.Preempt, attempt: devices.Attempt) -> Promise | None:
+        """What the victims leave is the pod's, until it has got it."""
+        node = self.placement.cluster.get(chosen.node)
+        assert node is not None
+        plan = attempt.on(node.without(frozenset(p.uid for p in chosen.victims)), gone=chosen.victims)
+        freed = devices.held_only_by(chosen.victims, self.ledger)
+        if isinstance(plan, Rejection) or not freed:
+            return None
+        return Promise(plan, lambda: any(_still_held(c, chosen.victims, self.ledger) for c in freed))
 
 
-def _preempt(
-    pod: Pod,
-    placement: Placement,
-    rejections: Mapping[str, Rejection],
-    attempt: devices.Attempt | None,
-    profile: SchedulerProfile,
-    budgets: Callable[[], Sequence[preemption.Budget]],
-) -> preemption.Preempt | preemption.NoRoom:
-    def fits(node: Node) -> Rejection | None:
-        rejection = placement.judge(pod, node)
-        if rejection is not None or attempt is None:
-            return rejection
-        plan = attempt.on(node)
-        return plan if isinstance(plan, Rejection) else None
-
-    return preemption.preempt(pod, placement.cluster, rejections, fits=fits, budgets=budgets())
+def _still_held(claim: Document, victims: Sequence[Pod], ledger: Ledger) -> bool:
+    """Whether a claim waits for nothing but the end of its last users to come free."""
+    metadata = claim["metadata"]
+    now = ledger.claim(metadata["namespace"], metadata["name"])
+    if now is None or now["metadata"]["uid"] != metadata["uid"] or claims.allocation(now) is None:
+        return False
+    users = {r.get("uid") for r in now["status"].get("reservedFor") or ()}
+    return users <= {p.uid for p in victims}
 
 
 def _unused(claim: Document, pod: Pod) -> bool:

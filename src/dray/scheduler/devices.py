@@ -6,7 +6,7 @@ Follows upstream's DynamicResources plugin, rule for rule and word for word; the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +21,10 @@ from dray.allocation import (
     Plan,
     Policy,
     Unallocatable,
+    Usage,
     allocate,
 )
+from dray.allocation.allocator import CANNOT_ALLOCATE
 from dray.allocation.policies import occupancy
 from dray.api import claims, matching
 from dray.scheduler import extended
@@ -72,6 +74,8 @@ class NodePlan:
 
 
 _NOTHING_TO_DO = NodePlan((), ())
+
+Promised = Callable[[str], Sequence[NodePlan]]
 
 
 def policy_score(ledger: Ledger, options: Options) -> Callable[[Node], float] | None:
@@ -124,6 +128,33 @@ def gate(pod: Pod, ledger: Ledger) -> str:
     return ""
 
 
+def held_only_by(pods: Collection[Pod], ledger: Ledger) -> list[Document]:
+    """The allocated claims that nobody but these pods uses: they come free when all of them have gone."""
+    uids = {pod.uid for pod in pods}
+    found: dict[str, Document] = {}
+    for pod in pods:
+        names = (r.claim for r in claims.references(pod.document) if r.claim) if pod.claims else ()
+        held = [ledger.claim(pod.namespace, name) for name in names]
+        held.append(ledger.made_for(pod.uid))
+        for claim in held:
+            if claim is None or claims.allocation(claim) is None:
+                continue
+            users = {r.get("uid") for r in claim["status"].get("reservedFor") or ()}
+            if users and users <= uids:
+                found[claim["metadata"]["uid"]] = claim
+    return list(found.values())
+
+
+def size(claim: Document) -> int:
+    """How many devices a claim has."""
+    return len(_results(claim))
+
+
+def may_be_freed(rejection: Rejection) -> bool:
+    """Whether a "no" may become a "yes" when others give their devices back."""
+    return rejection.plugin == PLUGIN and rejection.reasons == (CANNOT_ALLOCATE,)
+
+
 class Attempt:
     """One attempt of one pod. ``begin`` decides what can be decided before any node is looked at."""
 
@@ -138,6 +169,7 @@ class Attempt:
         clock: Callable[[], float],
         monotonic: Callable[[], float],
         new_share_id: Callable[[], str],
+        promised: Promised,
     ) -> None:
         self._pod = pod
         self._ledger = ledger
@@ -145,6 +177,7 @@ class Attempt:
         self._monotonic = monotonic
         self._now = clock
         self._new_share_id = new_share_id
+        self._promised = promised
         self.claims = user_claims
         self._resources = resources
         self._open = [c for c in user_claims if claims.allocation(c) is None]
@@ -172,8 +205,12 @@ class Attempt:
         new_share_id: Callable[[], str],
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        promised: Promised = lambda node: (),
     ) -> Attempt | Rejection | None:
-        """An attempt, a "no" for every node, or None when the pod has nothing to do with devices."""
+        """An attempt, a "no" for every node, or None when the pod has nothing to do with devices.
+
+        ``promised``: what others are to get on a node, which this pod must leave alone.
+        """
         if not pod.claims and not pod.requests.scalars:
             return None
         try:
@@ -195,6 +232,7 @@ class Attempt:
             clock=clock,
             monotonic=monotonic,
             new_share_id=new_share_id,
+            promised=promised,
         )
 
     @property
@@ -204,7 +242,8 @@ class Attempt:
 
     # -- a node -----------------------------------------------------------------------------------------------------
 
-    def on(self, node: Node) -> NodePlan | Rejection:
+    def on(self, node: Node, *, gone: Collection[Pod] = ()) -> NodePlan | Rejection:
+        """``gone``: what if these pods were not there any more, and their claims free?"""
         wanted: list[Document] = list(self._open)
         generated: Document | None = None
         mappings: Sequence[Document] = ()
@@ -227,9 +266,10 @@ class Attempt:
                 available = False
         results: Sequence[Document] = ()
         if wanted:
-            match self._allocate(node, wanted):
+            match self._allocate(node, wanted, self._usage(node, gone)):
                 case Unallocatable() as failure:
-                    self.failures[node.name] = failure
+                    if not gone:
+                        self.failures[node.name] = failure
                     return Rejection(PLUGIN, (failure.message,), resolvable=False)
                 case Plan(results=results):
                     pass
@@ -252,14 +292,28 @@ class Attempt:
                         total += MAX_ALTERNATIVES - i
         return total
 
-    def _allocate(self, node: Node, wanted: list[Document]) -> Plan | Unallocatable:
+    def _usage(self, node: Node, gone: Collection[Pod]) -> Usage:
+        """What is taken, as far as this pod is concerned."""
+        promised = self._promised(node.name)
+        freed = held_only_by(gone, self._ledger)
+        if not promised and not freed:
+            return self._ledger.usage
+        usage = self._ledger.usage.snapshot()
+        for claim in freed:
+            usage.remove(claim)
+        for plan in promised:
+            for claim, allocation in zip(plan.claims, plan.results, strict=True):
+                usage.add(claim, allocation)
+        return usage
+
+    def _allocate(self, node: Node, wanted: list[Document], usage: Usage) -> Plan | Unallocatable:
         options = self._options
         deadline = self._monotonic() + options.filter_timeout if options.filter_timeout else None
         assert node.document is not None
         try:
             return allocate(
                 self._ledger.inventory,
-                self._ledger.usage,
+                usage,
                 node.document,
                 wanted,
                 features=options.features,

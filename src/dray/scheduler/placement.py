@@ -61,6 +61,14 @@ class NotFound:
 
 
 @dataclass(frozen=True, slots=True)
+class Promise:
+    """Devices that are being freed on a node for a pod."""
+
+    plan: Any  # what it will get
+    awaited: Callable[[], bool]  # whether some of it is still in other hands
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Which filters and scores are in force, by upstream's plugin names."""
 
@@ -93,6 +101,7 @@ class Placement:
         self._shapes: dict[tuple[bytes, bytes | None, int], ShapeIndex] = {}
         self._start = 0
         self.nominated: dict[str, dict[str, Pod]] = {}  # node → pods promised room there
+        self._promises: dict[str, Promise] = {}  # pod → devices it is promised on the node it was promised
         self._filters: list[filters.Filter] = [
             f
             for name, f in (
@@ -108,18 +117,36 @@ class Placement:
 
     # -- promises ---------------------------------------------------------------------------------------------------
 
-    def nominate(self, pod: Pod, node: str) -> None:
+    def nominate(self, pod: Pod, node: str, promise: Promise | None = None) -> None:
         self.withdraw(pod.uid)
         if node:
             self.nominated.setdefault(node, {})[pod.uid] = pod
+            if promise is not None:
+                self._promises[pod.uid] = promise
             self.cluster.touch(node)
 
     def withdraw(self, uid: str) -> None:
+        self._promises.pop(uid, None)
         for node, pods in list(self.nominated.items()):
             if pods.pop(uid, None) is not None:
                 if not pods:
                     del self.nominated[node]
                 self.cluster.touch(node)
+
+    def promise_to(self, uid: str) -> Promise | None:
+        return self._promises.get(uid)
+
+    def promised_devices(self, pod: Pod, node: str) -> list[Any]:
+        """The plans of others on this node that the pod must leave alone."""
+        if not self._promises:
+            return []
+        return [
+            promise.plan
+            for guest in self.nominated.get(node, {}).values()
+            if guest.uid != pod.uid
+            and guest.priority >= pod.priority
+            and (promise := self._promises.get(guest.uid)) is not None
+        ]
 
     # -- deciding ---------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Making room: which pods of lower priority would have to go, and on which node that hurts least.
 
-Pure what-if: the caller evicts. As upstream, resources and ports are freed by evicting, devices are not; with
-``free_devices`` (beyond upstream) a victim's devices count as free too.
+Pure what-if: the caller evicts. What an eviction frees is for ``fits`` to say: resources and ports, as upstream, and
+beyond upstream, where a profile asks for it, the devices of claims that nobody else uses.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ _NO_VICTIMS = Rejection(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
 )
 
+#: upstream compares this many nodes, and no more
+_MIN_CANDIDATES_PERCENT, _MIN_CANDIDATES = 10, 100
+
 Fits = Callable[[Node], Rejection | None]
 
 
@@ -37,6 +40,7 @@ class NoRoom:
     """Preempting would not help; ``message`` says why, node by node."""
 
     message: str
+    eligible: bool = True  # otherwise the pod was not considered, and keeps the node it was promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +72,30 @@ def preempt(
     fits: Callable[[Node], Rejection | None],
     budgets: Sequence[Budget] = (),
     resolvable: Callable[[Rejection], bool] = lambda r: r.resolvable,
+    awaited: bool = False,
+    worth: Callable[[Pod], int] = lambda p: 0,
 ) -> Preempt | NoRoom:
-    """``fits`` judges the pod on a node as it would be without some pods."""
+    """``fits`` judges the pod on a node as it would be without some pods.
+
+    ``awaited``: what was freed for the pod has not come free yet. ``worth``: how much a victim frees; of equally
+    important ones, those that free more go first, so that fewer have to.
+    """
     if pod.document["spec"].get("preemptionPolicy") == "Never":
-        return NoRoom("not eligible due to preemptionPolicy=Never.")
-    if _waiting_for_victims(pod, cluster, rejections):
-        return NoRoom("not eligible due to a terminating pod on the nominated node.")
+        return NoRoom("not eligible due to preemptionPolicy=Never.", eligible=False)
+    if awaited or _waiting_for_victims(pod, cluster, rejections, resolvable):
+        return NoRoom("not eligible due to a terminating pod on the nominated node.", eligible=False)
     verdicts: dict[str, Rejection] = {node.name: NOT_HELPFUL for node in cluster}
     candidates: list[Preempt] = []
+    enough = max(len(cluster) * _MIN_CANDIDATES_PERCENT // 100, _MIN_CANDIDATES)
     for node in cluster:
         rejection = rejections.get(node.name)
         if rejection is None or not resolvable(rejection):
             continue
-        match _victims(pod, node, fits, budgets):
+        match _victims(pod, node, fits, budgets, worth):
             case Preempt() as candidate:
                 candidates.append(candidate)
+                if len(candidates) >= enough and not all(c.violations for c in candidates):
+                    break
             case verdict:
                 verdicts[node.name] = verdict
     if not candidates:
@@ -95,12 +108,17 @@ def more_important_first(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda p: (-p.priority, _started(p)))
 
 
-def _waiting_for_victims(pod: Pod, cluster: Cluster, rejections: Mapping[str, Rejection]) -> bool:
+def _waiting_for_victims(
+    pod: Pod,
+    cluster: Cluster,
+    rejections: Mapping[str, Rejection],
+    resolvable: Callable[[Rejection], bool],
+) -> bool:
     node = cluster.get(pod.nominated_node) if pod.nominated_node else None
     if node is None:
         return False
     rejection = rejections.get(node.name)
-    if rejection is not None and not rejection.resolvable:
+    if rejection is not None and not resolvable(rejection):
         return False
     return any(p.priority < pod.priority and _terminating_by_preemption(p) for p in node.pods.values())
 
@@ -116,7 +134,9 @@ def _terminating_by_preemption(pod: Pod) -> bool:
     return False
 
 
-def _victims(pod: Pod, node: Node, fits: Fits, budgets: Sequence[Budget]) -> Preempt | Rejection:
+def _victims(
+    pod: Pod, node: Node, fits: Fits, budgets: Sequence[Budget], worth: Callable[[Pod], int]
+) -> Preempt | Rejection:
     lower = [p for p in node.pods.values() if p.priority < pod.priority]
     if not lower:
         return _NO_VICTIMS
@@ -124,7 +144,8 @@ def _victims(pod: Pod, node: Node, fits: Fits, budgets: Sequence[Budget]) -> Pre
     rejection = fits(node.without(frozenset(gone)))
     if rejection is not None:
         return rejection
-    violating, others = _by_budget(more_important_first(lower), budgets)
+    ordered = sorted(lower, key=lambda p: (-p.priority, worth(p), _started(p)))
+    violating, others = _by_budget(ordered, budgets)
     victims: list[Pod] = []
     violations = 0
     for candidate in (*violating, *others):

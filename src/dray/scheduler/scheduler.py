@@ -497,9 +497,9 @@ class Scheduler:
         nominated: str | None = None
         if decision.preempt is not None:
             nominated = decision.preempt.node
-            placement.nominate(pod, nominated)
+            placement.nominate(pod, nominated, decision.promise)
             self._spawn(self._writer.preempt(pod, decision.preempt, scheduler=self._profile(pod).name))
-        elif pod.nominated_node:
+        elif pod.nominated_node and not decision.keeps_promise:
             nominated = ""
             placement.withdraw(pod.uid)
         # The pod sleeps before anything is written, so that it hears of what these writes change; it is tried again

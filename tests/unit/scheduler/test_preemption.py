@@ -56,7 +56,7 @@ def test_what_eviction_cannot_mend_is_not_tried() -> None:
 
 def test_a_pod_may_decline_to_preempt() -> None:
     outcome = attempt(pod(priority=5, preemptionPolicy="Never"), cluster(node("a")))
-    assert outcome == NoRoom("not eligible due to preemptionPolicy=Never.")
+    assert outcome == NoRoom("not eligible due to preemptionPolicy=Never.", eligible=False)
 
 
 def test_budgets_are_spared_where_possible() -> None:
