@@ -12,11 +12,15 @@ from typing import Any, NamedTuple
 
 
 class Service(NamedTuple):
-    """One gRPC service: the module of its messages, its name in there, and the name drivers announce it by."""
+    """One gRPC service: the module of its messages, its name in there, and the name drivers announce it by.
+
+    ``wire`` is its name in calls where that is not the one that the messages were described with.
+    """
 
     messages: str
     name: str
     announced: str = ""
+    wire: str = ""
 
     @property
     def module(self) -> ModuleType:
@@ -27,10 +31,17 @@ class Service(NamedTuple):
     def descriptor(self) -> Any:
         return self.module.DESCRIPTOR.services_by_name[self.name]
 
+    @property
+    def full_name(self) -> str:
+        """What calls begin with."""
+        return self.wire or str(self.descriptor.full_name)
+
 
 REGISTRATION = Service("registration_v1", "Registration")
 DRA_V1 = Service("dra_v1", "DRAPlugin", "v1.DRAPlugin")
 DRA_V1BETA1 = Service("dra_v1beta1", "DRAPlugin", "v1beta1.DRAPlugin")
+# 1.31 sent what became v1beta1 under the name of the version before; two things cannot have one name in a process.
+DRA_V1ALPHA4 = Service("dra_v1beta1", "DRAPlugin", "v1alpha3.NodeService", "v1alpha3.Node")
 HEALTH_V1ALPHA1 = Service("health_v1alpha1", "DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 POD_RESOURCES = Service("podresources_v1", "PodResourcesLister")
 CRI_RUNTIME = Service("cri_v1", "RuntimeService")
@@ -38,6 +49,13 @@ CRI_IMAGES = Service("cri_v1", "ImageService")
 
 #: What a kubelet can call to prepare claims, newest first.
 DRA_SERVICES = {service.announced: service for service in (DRA_V1, DRA_V1BETA1)}
+
+# The classic age: handles go over the wire. Its drivers announced a number, and the kubelet knew what to call.
+NODE_V1ALPHA3 = Service("dra_v1alpha3", "Node")
+NODE_V1ALPHA2 = Service("dra_v1alpha2", "Node")
+NODE_V1ALPHA1 = Service("dra_v1alpha1", "Node")
+CLASSIC_SERVICES = (NODE_V1ALPHA3, NODE_V1ALPHA2, NODE_V1ALPHA1)
+CLASSIC_VERSION = "1.0.0"
 
 #: ``PluginInfo.type`` of DRA drivers.
 DRA_PLUGIN = "DRAPlugin"
@@ -51,7 +69,7 @@ def stub(service: Service, channel: Any) -> Any:
     for method in service.descriptor.methods:
         make = channel.unary_stream if method.server_streaming else channel.unary_unary
         calls[method.name] = make(
-            f"/{service.descriptor.full_name}/{method.name}",
+            f"/{service.full_name}/{method.name}",
             request_serializer=GetMessageClass(method.input_type).SerializeToString,
             response_deserializer=GetMessageClass(method.output_type).FromString,
         )
@@ -79,4 +97,4 @@ def handlers(service: Service, implementation: Any) -> Any:
             request_deserializer=GetMessageClass(method.input_type).FromString,
             response_serializer=GetMessageClass(method.output_type).SerializeToString,
         )
-    return grpc.method_handlers_generic_handler(service.descriptor.full_name, known)
+    return grpc.method_handlers_generic_handler(service.full_name, known)

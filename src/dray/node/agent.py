@@ -11,11 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from dray.api import claims
 from dray.api.errors import NotFound, StatusError
 from dray.api.kinds import Object
+from dray.api.resource.classic import bridge
 from dray.client.client import Client
 from dray.client.events import EventRecorder
-from dray.client.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.client.retry import Backoff
 from dray.node import pods
 from dray.node.cdi import Resolver
@@ -23,6 +25,7 @@ from dray.node.containers import NODE_LABEL
 from dray.node.dra.health import DeviceHealth
 from dray.node.dra.manager import RECONCILE_PERIOD, Manager
 from dray.node.dra.plugins import HealthReport, PluginRegistry, Plugins, TrustingPlugins
+from dray.node.dra.resources import ClassicSlices
 from dray.node.dra.state import ClaimState
 from dray.node.dra.watcher import PluginWatcher
 from dray.node.metrics import Metrics
@@ -51,6 +54,7 @@ class Shared:
     metrics: Metrics
     clock: Callable[[], float]
     version: str  # of the resource API
+    classic_slices: bool = False  # slices of 1.30 are served
 
 
 class Agent:
@@ -66,6 +70,7 @@ class Agent:
         self._recorder = recorder
         self._claims = RESOURCE_CLAIMS.at(shared.version)
         self._slices = RESOURCE_SLICES.at(shared.version)
+        self._classic_slices: ClassicSlices | None = None
         self._workers: dict[str, PodWorker] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -77,18 +82,25 @@ class Agent:
         plugins: Plugins = TrustingPlugins()
         if options.drivers:
             options.paths.create()
+            if shared.classic_slices:
+                self._classic_slices = ClassicSlices(
+                    client, options.name, node_uid=lambda: self.registration.uid
+                )
             plugins = self.registry = PluginRegistry(
                 metrics=shared.metrics,
+                release=options.release,
                 wipe=self._wipe_slices if options.wipe_after is not None else None,
                 wipe_after=options.wipe_after or 0.0,
                 on_health=self._health_reported,
                 on_usable=lambda driver: self._retry_waiting(),
+                on_resources=self._classic_slices.changed if self._classic_slices else None,
             )
         self.manager = Manager(
             claims=self._get_claim,
             state=ClaimState(options.paths.kubelet if options.drivers else None),
             plugins=plugins,
             metrics=shared.metrics,
+            fixed_names=claims.has_fixed_names(options.release.number),
         )
         self.volumes = None if self.simulated else Volumes(client, options.paths, clock=shared.clock)
         self.resolver = Resolver(options.paths.cdi, locate=options.paths.locate)
@@ -121,6 +133,8 @@ class Agent:
                 tasks.append(group.create_task(watcher.run(), name=f"drivers of {self.options.name}"))
                 tasks.append(group.create_task(self._reconcile(), name=f"claims of {self.options.name}"))
                 tasks.append(group.create_task(self._age_health(), name=f"health on {self.options.name}"))
+                if self._classic_slices:
+                    tasks.append(group.create_task(self._classic_slices.run(), name="slices of 1.30"))
                 if self.options.pod_resources:
                     resources = PodResources(self)
                     await resources.start()
@@ -254,7 +268,10 @@ class Agent:
             shutil.rmtree(logs, ignore_errors=True)
 
     async def _get_claim(self, namespace: str, name: str) -> Object:
-        return await self.client.get(self._claims, namespace, name)
+        claim = await self.client.get(self._claims, namespace, name)
+        if bridge.is_classic(claim):  # today's versions show little of it
+            return await self.client.get(CLASSIC_RESOURCE_CLAIMS, namespace, name)
+        return claim
 
     # Drivers
 

@@ -12,7 +12,7 @@ from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
 from dray.client.informers import Informer
-from dray.client.resources import PODS, RESOURCE_CLAIMS
+from dray.client.resources import CLASSIC_RESOURCE_SLICES, PODS, RESOURCE_CLAIMS
 from dray.node import pods
 from dray.node.agent import Agent, Shared
 from dray.node.metrics import Metrics
@@ -21,7 +21,7 @@ from dray.node.recovery import Recovered, by_pod
 from dray.runtimes.interface import Runtime
 
 #: Versions of claims that the manager can work with, the preferred one first.
-CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
+CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1")
 
 
 class Nodes:
@@ -119,6 +119,12 @@ class Nodes:
 
 async def connect(client: Client, runtime: Runtime) -> Shared:
     """Finds out what nodes need to know about the cluster."""
-    claims = await Discovery(client).newest(RESOURCE_CLAIMS, CLAIM_VERSIONS)
-    version = claims.version if claims else CLAIM_VERSIONS[0]
-    return Shared(runtime=runtime, metrics=Metrics(), clock=time.time, version=version)
+    discovery = Discovery(client)
+    claims = await discovery.newest(RESOURCE_CLAIMS, CLAIM_VERSIONS)
+    return Shared(
+        runtime=runtime,
+        metrics=Metrics(),
+        clock=time.time,
+        version=claims.version if claims else CLAIM_VERSIONS[0],
+        classic_slices=await discovery.serves(CLASSIC_RESOURCE_SLICES),
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dray.api.release import Gates, everything
+from dray.api.release import Gates, Release, everything
 from dray.node.dra.plugins import WIPE_AFTER
 from dray.node.hostpaths import HostPaths
 from dray.node.mirror import ControlPlanePart
@@ -40,6 +40,8 @@ class NodeOptions:
     #: Port of the agent's own HTTPS endpoint, 0 if it has none.
     port: int = 0
     version: str = "v1.36.4"
+    #: The release whose kubelet this is: how it speaks to drivers, and what claims are called. All at once by default.
+    release: Release = field(default_factory=everything)
     #: Features in force; those that concern a node are device health and dynamic resources in PodResources.
     gates: Gates = field(default_factory=lambda: everything().gates())
     #: Variables by which containers find the API server.

@@ -13,8 +13,8 @@ import pytest
 from dray.api.errors import NotFound
 from dray.node.dra import manager as manager_module
 from dray.node.dra.claims import ClaimProblem
+from dray.node.dra.dialects import Answer, CallFailed, ClaimRef
 from dray.node.dra.manager import Manager
-from dray.node.dra.plugins import Answer, CallFailed, ClaimRef
 from dray.node.dra.state import ClaimState, CorruptCheckpoint, Device
 from dray.node.metrics import Metrics
 

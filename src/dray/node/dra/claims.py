@@ -28,18 +28,27 @@ class ContainerClaim(NamedTuple):
     request: str
 
 
-def pod_claims(pod: Object) -> list[PodClaim]:
+class Handle(NamedTuple):
+    """What the allocation of a classic claim tells one driver: words of its own controller, or the scheduler's."""
+
+    driver: str
+    data: str = ""
+    structured: Mapping[str, Any] | None = None
+
+
+def pod_claims(pod: Object, *, fixed_names: bool = False) -> list[PodClaim]:
     """The claims of the pod that exist. Raises ClaimProblem for one that is still to be created."""
+    entries = pod["spec"].get("resourceClaims") or ()
     try:
-        found = [claims.reference(pod, entry) for entry in pod["spec"].get("resourceClaims") or ()]
+        found = [claims.reference(pod, entry, fixed_names=fixed_names) for entry in entries]
     except claims.ClaimNotCreated as e:
         raise ClaimProblem(str(e)) from e
     return _named(found, pod)
 
 
-def known_claims(pod: Object) -> list[PodClaim]:
+def known_claims(pod: Object, *, fixed_names: bool = False) -> list[PodClaim]:
     """As ``pod_claims``, without those that do not exist: for cleaning up."""
-    return _named(claims.references(pod), pod)
+    return _named(claims.references(pod, fixed_names=fixed_names), pod)
 
 
 def _named(found: Iterable[claims.ClaimReference], pod: Object) -> list[PodClaim]:
@@ -64,20 +73,40 @@ def check_claim(pod: Object, claim: Object, pod_claim: PodClaim) -> None:
         raise ClaimProblem(f"ResourceClaim {theirs['name']}: not allocated")
 
 
+def handles_of(claim: Object) -> tuple[Handle, ...]:
+    """What the drivers of a classic claim are to be told; nothing for claims that name devices."""
+    if "resourceClassName" not in (claim.get("spec") or {}):
+        return ()
+    status = claim["status"]
+    allocation, default = status["allocation"], status.get("driverName") or ""
+    listed = allocation.get("resourceHandles")
+    if (
+        not listed
+    ):  # 1.26 had one, of no particular driver; without any, the claim's driver is called all the same
+        return (Handle(default, allocation.get("resourceHandle") or ""),)
+    return tuple(
+        Handle(h.get("driverName") or default, h.get("data") or "", h.get("structuredData")) for h in listed
+    )
+
+
 def drivers_of(claim: Object) -> list[str]:
-    """The drivers that have devices in the claim's allocation, in its order."""
+    """The drivers that have something in the claim's allocation, in its order."""
+    if handles := handles_of(claim):
+        return list(dict.fromkeys(handle.driver for handle in handles))
     results = claim["status"]["allocation"].get("devices", {}).get("results") or []
     return list(dict.fromkeys(r["driver"] for r in results))
 
 
-def container_claims(pod: Object, container: Mapping[str, Any]) -> Iterator[ContainerClaim]:
+def container_claims(
+    pod: Object, container: Mapping[str, Any], *, fixed_names: bool = False
+) -> Iterator[ContainerClaim]:
     """What a container uses of the pod's claims, extended resources included."""
     used: dict[str, list[str]] = {}
     resources = container.get("resources") or {}
     for entry in resources.get("claims") or []:
         used.setdefault(entry["name"], []).append(entry.get("request") or "")
     extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
-    for claim in known_claims(pod):
+    for claim in known_claims(pod, fixed_names=fixed_names):
         if claim.name:
             yield from (ContainerClaim(claim.claim, request) for request in used.get(claim.name, ()))
     wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dray.api.kinds import Object
-from dray.node.dra.claims import base_request, known_claims
+from dray.node.dra.claims import base_request
 from dray.node.dra.manager import Manager
 from dray.node.dra.plugins import HealthReport
 from dray.node.dra.state import Device
@@ -78,7 +78,7 @@ class DeviceHealth:
         self, pod: Object, container: Mapping[str, Any], manager: Manager
     ) -> list[dict[str, Any]]:
         """``allocatedResourcesStatus`` of a container: an entry for each of its claims, or requests of claims."""
-        names = {c.name: c.claim for c in known_claims(pod) if c.name}
+        names = {c.name: c.claim for c in manager.claims_of(pod) if c.name}
         out = []
         for entry in (container.get("resources") or {}).get("claims") or []:
             info = manager.claim(pod["metadata"]["namespace"], names.get(entry["name"], ""))

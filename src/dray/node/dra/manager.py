@@ -25,10 +25,12 @@ from dray.node.dra.claims import (
     check_claim,
     container_claims,
     drivers_of,
+    handles_of,
     known_claims,
     pod_claims,
 )
-from dray.node.dra.plugins import CallFailed, ClaimRef, Plugin, Plugins
+from dray.node.dra.dialects import CallFailed, ClaimRef
+from dray.node.dra.plugins import Plugin, Plugins
 from dray.node.dra.state import ClaimInfo, ClaimState, Device
 from dray.node.metrics import Metrics
 
@@ -43,8 +45,18 @@ RECONCILE_PERIOD = 60.0
 class Manager:
     """The claims of one node."""
 
-    def __init__(self, *, claims: ClaimSource, state: ClaimState, plugins: Plugins, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        *,
+        claims: ClaimSource,
+        state: ClaimState,
+        plugins: Plugins,
+        metrics: Metrics,
+        fixed_names: bool = False,
+    ) -> None:
+        """``fixed_names``: claims made from templates are called as old releases called them."""
         self._get_claim = claims
+        self._fixed_names = fixed_names
         self._state = state
         self._plugins = plugins
         self._metrics = metrics
@@ -67,7 +79,7 @@ class Manager:
         """Gives up the pod's claims; those that no other pod uses are unprepared. Raises ClaimProblem."""
         started, failed = time.monotonic(), True
         metadata = pod["metadata"]
-        names = {c.claim for c in known_claims(pod)}
+        names = {c.claim for c in self.claims_of(pod)}
         names |= {c.name for c in self._state.used_by(metadata["uid"])}
         try:
             await self._unprepare(metadata["uid"], metadata["namespace"], sorted(names))
@@ -91,6 +103,10 @@ class Manager:
                     await self._unprepare(uid, namespace, names)
                 except ClaimProblem as e:
                     log.info("claims of pod %s, which is gone, are still to be unprepared: %s", uid, e)
+
+    def claims_of(self, pod: Object) -> list[PodClaim]:
+        """The claims of a pod that are known so far."""
+        return known_claims(pod, fixed_names=self._fixed_names)
 
     def holds_claims_of(self, pod_uid: str) -> bool:
         return bool(self._state.used_by(pod_uid))
@@ -133,12 +149,13 @@ class Manager:
 
     def _uses(self, pod: Object, container: Mapping[str, Any]) -> list[tuple[ClaimInfo, str]]:
         namespace = pod["metadata"]["namespace"]
-        uses = [(self._state.get(namespace, c.claim), c.request) for c in container_claims(pod, container)]
+        used = container_claims(pod, container, fixed_names=self._fixed_names)
+        uses = [(self._state.get(namespace, c.claim), c.request) for c in used]
         return [(info, request) for info, request in uses if info is not None]
 
     async def _prepare(self, pod: Object) -> None:
         metadata = pod["metadata"]
-        wanted = pod_claims(pod)
+        wanted = pod_claims(pod, fixed_names=self._fixed_names)
         if not wanted:
             return
         async with self._alone_with(metadata["namespace"], [c.claim for c in wanted]):
@@ -185,6 +202,7 @@ class Manager:
                 name=metadata["name"],
                 uid=metadata["uid"],
                 drivers=dict.fromkeys(drivers_of(claim), ()),
+                handles=handles_of(claim),
             )
         elif info.uid != metadata["uid"]:
             raise ClaimProblem(
@@ -202,7 +220,7 @@ class Manager:
     async def _call_prepare(self, plugin: Plugin, infos: Sequence[ClaimInfo]) -> None:
         by_uid = {info.uid: info for info in infos}
         try:
-            answers = await plugin.prepare([ClaimRef(i.namespace, i.name, i.uid) for i in infos])
+            answers = await plugin.prepare([_reference(i, plugin.driver) for i in infos])
         except CallFailed as e:
             raise ClaimProblem(f"NodePrepareResources: {e}") from e
         for uid, answer in answers.items():
@@ -248,7 +266,7 @@ class Manager:
     async def _call_unprepare(self, plugin: Plugin, infos: Sequence[ClaimInfo]) -> None:
         by_uid = {info.uid: info for info in infos}
         try:
-            errors = await plugin.unprepare([ClaimRef(i.namespace, i.name, i.uid) for i in infos])
+            errors = await plugin.unprepare([_reference(i, plugin.driver) for i in infos])
         except CallFailed as e:
             raise ClaimProblem(f"NodeUnprepareResources: {e}") from e
         for uid, error in errors.items():
@@ -285,6 +303,13 @@ class _Lock(asyncio.Lock):
     """A lock that knows how many hold it or wait for it, so that it can be forgotten in time."""
 
     users = 0
+
+
+def _reference(info: ClaimInfo, driver: str) -> ClaimRef:
+    """The claim as a driver is told of it."""
+    handles = tuple(handle for handle in info.handles if handle.driver == driver)
+    ids = tuple(i for device in info.drivers.get(driver, ()) for i in device.cdi_ids) if handles else ()
+    return ClaimRef(info.namespace, info.name, info.uid, handles, ids)
 
 
 async def _all(calls: Iterable[Awaitable[None]]) -> None:

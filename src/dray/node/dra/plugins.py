@@ -10,13 +10,15 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from dray.kubelet_api.services import DRA_SERVICES, HEALTH_V1ALPHA1, Service, stub
+from dray.api.kinds import Object
+from dray.api.release import Release, everything
+from dray.kubelet_api.services import HEALTH_V1ALPHA1, NODE_V1ALPHA3, Service, stub
 from dray.kubelet_api.unix import SocketPath
-from dray.node.dra.state import Device
+from dray.node.dra import dialects
+from dray.node.dra.dialects import Answer, CallFailed, ClaimRef, Spoken, Unimplemented
 from dray.node.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -25,24 +27,6 @@ log = logging.getLogger(__name__)
 CALL_TIMEOUT = 45.0
 #: Seconds that a driver may be away before its slices are withdrawn.
 WIPE_AFTER = 30.0
-
-
-class ClaimRef(NamedTuple):
-    namespace: str
-    name: str
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a driver said about one claim."""
-
-    devices: Sequence[Device] = ()
-    error: str = ""
-
-
-class CallFailed(Exception):
-    """A call to a driver failed as a whole."""
 
 
 class Plugin(Protocol):
@@ -72,6 +56,10 @@ class HealthReport(NamedTuple):
 HEALTH_NAMES = {0: "Unknown", 1: "Healthy", 2: "Unhealthy"}
 
 
+T = TypeVar("T")
+Verb = Callable[[Service, dialects.Call, Sequence[ClaimRef]], Awaitable[dict[str, T]]]
+
+
 class GrpcPlugin:
     """One instance of a driver behind a unix socket."""
 
@@ -79,7 +67,7 @@ class GrpcPlugin:
         self,
         driver: str,
         endpoint: Path,
-        service: Service,
+        spoken: Spoken,
         *,
         metrics: Metrics,
         timeout: float = CALL_TIMEOUT,
@@ -88,7 +76,7 @@ class GrpcPlugin:
 
         self.driver = driver
         self.endpoint = endpoint
-        self.service = service
+        self.spoken = spoken
         self.connected = False
         self._metrics = metrics
         self._timeout = timeout
@@ -96,15 +84,27 @@ class GrpcPlugin:
         # A driver that was restarted should be found again at once, not after gRPC's usual back-off.
         options = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 2000)]
         self._channel = grpc.aio.insecure_channel(self._address.grpc, options=options)
-        self._stub = stub(service, self._channel)
+        self._stubs: dict[Service, Any] = {}
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Answer]:
-        response = await self._call("NodePrepareResources", claims)
-        return {uid: _answer(result) for uid, result in response.claims.items()}
+        return await self._converse(dialects.prepare, claims)
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        response = await self._call("NodeUnprepareResources", claims)
-        return {uid: result.error for uid, result in response.claims.items()}
+        return await self._converse(dialects.unprepare, claims)
+
+    async def watch_resources(self) -> AsyncIterator[Sequence[Object]]:
+        """What the driver says the node has, for 1.30's slices; ends, or raises CallFailed, when it says no more."""
+        import grpc.aio
+
+        from dray.kubelet_api.structured import model_document
+
+        try:
+            async for response in self._stub(NODE_V1ALPHA3).NodeListAndWatchResources(
+                NODE_V1ALPHA3.module.NodeListAndWatchResourcesRequest()
+            ):
+                yield [model_document(resource) for resource in response.resources]
+        except grpc.aio.AioRpcError as e:
+            raise _failure(e) from e
 
     async def watch_health(self) -> AsyncIterator[Sequence[HealthReport]]:
         """The driver's reports; ends, or raises CallFailed, when the driver does not (or no longer) give any."""
@@ -126,7 +126,7 @@ class GrpcPlugin:
                     for d in response.devices
                 ]
         except grpc.aio.AioRpcError as e:
-            raise CallFailed(f"{e.code().name}: {e.details()}") from e
+            raise _failure(e) from e
 
     async def follow_connection(self, changed: Callable[[], None]) -> None:
         """Keeps ``connected`` true to life, and the connection up."""
@@ -146,29 +146,64 @@ class GrpcPlugin:
         await self._channel.close(None)
         self._address.close()
 
-    async def _call(self, method: str, claims: Sequence[ClaimRef]) -> Any:
-        import grpc.aio
+    async def _converse(
+        self,
+        verb: Verb[T],
+        claims: Sequence[ClaimRef],
+    ) -> dict[str, T]:
+        """Each claim in the way of its generation."""
+        answers: dict[str, T] = {}
+        if today := [c for c in claims if not c.handles]:
+            if self.spoken.devices is None:
+                raise CallFailed(f"driver {self.driver} offers no service for claims that name devices")
+            answers |= await verb(self.spoken.devices, self._caller(self.spoken.devices), today)
+        if classic := [c for c in claims if c.handles]:
+            answers |= await self._converse_classic(verb, classic)
+        return answers
 
-        messages = self.service.module
-        request = getattr(messages, f"{method}Request")(
-            claims=[messages.Claim(namespace=c.namespace, name=c.name, uid=c.uid) for c in claims]
-        )
-        started, code = time.monotonic(), "OK"
-        try:
-            return await getattr(self._stub, method)(request, timeout=self._timeout)
-        except grpc.aio.AioRpcError as e:
-            code = _go_code_name(e.code().name)
-            raise CallFailed(f"rpc error: code = {code} desc = {e.details()}") from e
-        except asyncio.CancelledError:
-            # gRPC cancels the calls of a channel that is closed; whoever made the call goes on.
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            code = "Unavailable"
-            raise CallFailed(f"rpc error: code = {code} desc = the driver is gone") from None
-        finally:
-            path = f"/{self.service.descriptor.full_name}/{method}"
-            self._metrics.dra_calls.observe(time.monotonic() - started, self.driver, path, code)
+    async def _converse_classic(
+        self,
+        verb: Verb[T],
+        claims: Sequence[ClaimRef],
+    ) -> dict[str, T]:
+        problem = CallFailed(f"driver {self.driver} offers no service for classic claims")
+        for service in self.spoken.handles:
+            try:
+                answers = await verb(service, self._caller(service), claims)
+            except Unimplemented as e:
+                problem = e  # an older driver, then
+                continue
+            self.spoken = self.spoken._replace(handles=(service,))
+            return answers
+        raise problem
+
+    def _stub(self, service: Service) -> Any:
+        if service not in self._stubs:
+            self._stubs[service] = stub(service, self._channel)
+        return self._stubs[service]
+
+    def _caller(self, service: Service) -> dialects.Call:
+        async def call(method: str, request: Any) -> Any:
+            import grpc.aio
+
+            started, code = time.monotonic(), "OK"
+            try:
+                return await getattr(self._stub(service), method)(request, timeout=self._timeout)
+            except grpc.aio.AioRpcError as e:
+                code = _go_code_name(e.code().name)
+                raise _failure(e) from e
+            except asyncio.CancelledError:
+                # gRPC cancels the calls of a channel that is closed; whoever made the call goes on.
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                code = "Unavailable"
+                raise CallFailed(f"rpc error: code = {code} desc = the driver is gone") from None
+            finally:
+                path = f"/{service.full_name}/{method}"
+                self._metrics.dra_calls.observe(time.monotonic() - started, self.driver, path, code)
+
+        return call
 
 
 class PluginRegistry:
@@ -178,12 +213,17 @@ class PluginRegistry:
         self,
         *,
         metrics: Metrics,
+        release: Release | None = None,
         wipe: Callable[[str], Awaitable[None]] | None = None,
         wipe_after: float = WIPE_AFTER,
         on_health: Callable[[str, Sequence[HealthReport] | None], None] | None = None,
         on_usable: Callable[[str], None] | None = None,
+        on_resources: Callable[[str, Sequence[Object] | None], None] | None = None,
     ) -> None:
+        """``on_resources`` hears what drivers of 1.30 have on the node, and None when one has gone."""
         self._metrics = metrics
+        self._release = release or everything()
+        self._on_resources = on_resources
         self._wipe = wipe
         self._wipe_after = wipe_after
         self._on_health = on_health
@@ -203,24 +243,10 @@ class PluginRegistry:
     def drivers(self) -> list[str]:
         return list(self._plugins)
 
-    @staticmethod
-    def choose(announced: Sequence[str]) -> Service:
-        """The first announced version that is known here; ValueError in the kubelet's words if there is none."""
-        if not announced:
-            raise ValueError("empty list of supported gRPC services (aka supported versions)")
-        for name in announced:
-            if name in DRA_SERVICES:
-                return DRA_SERVICES[name]
-        theirs = " ".join(f'"{a}"' for a in announced)
-        ours = " ".join(f'"{s}"' for s in DRA_SERVICES)
-        raise ValueError(
-            f"none of services supported by the plugin ([{theirs}]) are supported by the kubelet ([{ours}])"
-        )
-
     def add(self, driver: str, endpoint: Path, announced: Sequence[str]) -> None:
         """Takes a driver in; ValueError says why not."""
         try:
-            service = self.choose(announced)
+            spoken = dialects.choose(announced, self._release)
         except ValueError as e:
             raise ValueError(
                 f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}: {e}"
@@ -228,14 +254,16 @@ class PluginRegistry:
         instances = self._plugins.setdefault(driver, [])
         if any(i.endpoint == endpoint for i in instances):
             raise ValueError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
-        plugin = GrpcPlugin(driver, endpoint, service, metrics=self._metrics)
+        plugin = GrpcPlugin(driver, endpoint, spoken, metrics=self._metrics)
         instances.append(plugin)
         tasks = [asyncio.create_task(plugin.follow_connection(lambda: self._connection_changed(driver)))]
         if self._on_health and HEALTH_V1ALPHA1.announced in announced:
             tasks.append(asyncio.create_task(self._follow_health(plugin)))
+        if self._on_resources and NODE_V1ALPHA3 in spoken.handles:
+            tasks.append(asyncio.create_task(self._follow_resources(plugin)))
         self._tasks[endpoint] = tasks
         self._connection_changed(driver)
-        log.info("driver %s registered at %s with %s", driver, endpoint, service.announced)
+        log.info("driver %s registered at %s with %s", driver, endpoint, spoken)
 
     async def remove(self, driver: str, endpoint: Path) -> None:
         instances = self._plugins.get(driver, [])
@@ -246,6 +274,8 @@ class PluginRegistry:
         for plugin in gone:
             await self._let_go(plugin)
             log.info("driver %s at %s is gone", driver, endpoint)
+        if gone and not instances and self._on_resources:
+            self._on_resources(driver, None)
         self._connection_changed(driver)
 
     def expect(self, driver: str) -> None:
@@ -296,6 +326,19 @@ class PluginRegistry:
                 self._on_health(plugin.driver, None)
             await asyncio.sleep(5)
 
+    async def _follow_resources(self, plugin: GrpcPlugin) -> None:
+        assert self._on_resources is not None
+        while True:
+            try:
+                async for resources in plugin.watch_resources():
+                    self._on_resources(plugin.driver, resources)
+                return  # nothing will change any more
+            except Unimplemented:
+                return
+            except CallFailed as e:
+                log.debug("resources of %s: %s", plugin.driver, e)
+            await asyncio.sleep(5)
+
 
 class TrustingPlugins:
     """For simulated nodes: every driver is there and everything succeeds."""
@@ -314,20 +357,11 @@ class TrustingPlugins:
         return self._Plugin(driver)
 
 
-def _answer(result: Any) -> Answer:
-    devices = [
-        Device(
-            pool=d.pool_name,
-            name=d.device_name,
-            requests=tuple(d.request_names),
-            cdi_ids=tuple(d.cdi_device_ids),
-            share=d.share_id
-            if "share_id" in d.DESCRIPTOR.fields_by_name and d.HasField("share_id")
-            else None,
-        )
-        for d in result.devices
-    ]
-    return Answer(devices, result.error)
+def _failure(error: Any) -> CallFailed:
+    """A gRPC error in Go's words."""
+    code = _go_code_name(error.code().name)
+    kind = Unimplemented if code == "Unimplemented" else CallFailed
+    return kind(f"rpc error: code = {code} desc = {error.details()}")
 
 
 def _go_code_name(name: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dray.kubelet_api import files
-from dray.node.dra.claims import base_request
+from dray.node.dra.claims import Handle, base_request
 
 FILE_NAME = "dra_manager_state"
 _KIND = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}
@@ -43,6 +43,7 @@ class ClaimInfo:
     pods: frozenset[str] = frozenset()
     drivers: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     prepared: bool = False
+    handles: tuple[Handle, ...] = ()  # of classic claims: their drivers are told again when they unprepare
 
     def with_pod(self, uid: str) -> ClaimInfo:
         return replace(self, pods=self.pods | {uid})
@@ -141,7 +142,13 @@ def _encode(c: ClaimInfo) -> dict[str, Any]:
             for driver, devices in c.drivers.items()
         },
         "Prepared": c.prepared,
+        **({"ResourceHandles": [_encode_handle(h) for h in c.handles]} if c.handles else {}),
     }
+
+
+def _encode_handle(handle: Handle) -> dict[str, Any]:
+    out: dict[str, Any] = {"driverName": handle.driver, "data": handle.data}
+    return out if handle.structured is None else {**out, "structuredData": handle.structured}
 
 
 def _decode(c: Mapping[str, Any], *, same_boot: bool) -> ClaimInfo:
@@ -164,4 +171,8 @@ def _decode(c: Mapping[str, Any], *, same_boot: bool) -> ClaimInfo:
             for driver, state in (c.get("DriverState") or {}).items()
         },
         prepared=bool(c.get("Prepared")) and same_boot,
+        handles=tuple(
+            Handle(h["driverName"], h.get("data") or "", h.get("structuredData"))
+            for h in c.get("ResourceHandles") or ()
+        ),
     )
