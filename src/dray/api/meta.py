@@ -33,13 +33,14 @@ def validate_object_meta(
     """Metadata of a new object, after a name was generated for it."""
     found: list[FieldError] = []
     if prefix := meta.get("generateName"):
-        at = path.child("generateName")
-        found += [field.invalid(at, prefix, words) for words in check_name(prefix, True)]
+        for words in check_name(prefix, True):
+            found.append(field.invalid(path.child("generateName"), prefix, words))
     if name := meta.get("name"):
-        found += [field.invalid(path.child("name"), name, words) for words in check_name(name, False)]
+        for words in check_name(name, False):
+            found.append(field.invalid(path.child("name"), name, words))
     else:
         found.append(field.required(path.child("name"), "name or generateName is required"))
-    found += _validate_namespace(meta.get("namespace", ""), namespaced, path.child("namespace"))
+    found += _validate_namespace(meta.get("namespace", ""), namespaced, path)
     if (generation := meta.get("generation", 0)) < 0:
         at = path.child("generation")
         found.append(field.invalid(at, generation, "must be greater than or equal to 0"))
@@ -78,10 +79,14 @@ def _only_upkeep(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 def _validate_namespace(namespace: str, namespaced: bool, path: Path) -> list[FieldError]:
     if not namespaced:
-        return [field.forbidden(path, "not allowed on this type")] if namespace else []
+        if not namespace:
+            return []
+        return [field.forbidden(path.child("namespace"), "not allowed on this type")]
     if not namespace:
-        return [field.required(path)]
-    return [field.invalid(path, namespace, words) for words in names.dns1123_label(namespace)]
+        return [field.required(path.child("namespace"))]
+    return [
+        field.invalid(path.child("namespace"), namespace, words) for words in names.dns1123_label(namespace)
+    ]
 
 
 def _validate_common(
@@ -94,7 +99,8 @@ def _validate_common(
         found += validate_annotations(annotations, path.child("annotations"))
     if owners := meta.get("ownerReferences"):
         found += validate_owner_references(owners, path.child("ownerReferences"))
-    found += validate_finalizers(finalizers, path.child("finalizers"))
+    if finalizers:
+        found += validate_finalizers(finalizers, path.child("finalizers"))
     if managed := meta.get("managedFields"):
         found += validate_managed_fields(managed, path.child("managedFields"))
     return found
@@ -177,6 +183,8 @@ def _no_new_finalizers(new: Sequence[str], old: Sequence[str], path: Path) -> li
 def validate_managed_fields(entries: Sequence[Mapping[str, Any]], path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     for i, entry in enumerate(entries):
+        if _is_plain_entry(entry):
+            continue
         at = path.index(i)
         if (operation := entry.get("operation", "")) not in ("Apply", "Update"):
             found.append(field.invalid(at.child("operation"), operation, "must be `Apply` or `Update`"))
@@ -186,6 +194,22 @@ def validate_managed_fields(entries: Sequence[Mapping[str, Any]], path: Path) ->
         if names.size(entry.get("subresource", "")) > SUBRESOURCE_LIMIT:
             found.append(field.too_long(at.child("subresource"), SUBRESOURCE_LIMIT))
     return found
+
+
+def _is_plain_entry(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of managed fields is as the server itself writes them, which nearly all are."""
+    manager, subresource = entry.get("manager", ""), entry.get("subresource", "")
+    return (
+        entry.get("operation") in ("Apply", "Update")
+        and entry.get("fieldsType", "FieldsV1") == "FieldsV1"
+        and _is_plain(manager)
+        and len(manager) <= FIELD_MANAGER_LIMIT
+        and subresource in ("", "status")
+    )
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def validate_label_selector(
@@ -258,6 +282,8 @@ def validate_condition(condition: Mapping[str, Any], path: Path) -> list[FieldEr
 
 
 def validate_field_manager(manager: str, path: Path) -> list[FieldError]:
+    if _is_plain(manager) and len(manager) <= FIELD_MANAGER_LIMIT:
+        return []
     found = [field.too_long(path, FIELD_MANAGER_LIMIT)] if names.size(manager) > FIELD_MANAGER_LIMIT else []
     at = 0
     for c in manager:

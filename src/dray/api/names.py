@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -169,6 +170,11 @@ def _limited(
 
 def qualified_name(value: str) -> Sequence[str]:
     """A name with an optional DNS prefix, ``example.com/name``: what label keys, finalizers and the like must be."""
+    # The same few keys come with every object; what is far too long is not worth remembering.
+    return _known_qualified_name(value) if len(value) <= 512 else _qualified_name(value)
+
+
+def _qualified_name(value: str) -> Sequence[str]:
     prefix, slash, name = value.rpartition("/")
     if len(name) <= LABEL_LENGTH and len(prefix) <= SUBDOMAIN_LENGTH and _qualified(value):
         return ()
@@ -191,6 +197,7 @@ def qualified_name(value: str) -> Sequence[str]:
     return found
 
 
+_known_qualified_name = lru_cache(maxsize=4096)(_qualified_name)
 label_key = qualified_name
 
 

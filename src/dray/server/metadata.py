@@ -15,7 +15,7 @@ _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5
 _MAX_NAME: Final = 63
 
-_random = random.SystemRandom()
+_random: Final = random.Random()
 _BEFORE: Final = (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
     "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "

@@ -7,6 +7,7 @@ only at what differs and hands back untouched entries as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from dray.api.meta import FIELD_MANAGER_LIMIT
@@ -60,8 +61,11 @@ Managers = dict[Manager, Owned]
 
 def manager_name(field_manager: str, user_agent: str) -> str:
     """The name a writer goes by: what it says itself, or the beginning of its user agent."""
-    if field_manager:
-        return field_manager
+    return field_manager or _agent_name(user_agent)
+
+
+@lru_cache(maxsize=256)
+def _agent_name(user_agent: str) -> str:
     name = ""
     size = 0
     for c in user_agent.partition("/")[0]:
@@ -92,24 +96,27 @@ def read_entries(entries: Sequence[Mapping[str, Any]] | None) -> Managers | None
 
 def write_entries(managers: Managers) -> list[Entry]:
     """The list of entries in upstream's order: applies first, then by time and name."""
-    ordered = sorted(
-        managers.items(),
-        key=lambda m: (m[0].operation, m[1].time or "", m[0].name, m[1].api_version, m[0].subresource),
-    )
+    ordered = list(managers.items())
+    if len(ordered) > 1:
+        ordered.sort(
+            key=lambda m: (m[0].operation, m[1].time or "", m[0].name, m[1].api_version, m[0].subresource)
+        )
     return [_entry(manager, owned) for manager, owned in ordered]
 
 
 def _entry(manager: Manager, owned: Owned) -> Entry:
-    entry: Entry = {
-        "manager": manager.name,
-        "operation": manager.operation,
-        "apiVersion": owned.api_version,
-        "time": owned.time,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": owned.fields,
-        "subresource": manager.subresource,
-    }
-    return {k: v for k, v in entry.items() if v not in (None, "")}
+    name, operation, _, subresource = manager
+    fields, api_version, time = owned
+    entry: Entry = {"manager": name} if name else {}
+    entry["operation"] = operation
+    entry["apiVersion"] = api_version
+    if time:
+        entry["time"] = time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = fields
+    if subresource:
+        entry["subresource"] = subresource
+    return entry
 
 
 def track(

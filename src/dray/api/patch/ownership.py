@@ -28,6 +28,7 @@ class Changes(NamedTuple):
 
 
 UNCHANGED: Final = Changes(EMPTY, EMPTY, EMPTY)
+_MISSING: Final = object()
 _ADDED: Final = 0
 _MODIFIED: Final = 1
 _REMOVED: Final = 2
@@ -108,6 +109,8 @@ class _Container(Node):
 
 
 class _StructNode(_Container):
+    """Fields by name. On the way of every write, so it does not go through ``parts``."""
+
     __slots__ = ("_type", "children")
 
     def __init__(self, type_: Struct) -> None:
@@ -131,6 +134,50 @@ class _StructNode(_Container):
 
     def always(self, node: Node) -> bool:
         return False
+
+    def fields(self, value: Any, *, dots: bool) -> FieldSet | None:
+        if not dots or not value:
+            return super().fields(value, dots=dots)
+        known = self.children or self.known()
+        result: FieldSet = {SELF: {}}
+        for name, part in value.items():
+            if (child := known.get(name)) is not None:
+                key, node = child
+                result[key] = EMPTY if node is LEAF else node.fields(part, dots=True)
+            elif self._type.open_ended:
+                result[f"f:{name}"] = _RAW.fields(part, dots=True)
+        return result
+
+    def compare(self, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None, FieldSet | None]:
+        if not old or not new or self._type.open_ended:
+            return super().compare(old, new)
+        known = self.children or self.known()
+        added: FieldSet = {}
+        modified: FieldSet = {}
+        removed: FieldSet = {}
+        for name, part in new.items():
+            if (child := known.get(name)) is None:
+                continue
+            key, node = child
+            was = old.get(name, _MISSING)
+            if was is _MISSING:
+                added[key] = EMPTY if node is LEAF else node.fields(part, dots=True)
+            elif was is not part and was != part:
+                if node is LEAF:
+                    modified[key] = EMPTY
+                    continue
+                more, changed, less = node.compare(was, part)
+                if more is not None:
+                    added[key] = more
+                if changed is not None:
+                    modified[key] = changed
+                if less is not None:
+                    removed[key] = less
+        for name, part in old.items():
+            if name not in new and (child := known.get(name)) is not None:
+                key, node = child
+                removed[key] = node.fields(part, dots=True)
+        return added or None, modified or None, removed or None
 
     def below(self, name: str) -> tuple[Node, bool]:
         """The node of a field, and whether the schema names it."""
