@@ -61,6 +61,7 @@ class ServerOptions:
     """Options of the API server."""
 
     listen: Address = Address()
+    advertise: str = ""  # the host name or address by which others reach this server
     data: Path = field(default_factory=default_data)
     store: str = "sqlite"
     admin_token: str = ""

@@ -72,15 +72,15 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     listener = listen(options.listen)
     host, port = listener.getsockname()[:2]
-    keys = pki.ensure(
-        options.data / "pki", [] if options.listen.host in ("0.0.0.0", "::") else [options.listen.host]
-    )
+    known_as = _reachable(options.advertise or host)
+    names = [name for name in (options.listen.host, options.advertise) if name not in ("", "0.0.0.0", "::")]
+    keys = pki.ensure(options.data / "pki", names)
     try:
         store = await open_store(options.store, data=options.data)
     except StoreError as e:
         raise OptionError(f"--store {options.store}: {e}") from e
     try:
-        api = await assemble(options, store, address=f"{_reachable(host)}:{port}")
+        api = await assemble(options, store, address=f"{known_as}:{port}")
         health = Health(api)
         for part in (Discovery(api), health, Pages(api), OpenAPIPages(api, custom=published_schema)):
             part.install()
@@ -94,7 +94,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         api.audit = _audit(options)
         http = HTTPServer(Renderer(api).serve, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
-        url = f"https://{_reachable(host)}:{port}"
+        url = f"https://{known_as}:{port}"
         kubeconfig.write(options.kubeconfig_path, keys, url)
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(definitions.run(), name="custom resource definitions")

@@ -27,6 +27,12 @@ _FLAGS = [
         help="Where to listen. Default 127.0.0.1:6443, or the next free port.",
     ),
     click.option(
+        "--advertise-address",
+        default="",
+        metavar="HOST",
+        help="By which name or address others reach the server. Default: the one it listens on.",
+    ),
+    click.option(
         "--data",
         type=click.Path(path_type=Path),
         help="Data directory. Default $DRAY_DATA or ~/.local/share/dray.",
@@ -71,6 +77,7 @@ def server_options(flags: dict[str, Any]) -> ServerOptions:
     try:
         return ServerOptions(
             listen=parse_listen(flags["listen"]),
+            advertise=flags["advertise_address"],
             data=(flags["data"] or default_data()).absolute(),
             store=flags["store"],
             admin_token=flags["admin_token"],

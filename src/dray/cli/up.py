@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dray.app import cluster as clusters
-from dray.app.options import OptionError, default_data, split_list
+from dray.app.options import OptionError, ServerOptions, default_data, split_list
 from dray.cli.server import server_flags, server_options
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def up(detach: bool, **flags: Any) -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
     options = UpOptions(
-        server=server_options(flags),
+        server=_with_nodes(server_options(flags)),
         nodes=flags["nodes"],
         devices=flags["devices"],
         drivers=None if flags["drivers"] is None else split_list(flags["drivers"]),
@@ -82,6 +83,13 @@ def up(detach: bool, **flags: Any) -> None:
     except OptionError as e:
         tell_parent(str(e))
         raise click.ClickException(str(e)) from None
+
+
+def _with_nodes(server: ServerOptions) -> ServerOptions:
+    """A cluster has nodes, and others may join: each is held to what is its own, unless somebody says otherwise."""
+    if "NodeRestriction" in server.disable_plugins:
+        return server
+    return replace(server, enable_plugins=(*server.enable_plugins, "NodeRestriction"))
 
 
 def _detached(flags: dict[str, Any]) -> None:

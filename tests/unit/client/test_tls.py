@@ -112,3 +112,37 @@ async def test_a_client_certificate_is_shown(authority, tmp_path):
             with pytest.raises(Unreachable):
                 await transport.request("GET", "/")
     assert seen == [((("commonName", "jane"),),)]
+
+
+async def test_a_renewed_client_certificate_is_shown_from_then_on(authority, tmp_path, monkeypatch):
+    from dray.client import config
+
+    monkeypatch.setattr(config, "CERTIFICATE_LIFE", 0.0)
+    seen = []
+
+    async def handle(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(dict(writer.get_extra_info("peercert")["subject"][0])["commonName"])
+        writer.write(reply(200, {}))
+
+    file = tmp_path / "own.pem"
+
+    def keep(subject: str) -> bytes:
+        pem = b"".join(authority.issue(subject))
+        new = tmp_path / "new.pem"
+        new.write_bytes(pem)
+        new.replace(file)
+        return pem
+
+    pem = keep("first")
+    named = {"certificate": pem, "certificate_file": file, "key_file": file}
+    async with (
+        serving(handle, tls=authority.server_context(tmp_path, client=True)) as server,
+        transport_to(server, ca=authority.ca, **named) as transport,
+    ):
+        await transport.request("GET", "/")
+        await transport.request("GET", "/")
+        keep("second")
+        await transport.request("GET", "/")
+        file.write_text("half of a certif")
+        await transport.request("GET", "/")
+    assert seen == ["first", "first", "second", "second"]

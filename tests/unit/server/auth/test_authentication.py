@@ -93,6 +93,24 @@ async def test_a_bootstrap_token_is_good_while_its_secret_says_so(tmp_path: Path
             await server.http("POST", WHO, {}, authorization="Bearer abcdef.0123456789abcdee")
 
 
+def test_a_certificate_ends_on_an_open_connection_too(tmp_path: Path) -> None:
+    import ssl
+
+    from dray.app import pki
+    from dray.server.auth.static import ClientCertificates
+    from dray.server.requests import Peer, Request
+
+    keys = pki.ensure(tmp_path, [])
+    der = ssl.PEM_cert_to_DER_cert(keys.leaf("admin").certificate.read_text())
+    moment = [0.0]
+    reader, request = ClientCertificates(lambda: moment[0]), Request("GET", "/", peer=Peer(certificate=der))
+    user = reader.authenticate(request)
+    assert user is not None and (user.name, user.groups) == ("kubernetes-admin", ("system:masters",))
+    moment[0] = 1e12
+    with pytest.raises(Unauthorized):
+        reader.authenticate(request)
+
+
 async def test_acting_as_another_needs_leave(tmp_path: Path) -> None:
     async with guarded(tmp_path) as server:
         as_admin = {"authorization": "Bearer admin"}
