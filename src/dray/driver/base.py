@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dray.driver.model import Allocated, Claim, ClaimRef, Device, Edits, Pool, Prepared
+from dray.driver.model import Allocated, Claim, ClaimRef, Device, DeviceID, Edits, Handle, Pool, Prepared
 
 if TYPE_CHECKING:
     from dray.driver.plugin import Plugin
@@ -30,6 +30,8 @@ class Driver:
     metadata: bool = False
     #: Devices belong to no node in particular: one instance publishes them for the cluster.
     network_attached: bool = False
+    #: Serve claims of the classic generation, too, to kubelets of Kubernetes 1.26 to 1.30 and to dray's node agent.
+    classic: bool = False
 
     def devices(self, node: str) -> Iterable[Device]:
         """The devices of a node, for drivers with one pool a node."""
@@ -38,6 +40,17 @@ class Driver:
     def pools(self, node: str) -> Mapping[str, Pool]:
         """Everything this instance publishes, by pool name."""
         return {node: Pool.of(self.devices(node))}
+
+    def named_resources(self, node: str) -> Iterable[Device]:
+        """What the kubelet of 1.30 publishes for a classic driver; attributes and capacity are what counts there."""
+        return self.devices(node)
+
+    def allocated(self, handle: Handle) -> Sequence[Allocated]:
+        """The devices that the handle of a classic claim stands for. One that was written by the driver's own
+        controller only the driver can read. An exception is told to the kubelet."""
+        if handle.structured is None:
+            raise ValueError(f"{self.name} has no controller that hands out resources")
+        return structured_devices(handle.structured)
 
     async def prepare(self, claim: Claim) -> Sequence[Prepared]:
         """Makes the claim's devices ready. An exception is told to the kubelet, which tries again later."""
@@ -63,6 +76,19 @@ class Driver:
     def on_error(self, error: Exception) -> None:
         """Hears of failures in the background, such as slices that the API server refused. They are retried."""
         log.error("%s: %s", self.name, error)
+
+
+def structured_devices(structured: Mapping[str, Any]) -> list[Allocated]:
+    """What 1.30's scheduler has allocated: the pool is the node, the configuration what vendor parameters there are."""
+    shared = [structured.get("vendorClassParameters"), structured.get("vendorClaimParameters")]
+    return [
+        Allocated(
+            id=DeviceID(structured.get("nodeName") or "", result["namedResources"]["name"]),
+            request="",
+            config=[c for c in (*shared, result.get("vendorRequestParameters")) if c is not None],
+        )
+        for result in structured.get("results") or ()
+    ]
 
 
 class FunctionDriver(Driver):

@@ -203,11 +203,24 @@ class Allocated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Handle:
+    """What the allocation of a classic claim (Kubernetes 1.26 to 1.30) says to a driver.
+
+    ``data`` are the words of the driver's own controller. With structured parameters the scheduler allocated, and
+    ``structured`` says which resources of which node, with the vendor's parameters.
+    """
+
+    data: str = ""
+    structured: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """An allocated claim as one driver sees it."""
+    """An allocated claim as one driver sees it. Classic ones come with handles and without a document."""
 
     ref: ClaimRef
     devices: Sequence[Allocated]
+    handles: Sequence[Handle] = ()
     pod_claim_name: str = ""
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 

@@ -17,7 +17,7 @@ from typing import Any
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.driver import cdi, metadata, sockets
-from dray.driver.api import ResourceApi
+from dray.driver.api import NoResourceApi, ResourceApi
 from dray.driver.base import Driver
 from dray.driver.checkpoint import Checkpoint
 from dray.driver.health import Health, HealthBoard, Report
@@ -59,15 +59,15 @@ class Plugin:
         driver: Driver,
         options: Options,
         *,
-        api: ResourceApi,
-        publisher: Publisher,
+        api: ResourceApi | None,
+        publisher: Publisher | None,
         registration: sockets.Registration,
         files: metadata.Writer | None,
     ) -> None:
         self.driver = driver
         self.options = options
-        self.api = api
         self.board = HealthBoard()
+        self._api = api
         self._publisher = publisher
         self._registration = registration
         self._files = files
@@ -76,9 +76,17 @@ class Plugin:
         """Waits until a kubelet has registered this driver."""
         await self._registration.registered.wait()
 
+    @property
+    def api(self) -> ResourceApi:
+        """The resource API; NoResourceApi on servers that know only the classic generation."""
+        if self._api is None:
+            raise NoResourceApi("the server knows only the classic generation of the resource API")
+        return self._api
+
     def publish(self, pools: Mapping[str, Pool]) -> None:
         """Replaces everything that is published. Returns at once; writing goes on in the background."""
-        self._publisher.publish(pools)
+        if self._publisher is not None:
+            self._publisher.publish(pools)
 
     def set_health(
         self, pool: str, device: str, health: Health, *, message: str = "", timeout: int = 0
@@ -106,17 +114,18 @@ async def serving(
     data = options.data_dir or options.kubelet_dir / "plugins" / driver.name
     for directory in (registry, data, options.cdi_dir):
         directory.mkdir(parents=True, exist_ok=True)
-    api = await ResourceApi.connect(client)
-    node = "" if driver.network_attached else options.node
-    publisher = Publisher(
-        api,
-        driver.name,
-        node=node,
-        node_uid=options.node_uid,
-        informer=informer,
-        sync_delay=options.sync_delay,
-        on_error=driver.on_error,
-    )
+    api = await _connect(client, driver)
+    publisher = None
+    if api is not None:
+        publisher = Publisher(
+            api,
+            driver.name,
+            node="" if driver.network_attached else options.node,
+            node_uid=options.node_uid,
+            informer=informer,
+            sync_delay=options.sync_delay,
+            on_error=driver.on_error,
+        )
     files = (
         metadata.Writer(driver=driver.name, data_dir=data, cdi_dir=options.cdi_dir)
         if driver.metadata
@@ -124,7 +133,7 @@ async def serving(
     )
     preparer = Preparer(
         driver,
-        claims=api.claim,
+        claims=api.claim if api else _no_claims,
         checkpoint=Checkpoint(data / "checkpoint.json"),
         specs=cdi.Specs(options.cdi_dir, cdi.Kind.of(driver.name)),
         lock_file=data / "serialize.lock",
@@ -132,11 +141,16 @@ async def serving(
     )
     preparer.write_common(driver.common_edits(options.node))
     endpoint = sockets.service_socket(data, options.instance)
-    announced = sockets.announced(options.versions, health=driver.health)
+    versions = options.versions if api else ()
+    announced = sockets.announced(versions, health=driver.health, classic=driver.classic)
     registration = sockets.Registration(driver=driver.name, endpoint=endpoint, announced=announced)
     plugin = Plugin(driver, options, api=api, publisher=publisher, registration=registration, files=files)
 
-    services = sockets.dra_services(options.versions, preparer)
+    services = sockets.dra_services(versions, preparer)
+    if driver.classic:
+        from dray.driver import handed
+
+        services += handed.services(preparer, list(driver.named_resources(options.node)))
     if driver.health:
         services.append((HEALTH_V1ALPHA1, plugin.board))
     sockets.remove_stale(registry, f"{driver.name}-*-reg.sock")
@@ -151,11 +165,12 @@ async def serving(
         stack.push_async_callback(service.stop, grace=STOP_GRACE)
         await driver.started(plugin)
         stack.push_async_callback(driver.stopped)
-        publisher.publish(driver.pools(options.node))
-        publishing = asyncio.create_task(publisher.run(), name=f"slices of {driver.name}")
-        stack.push_async_callback(_cancel, publishing)
-        if options.withdraw:
-            stack.push_async_callback(publisher.withdraw)
+        if publisher is not None:
+            publisher.publish(driver.pools(options.node))
+            publishing = asyncio.create_task(publisher.run(), name=f"slices of {driver.name}")
+            stack.push_async_callback(_cancel, publishing)
+            if options.withdraw:
+                stack.push_async_callback(publisher.withdraw)
         await register.start()
         stack.push_async_callback(register.stop)
         yield plugin
@@ -165,6 +180,20 @@ async def run(client: Client, driver: Driver, *, options: Options) -> None:
     """Runs a driver until it is cancelled."""
     async with serving(client, driver, options=options):
         await asyncio.Event().wait()
+
+
+async def _connect(client: Client, driver: Driver) -> ResourceApi | None:
+    """The resource API; None where only the classic generation is served and the driver is content with that."""
+    try:
+        return await ResourceApi.connect(client)
+    except NoResourceApi:
+        if driver.classic:
+            return None
+        raise
+
+
+async def _no_claims(namespace: str, name: str) -> Mapping[str, Any]:
+    raise NoResourceApi("classic claims are handed over, not looked up")
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -20,7 +20,7 @@ from dray.api.errors import StatusError
 from dray.driver import cdi, metadata
 from dray.driver.base import Driver
 from dray.driver.checkpoint import Checkpoint, Entry, PreparedDevice
-from dray.driver.model import Claim, ClaimRef, Edits, Prepared, base_request
+from dray.driver.model import Claim, ClaimRef, Edits, Handle, Prepared, base_request
 from dray.kubelet_api.faults import point
 
 log = logging.getLogger(__name__)
@@ -60,11 +60,18 @@ class Preparer:
     async def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, Answer]:
         """One answer for every claim asked about, whatever happens to the others."""
         found = await asyncio.gather(*(self._look_up(ref) for ref in refs))
+        return await self._prepare(list(zip(refs, found, strict=True)))
+
+    async def prepare_handed(self, claims: Mapping[ClaimRef, Sequence[Handle]]) -> dict[str, Answer]:
+        """As ``prepare``, for classic claims: their allocation comes along, and nothing is looked up."""
+        return await self._prepare([(ref, self._read(ref, handles)) for ref, handles in claims.items()])
+
+    async def _prepare(self, claims: Sequence[tuple[ClaimRef, Claim | str]]) -> dict[str, Answer]:
         answers: dict[str, Answer] = {}
         async with self._alone():
             entries = self._checkpoint.read()
             todo: list[Claim] = []
-            for ref, claim in zip(refs, found, strict=True):
+            for ref, claim in claims:
                 if isinstance(claim, str):
                     answers[ref.uid] = Answer(error=claim)
                 elif (entry := entries.get(ref.uid)) and entry.done:
@@ -110,6 +117,13 @@ class Preparer:
         if not status.get("reservedFor"):
             return f"claim {ref} is not reserved for any consumer"
         return Claim.of(document, self.driver.name)
+
+    def _read(self, ref: ClaimRef, handles: Sequence[Handle]) -> Claim | str:
+        try:
+            devices = [device for handle in handles for device in self.driver.allocated(handle)]
+        except Exception as e:
+            return f"claim {ref}: {e}"
+        return Claim(ref=ref, devices=devices, handles=handles)
 
     async def _obstacle(self, claim: Claim, entries: dict[str, Entry]) -> str:
         """Why the claim cannot be prepared, or nothing. Clears away a preparation that a crash interrupted."""

@@ -16,6 +16,7 @@ from typing import Any
 from dray.driver.model import ClaimRef
 from dray.driver.prepare import Preparer
 from dray.kubelet_api.services import (
+    CLASSIC_VERSION,
     DRA_PLUGIN,
     DRA_SERVICES,
     HEALTH_V1ALPHA1,
@@ -142,9 +143,10 @@ def dra_services(versions: Sequence[str], preparer: Preparer) -> list[tuple[Serv
     return [(DRA_SERVICES[v], DraService(DRA_SERVICES[v], preparer)) for v in versions]
 
 
-def announced(versions: Sequence[str], *, health: bool) -> list[str]:
-    """What the driver says it supports: the kubelet takes the first version it knows."""
-    return [*versions, HEALTH_V1ALPHA1.announced] if health else list(versions)
+def announced(versions: Sequence[str], *, health: bool, classic: bool = False) -> list[str]:
+    """What the driver says it supports: the kubelet takes the first version it knows; old ones look for a number."""
+    said = [*versions, HEALTH_V1ALPHA1.announced] if health else list(versions)
+    return [*said, CLASSIC_VERSION] if classic else said
 
 
 def remove_stale(directory: Path, pattern: str) -> None:
