@@ -11,7 +11,7 @@ import logging
 import os
 import platform
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -24,14 +24,10 @@ from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.leases import LeaderElector
 from dray.client.queues import WorkQueue
-from dray.client.resources import (
-    CLASSIC_RESOURCE_CLAIMS,
-    CLASSIC_RESOURCE_CLASSES,
-    POD_SCHEDULING_CONTEXTS,
-    PODS,
-    Resource,
-)
+from dray.client.resources import PODS, Resource
 from dray.driver.classic.base import CannotAllocate, ClassicDriver, Document, Pending
+from dray.driver.classic.versions import Served, served
+from dray.kubelet_api.faults import point
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +70,7 @@ async def _run(
 ) -> None:
     recorder = EventRecorder(client, f"resource driver {driver.name}")
     informers = Informers(client)
-    controller = Controller(client, driver, informers, recorder, options)
+    controller = Controller(client, driver, informers, recorder, options, await served(client))
     async with informers, asyncio.TaskGroup() as tasks:
         tasks.create_task(recorder.run())
         await informers.synced()
@@ -92,8 +88,10 @@ class Controller:
         informers: Informers,
         recorder: EventRecorder,
         options: Options,
+        served: Served,
     ) -> None:
         self._client = client
+        self._served = served
         self._driver = driver
         self._recorder = recorder
         self._options = options
@@ -101,9 +99,9 @@ class Controller:
         self._finalizer = f"{driver.name}/deletion-protection"
         self.queue: WorkQueue[Key] = WorkQueue()
         self._written: dict[tuple[str, str], Object] = {}  # what we wrote and no informer has shown yet
-        self._classes = informers.get(CLASSIC_RESOURCE_CLASSES)
-        self._claims = informers.get(CLASSIC_RESOURCE_CLAIMS)
-        self._contexts = informers.get(POD_SCHEDULING_CONTEXTS)
+        self._classes = informers.get(served.classes)
+        self._claims = informers.get(served.claims)
+        self._contexts = informers.get(served.contexts)
         self._claims.add_handler(
             on_add=lambda new: self._look("claim", new),
             on_update=lambda old, new: self._look("claim", new),
@@ -134,7 +132,7 @@ class Controller:
         except Conflict:
             return _CONFLICT_SECONDS  # news is on its way
         except (CannotAllocate, StatusError) as problem:
-            resource = CLASSIC_RESOURCE_CLAIMS if key.kind == "claim" else POD_SCHEDULING_CONTEXTS
+            resource = self._served.claims if key.kind == "claim" else self._served.contexts
             self._recorder.event(resource, document, "Warning", "Failed", str(problem))
             raise
 
@@ -156,6 +154,7 @@ class Controller:
 
     async def _free(self, claim: Object) -> None:
         await self._driver.deallocate(claim)
+        point("deallocate.driver")
         status = claim.get("status") or {}
         if status.get("allocation") or status.get("deallocationRequested"):
             left = {
@@ -164,9 +163,11 @@ class Controller:
                 if k not in ("allocation", "driverName", "deallocationRequested")
             }
             claim = await self._write_status(claim, left)
+            point("deallocate.cleared")
         metadata = claim["metadata"]
         finalizers = [f for f in metadata.get("finalizers") or () if f != self._finalizer]
         await self._write({**claim, "metadata": {**metadata, "finalizers": finalizers}})
+        point("deallocate.done")
 
     async def _allocate(self, pending: Sequence[Pending], node: str, pod: Document | None) -> None:
         protected = []
@@ -178,10 +179,12 @@ class Controller:
                 claim = await self._write(
                     {**claim, "metadata": {**metadata, "finalizers": [*finalizers, self._finalizer]}}
                 )
+                point("allocate.protected")
             protected.append(
                 Pending(one.entry, claim, one.resource_class, one.claim_parameters, one.class_parameters)
             )
         results = await self._driver.allocate(protected, node=node, others=self._others())
+        point("allocate.driver")
         for one, allocation in zip(protected, results, strict=True):
             status = {
                 **(one.claim.get("status") or {}),
@@ -191,6 +194,7 @@ class Controller:
             if pod is not None and self._options.reserve:
                 status["reservedFor"] = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
             await self._write_status(one.claim, status)
+            point("allocate.written")
 
     async def _pending(self, entry: str, claim: Object) -> Pending | None:
         """The claim with its parameters, if it is this driver's."""
@@ -218,7 +222,7 @@ class Controller:
         owner = claims.controller_of(context)
         if "deletionTimestamp" in pod["metadata"] or owner is None or owner["uid"] != pod["metadata"]["uid"]:
             return None
-        pending = [p for entry in claims.references(pod) if (p := await self._of_pod(pod, entry)) is not None]
+        pending = [p for entry in self._references(pod) if (p := await self._of_pod(pod, entry)) is not None]
         if not pending:
             return self._options.refresh
         asked = [*potential, selected] if selected and selected not in potential else potential
@@ -229,6 +233,11 @@ class Controller:
             await self._allocate(pending, selected, pod)
         await self._answer(context, pending, unsuitable, selected)
         return self._options.refresh
+
+    def _references(self, pod: Object) -> Iterator[claims.ClaimReference]:
+        """The pod's claims. Where its status does not name them, they have the names that old releases gave."""
+        named = (pod.get("status") or {}).get("resourceClaimStatuses")
+        return claims.references(pod, fixed_names=not named)
 
     async def _of_pod(self, pod: Object, entry: claims.ClaimReference) -> Pending | None:
         known = self._claims.get(pod["metadata"]["namespace"], entry.claim or "")
@@ -264,12 +273,14 @@ class Controller:
         if wanted != before:
             metadata = context["metadata"]
             changed = {**context, "status": {**status, "resourceClaims": wanted}}
-            await self._client.update_status(POD_SCHEDULING_CONTEXTS, metadata["namespace"], changed)
+            await self._client.update_status(self._served.contexts, metadata["namespace"], changed)
+            point("negotiate.answered")
 
     # -- look-ups and writes ----------------------------------------------------------------------------------------
 
     def _newest(self, claim: Object) -> Object:
         """The claim as we wrote it, while informers still show it as it was before."""
+        claim = self._served.read(claim)
         metadata = claim["metadata"]
         key = (metadata["namespace"], metadata["name"])
         ours = self._written.get(key)
@@ -316,16 +327,15 @@ class Controller:
         return None
 
     async def _write(self, claim: Object) -> Object:
-        return self._wrote(
-            await self._client.update(CLASSIC_RESOURCE_CLAIMS, claim["metadata"]["namespace"], claim)
-        )
+        namespace, wanted = claim["metadata"]["namespace"], self._served.write(claim)
+        return self._wrote(await self._client.update(self._served.claims, namespace, wanted))
 
     async def _write_status(self, claim: Document, status: Object) -> Object:
-        namespace = claim["metadata"]["namespace"]
-        changed = {**claim, "status": status}
-        return self._wrote(await self._client.update_status(CLASSIC_RESOURCE_CLAIMS, namespace, changed))
+        namespace, wanted = claim["metadata"]["namespace"], self._served.write({**claim, "status": status})
+        return self._wrote(await self._client.update_status(self._served.claims, namespace, wanted))
 
     def _wrote(self, claim: Object) -> Object:
+        claim = self._served.read(claim)
         metadata = claim["metadata"]
         if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
             self._written[metadata["namespace"], metadata["name"]] = claim
