@@ -267,7 +267,7 @@ def _ask(device: Device, expression: Expression) -> bool | str:
 
 def _place(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
     selection = spot.device.selection
-    if selection is None:
+    if selection is None or not state.node:  # no node in particular
         return None
     metadata = state.node.get("metadata") or {}
     if selection.matches(metadata.get("name") or "", metadata.get("labels") or {}):

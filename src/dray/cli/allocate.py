@@ -78,6 +78,7 @@ def allocate(
         raise click.UsageError("give manifests with -f, or cases with --problems")
     in_one_go()
     from dray.allocation import POLICIES
+    from dray.cli.filtering import scheduling
     from dray.explain import Cluster, Snapshot, SnapshotError, manifests
     from dray.explain.expanding import expanded
     from dray.explain.whatif import WhatIf
@@ -87,7 +88,8 @@ def allocate(
         documents = [d for m in manifests.read_files(files) for d in expanded(m.document, namespace)]
     except SnapshotError as problem:
         raise click.ClickException(str(problem)) from None
-    cluster = Cluster(snapshot.with_objects(d for d in documents if d.get("kind") != "Pod"))
+    known = snapshot.with_objects(d for d in documents if d.get("kind") != "Pod")
+    cluster = Cluster(known, scheduling=scheduling)
     whatif = WhatIf(cluster, policy=POLICIES[policy])
     results = _place(whatif, documents, count)
     if output == "text":
@@ -127,11 +129,10 @@ def _print(whatif: WhatIf, results: list[tuple[Key, Document, Placed]]) -> None:
 
 def _why(cluster: Cluster, key: Key, pod: Document, placed: Placed) -> str:
     """Where the last one fails, told as explain tells it."""
-    from dray.explain import Cluster as World
     from dray.explain.cluster import Key as PodKey
     from dray.explain.explaining import explain_pod
     from dray.explain.telling import tell
 
     named = PodKey(key.namespace, placed.pod.rpartition("/")[2])
     document = {"kind": "Pod", **pod, "metadata": {**pod["metadata"], "name": named.name}}
-    return tell(explain_pod(World(cluster.snapshot.with_objects([document])), named), paint=paint)
+    return tell(explain_pod(cluster.changed(cluster.snapshot.with_objects([document])), named), paint=paint)

@@ -64,6 +64,7 @@ def explain(
     Exit codes: 0 all is well (it runs, it is allocated, it would fit); 3 it is pending, refused or stuck;
     1 there is no such thing or the cluster cannot be read; 2 the command line makes no sense.
     """
+    from dray.cli.filtering import scheduling
     from dray.explain import Cluster
 
     in_one_go()
@@ -74,7 +75,7 @@ def explain(
     if not files and not (what and name):
         raise click.UsageError("name a pod or a claim, or give manifests with -f")
     snapshot, manifests = _world(kubeconfig, context, snapshot_file, files, offline, namespace)
-    cluster = Cluster(snapshot)
+    cluster = Cluster(snapshot, scheduling=scheduling)
     explanations = _explanations(cluster, what, name, namespace, manifests)
     if output == "text":
         from dray.explain.telling import tell

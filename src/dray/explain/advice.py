@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from dray.allocation import Cause, PoolID, Reasons
+from dray.allocation import Cause, PoolID
 from dray.allocation.devices import Device
 from dray.allocation.selectors import expression
 from dray.allocation.taints import obstacle
@@ -14,31 +14,43 @@ from dray.explain.asking import shown
 from dray.explain.cluster import Cluster
 from dray.explain.devices import in_class, value_of
 from dray.explain.model import Removed, RequestStory
+from dray.explain.placing import Refusal
 from dray.explain.snapshot import Document
-from dray.explain.trying import Tried
+from dray.explain.trying import Trial, Tried
+
+#: more than that is not read
+_ENOUGH = 6
 
 
 def advise(
-    cluster: Cluster,
-    claims: Sequence[Document],
-    requests: Sequence[RequestStory],
-    tried: Sequence[Tried],
-    told: dict[str, Reasons],
+    cluster: Cluster, trial: Trial, requests: Sequence[RequestStory], tried: Sequence[Tried]
 ) -> list[str]:
     """Each piece of advice once, those that concern devices first."""
     found: dict[str, None] = {}
     for story in requests:
         for text in _for_request(cluster, story):
             found[text] = None
-    for text in _together(cluster, claims, told):
+    for text in _together(cluster, trial.all_wishes.documents, tried):
         found[text] = None
-    if any(one.devices_fit for one in tried) or not told:
-        for one in tried:
-            if one.devices_fit:
-                for cause in one.causes:
-                    if cause.advice and len(found) < 6:
-                        found[cause.advice] = None
+    for one in tried:
+        if one.causes and one.devices_fit:
+            for cause in one.causes:
+                if len(found) < _ENOUGH and (text := trial.told(one.node, cause).advice):
+                    found[text] = None
+            if len(found) >= _ENOUGH:
+                break
     return list(found)
+
+
+def before(refusal: Refusal) -> Iterator[str]:
+    """What helps where no node will do whatever it has."""
+    reason = refusal.reasons[0]
+    if "not found" in reason:
+        yield "create the PersistentVolumeClaim, or correct its name in the pod"
+    elif "being deleted" in reason:
+        yield "wait until the PersistentVolumeClaim is gone, and create it again"
+    elif "unbound immediate" in reason:
+        yield "the PersistentVolumeClaim has no volume yet: kubectl describe pvc says what its provisioner waits for"
 
 
 def _for_request(cluster: Cluster, story: RequestStory) -> Iterator[str]:
@@ -157,9 +169,10 @@ def incomplete(cluster: Cluster, pool: PoolID) -> str:
     )
 
 
-def _together(cluster: Cluster, claims: Sequence[Document], told: dict[str, Reasons]) -> Iterator[str]:
+def _together(cluster: Cluster, claims: Sequence[Document], tried: Sequence[Tried]) -> Iterator[str]:
     """Constraints that single devices meet but not enough of them together."""
-    bound = [(node, reasons) for node, reasons in told.items() if reasons.together]
+    answers = {id(one.answer): one.answer for one in tried}.values()
+    bound = [(one.node, one.reasons) for one in answers if one.reasons is not None and one.reasons.together]
     if not bound:
         return
     said: set[str] = set()
@@ -192,7 +205,7 @@ def _largest(
 ) -> tuple[str, Counter[str]]:
     """The node on which most usable devices agree on an attribute, and how they are spread there."""
     best: tuple[str, Counter[str]] = ("", Counter())
-    for node in nodes[:200]:
+    for node in nodes:
         counts: Counter[str] = Counter()
         for device in _usable(cluster, claims, node):
             entries = device.document.get("attributes") or {}

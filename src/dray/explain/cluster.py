@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from dray.allocation import DeviceID, Features, Inventory, PoolID, Usage
 from dray.allocation.pools import Pool, Slice, assemble, newest
 from dray.allocation.taints import with_rules
 from dray.api import claims
-from dray.api.amounts import Amounts, amounts, plus, pod_requests
 from dray.api.release import PATCHES, Gates, release_named
+from dray.explain.placing import Scheduling
 from dray.explain.snapshot import Document, Snapshot
 
 
@@ -28,18 +28,23 @@ def key_of(document: Document) -> Key:
     return Key(metadata.get("namespace") or "", metadata.get("name") or "")
 
 
-class NodeLoad(NamedTuple):
-    """What the pods of a node have asked for."""
-
-    requested: Amounts = Amounts()
-    pods: int = 0
-
-
 class Cluster:
     """Look-ups over a snapshot, each worked out when it is first asked for."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(
+        self, snapshot: Snapshot, *, scheduling: Callable[[Cluster], Scheduling] | None = None
+    ) -> None:
+        """``scheduling`` brings the scheduler's filters; without it nodes are asked for their devices only."""
         self.snapshot = snapshot
+        self._scheduling = scheduling
+
+    def scheduling(self) -> Scheduling | None:
+        """The nodes as the scheduler sees them, made anew."""
+        return None if self._scheduling is None else self._scheduling(self)
+
+    def changed(self, snapshot: Snapshot) -> Cluster:
+        """Another state of the same cluster."""
+        return Cluster(snapshot, scheduling=self._scheduling)
 
     @cached_property
     def gates(self) -> Gates:
@@ -88,21 +93,6 @@ class Cluster:
     @cached_property
     def namespaces(self) -> dict[str, Document]:
         return {key_of(one).name: one for one in self.snapshot.namespaces}
-
-    @cached_property
-    def loads(self) -> dict[str, NodeLoad]:
-        """What is running, or about to, on each node."""
-        loads: dict[str, NodeLoad] = {}
-        for pod in self.snapshot.pods:
-            spec = pod.get("spec") or {}
-            node = spec.get("nodeName")
-            if node and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
-                load = loads.get(node, NodeLoad())
-                loads[node] = NodeLoad(plus(load.requested, pod_requests(spec)), load.pods + 1)
-        return loads
-
-    def allocatable(self, node: Document) -> Amounts:
-        return amounts((node.get("status") or {}).get("allocatable") or {})
 
     @cached_property
     def users(self) -> dict[Key, tuple[Key, ...]]:

@@ -221,43 +221,54 @@ def _tried(
     progress: Progress | None,
 ) -> Explanation:
     trial = Trial(cluster, pod, claims)
+    refusal = trial.judge.before() if trial.judge is not None else None
+    if refusal is not None:
+        return Explanation(
+            subject=subject,
+            outcome=Outcome.PENDING,
+            headline=f"no node will do: {refusal.reasons[0]}",
+            scheduler=said,
+            advice=tuple(advice.before(refusal)),
+        )
     tried = try_nodes(cluster, trial, progress=progress)
-    open_claims = trial.wanted
-    told = pending.told_by(tried)
     fitting = [one for one in tried if one.fits]
-    nodes = tuple(pending.groups(tried, told))
+    nodes = tuple(pending.groups(cluster, trial, tried))
     if fitting:
+        first = trial.on(cluster.nodes[fitting[0].node], cluster.usage)
         return Explanation(
             subject=subject,
             outcome=Outcome.FITS,
-            headline=f"fits on {len(fitting)} of {len(tried)} nodes, the first being {fitting[0].node}",
+            headline=f"fits on {len(fitting)} of {len(tried)} nodes, the first being {first.node}",
             scheduler=said,
-            facts=tuple(holding.granted(open_claims, fitting[0])),
+            facts=tuple(holding.granted(trial.wishes(first.node).documents, first)),
             nodes=nodes,
             advice=("it should be scheduled now; if it is not, is the scheduler running?",) if said else (),
         )
-    stories = pending.stories(cluster, trial, tried, told) if told else []
+    refused = any(one.answer.reasons is not None for one in tried)
+    stories = pending.stories(cluster, trial, tried) if refused else []
     return Explanation(
         subject=subject,
         outcome=Outcome.PENDING,
-        headline=_headline(tried, stories),
+        headline=_headline(trial, tried, stories),
         scheduler=said,
         requests=tuple(stories),
         nodes=nodes,
-        advice=tuple(advice.advise(cluster, open_claims, stories, tried, told)),
+        advice=tuple(advice.advise(cluster, trial, stories, tried)),
     )
 
 
-def _headline(tried: Sequence[Tried], stories: Sequence[RequestStory]) -> str:
+def _headline(trial: Trial, tried: Sequence[Tried], stories: Sequence[RequestStory]) -> str:
     total = len(tried)
     if not total:
         return "there are no nodes"
-    errors = [one for one in tried if one.error]
+    errors = [one.answer.error for one in tried if one.answer.error]
     if errors:
-        return f"allocation ends with an error: {errors[0].error}"
+        return f"allocation ends with an error: {errors[0]}"
     with_devices = [one for one in tried if one.devices_fit]
     if with_devices:
         kinds = dict.fromkeys(cause.kind for one in with_devices for cause in one.causes)
+        if not trial.all_wishes.claims:
+            return f"no node takes the pod: {', '.join(kinds)}"
         where = f"{len(with_devices)} of {total} nodes have" if total > 1 else "the node has"
         return f"{where} the devices, but the pod cannot go there: {', '.join(kinds)}"
     elsewhere = [one for one in tried if one.elsewhere]
@@ -281,5 +292,6 @@ def _headline(tried: Sequence[Tried], stories: Sequence[RequestStory]) -> str:
                 f"request {story.request} wants {wanted} devices on one node; the best node, {story.best_node}, "
                 f"has {story.best} usable"
             )
-    together = dict.fromkeys(text for one in tried if one.reasons for text in one.reasons.together)
+    told = {id(one.answer): one.answer.reasons for one in tried}.values()
+    together = dict.fromkeys(text for reasons in told if reasons for text in reasons.together)
     return f"there are enough devices one by one, but not together: {'; '.join(list(together)[:3])}"

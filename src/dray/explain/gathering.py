@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 from dray.api.errors import StatusError
@@ -15,10 +14,13 @@ from dray.client.resources import (
     DEVICE_TAINT_RULES,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    STORAGE_CLASSES,
     Resource,
 )
 from dray.explain.snapshot import Document, Documents, Snapshot
@@ -30,53 +32,61 @@ _GATE = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} 1$', re.MU
 
 
 async def gather(client: Client) -> Snapshot:
-    """Everything that has a say in who gets which device. What one may not read is left out."""
+    """Everything that has a say in who gets which device. What one may not read is left out, and that is noted."""
     discovery = Discovery(client)
-    dra = (RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
+    resources = {
+        "slices": RESOURCE_SLICES,
+        "classes": DEVICE_CLASSES,
+        "claims": RESOURCE_CLAIMS,
+        "templates": RESOURCE_CLAIM_TEMPLATES,
+        "taint_rules": DEVICE_TAINT_RULES,
+        "nodes": NODES,
+        "pods": PODS,
+        "namespaces": NAMESPACES,
+        "volume_claims": PERSISTENT_VOLUME_CLAIMS,
+        "volumes": PERSISTENT_VOLUMES,
+        "storage_classes": STORAGE_CLASSES,
+    }
     async with asyncio.TaskGroup() as group:
-        slices, classes, claims, templates = (
-            group.create_task(_dra(client, discovery, resource, _VERSIONS)) for resource in dra
-        )
-        rules = group.create_task(_dra(client, discovery, DEVICE_TAINT_RULES, _RULE_VERSIONS))
-        nodes, pods, namespaces = (
-            group.create_task(_list(client, resource)) for resource in (NODES, PODS, NAMESPACES)
-        )
+        lists = {
+            name: group.create_task(_gathered(client, discovery, resource))
+            for name, resource in resources.items()
+        }
         version = group.create_task(_version(client))
         gates = group.create_task(_gates(client))
+    found = {name: task.result() for name, task in lists.items()}
     return Snapshot(
-        slices=slices.result(),
-        classes=classes.result(),
-        claims=claims.result(),
-        templates=templates.result(),
-        taint_rules=rules.result(),
-        nodes=nodes.result(),
-        pods=pods.result(),
-        namespaces=namespaces.result(),
         release=version.result(),
         gates=gates.result(),
+        unread=tuple(resources[name].kind for name, documents in found.items() if documents is None),
+        **{name: documents or () for name, documents in found.items()},
     )
 
 
-async def _dra(
-    client: Client, discovery: Discovery, resource: Resource, versions: Sequence[str]
-) -> Documents:
-    served = await discovery.newest(resource, versions)
+async def _gathered(client: Client, discovery: Discovery, resource: Resource) -> Documents | None:
+    """All objects in the newest shape; None if one may not read them."""
+    if resource.group != RESOURCE_SLICES.group:
+        return await _list(client, resource)
+    rules = resource is DEVICE_TAINT_RULES
+    served = await discovery.newest(resource, _RULE_VERSIONS if rules else _VERSIONS)
     if served is None:
         return ()
     found = await _list(client, served)
-    if served.version == _HUB or resource is DEVICE_TAINT_RULES:
+    if not found or served.version == _HUB or rules:
         return found
     from dray.explain.manifests import newest
 
     return tuple(map(newest, found))
 
 
-async def _list(client: Client, resource: Resource) -> Documents:
+async def _list(client: Client, resource: Resource) -> Documents | None:
     try:
         items = (await client.list(resource)).items
     except StatusError as error:
-        if error.code in (403, 404):
+        if error.code == 404:
             return ()
+        if error.code == 403:
+            return None
         raise
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     return tuple({**typed, **_slim(item)} for item in items)

@@ -132,9 +132,8 @@ def _selector(selector: Document) -> str:
 
 def granted(claims: Sequence[Document], tried: Tried) -> Iterator[str]:
     """What the first fitting node would give."""
-    if tried.plan is None:
-        return
-    for claim, result in zip(claims, tried.plan.results, strict=True):
+    plan = tried.answer.plan
+    for claim, result in zip(claims, plan.results if plan is not None else (), strict=True):
         for one in (result.get("devices") or {}).get("results") or ():
             name = (claim.get("metadata") or {}).get("name", "")
             yield f"claim {name}, request {one['request']}: {one['driver']}/{one['pool']}/{one['device']}"

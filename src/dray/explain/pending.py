@@ -4,38 +4,43 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from dray.allocation import Cause, PoolID, Reasons, Removal, RequestReasons
+from dray.allocation import Cause, PoolID, Removal, RequestReasons
 from dray.allocation.devices import Device
 from dray.explain.asking import asked, conditions
 from dray.explain.cluster import Cluster, Key
 from dray.explain.devices import Holder, readable
 from dray.explain.model import NodeGroup, Removed, RequestStory
 from dray.explain.snapshot import Document
-from dray.explain.trying import Trial, Tried
+from dray.explain.trying import Answer, Trial, Tried
 
 _EXAMPLES = 3
 _HOLDERS = 4
 _SELECTORS = (Cause.CLASS_SELECTOR, Cause.CLAIM_SELECTOR, Cause.SELECTOR_ERROR)
+#: what to say where it is several owners or pools
+_MANY = {Cause.TAKEN: "to other claims", Cause.POOL_INCOMPLETE: "slices of these pools are missing"}
 _MOMENT = (Cause.TAKEN, Cause.CAPACITY, Cause.COUNTERS)
 
 
-def stories(
-    cluster: Cluster, trial: Trial, tried: Sequence[Tried], told: dict[str, Reasons]
-) -> list[RequestStory]:
-    """One for each request; ``told`` is what single nodes had to say."""
-    claims = trial.wanted
+def stories(cluster: Cluster, trial: Trial, tried: Sequence[Tried]) -> list[RequestStory]:
+    """One for each request."""
+    best: dict[tuple[str, str], tuple[int, str]] = {}
+    for one in _first_of_each(tried):
+        for request in one.answer.reasons.requests if one.answer.reasons is not None else ():
+            key = (request.claim, request.request)
+            if key not in best or request.usable > best[key][0]:
+                best[key] = request.usable, one.node
     found = []
-    for reasons in trial.everywhere(tried):
-        best_node, best = "", 0
-        for node, of_node in told.items():
-            here = next(
-                r for r in of_node.requests if (r.claim, r.request) == (reasons.claim, reasons.request)
-            )
-            if here.usable > best or not best_node:
-                best_node, best = node, here.usable
-        found.append(_story(cluster, claims, reasons, best_node, best))
+    for reasons in trial.everywhere():
+        usable, node = best.get((reasons.claim, reasons.request), (0, ""))
+        found.append(_story(cluster, trial.all_wishes.documents, reasons, node, usable))
     return found
+
+
+def _first_of_each(tried: Sequence[Tried]) -> Iterable[Tried]:
+    """The first node for each different answer."""
+    return {id(one.answer): one for one in reversed(tried)}.values()
 
 
 def _story(
@@ -75,11 +80,12 @@ def _merge(removals: Iterable[Removal]) -> list[Removal]:
             found[key] = one
         else:
             examples = (*known.examples, *one.examples)[:_HOLDERS]
-            detail = "by other claims" if one.cause is Cause.TAKEN else known.detail
+            detail = "" if one.cause in _MANY else known.detail
             found[key] = Removal(
                 one.cause, detail, known.count + one.count, examples, known.selector, known.source
             )
-    return sorted(found.values(), key=lambda one: -one.count)
+    several = sorted(found.values(), key=lambda one: -one.count)
+    return [one if one.detail else replace(one, detail=_MANY[one.cause]) for one in several]
 
 
 def _removed(cluster: Cluster, request: Document, removal: Removal) -> Removed:
@@ -172,32 +178,29 @@ def _said(cause: Cause, detail: str) -> str:
 # --- nodes ---
 
 
-def groups(tried: Sequence[Tried], told: dict[str, Reasons]) -> list[NodeGroup]:
+def groups(cluster: Cluster, trial: Trial, tried: Sequence[Tried]) -> list[NodeGroup]:
     """Nodes that say the same, the most promising first."""
+    signatures: dict[int, object] = {}
     found: dict[object, list[Tried]] = {}
     for one in tried:
-        found.setdefault(_signature(one, told.get(one.node)), []).append(one)
+        devices = signatures.get(id(one.answer))
+        if devices is None:
+            devices = signatures[id(one.answer)] = _signature(one.answer)
+        found.setdefault((one.causes, devices, one.elsewhere), []).append(one)
     ranked = sorted(found.values(), key=lambda group: (-_promise(group[0]), -len(group)))
-    return [_group(group, told) for group in ranked]
-
-
-def told_by(tried: Sequence[Tried]) -> dict[str, Reasons]:
-    """What each node that cannot serve the claims has to say about it."""
-    return {one.node: one.reasons for one in tried if one.reasons is not None}
+    return [_group(cluster, trial, group) for group in ranked]
 
 
 def _promise(tried: Tried) -> int:
     return 2 * tried.devices_fit + (not tried.causes)
 
 
-def _signature(tried: Tried, reasons: Reasons | None) -> object:
-    devices: object = None
-    if reasons is not None:
-        devices = (
-            tuple((r.claim, r.request, r.short, _causes(r)) for r in reasons.requests),
-            reasons.together,
-        )
-    return tuple(c.kind for c in tried.causes), devices, tried.elsewhere, bool(tried.error)
+def _signature(answer: Answer) -> object:
+    devices: object = ()
+    if answer.reasons is not None:
+        requests = answer.reasons.requests
+        devices = tuple((r.claim, r.request, r.short, _causes(r)) for r in requests), answer.reasons.together
+    return devices, bool(answer.error), answer.plan is not None
 
 
 def _causes(reasons: RequestReasons) -> tuple[tuple[Cause, str], ...]:
@@ -209,28 +212,34 @@ def _causes(reasons: RequestReasons) -> tuple[tuple[Cause, str], ...]:
     )
 
 
-def _group(group: Sequence[Tried], told: dict[str, Reasons]) -> NodeGroup:
-    closest = max(
-        group, key=lambda one: sum(r.usable for r in told[one.node].requests) if one.node in told else 0
-    )
+def _usable(tried: Tried) -> int:
+    reasons = tried.answer.reasons
+    return sum(request.usable for request in reasons.requests) if reasons is not None else 0
+
+
+def _group(cluster: Cluster, trial: Trial, group: Sequence[Tried]) -> NodeGroup:
+    most = {id(one.answer): one for one in reversed(group)}
+    closest = max(most.values(), key=_usable)
+    # Others that are alike have answered for it so far; what is told is its own.
+    closest = trial.on(cluster.nodes[closest.node], cluster.usage)
+    answer = closest.answer
     devices: list[str] = []
     if closest.elsewhere:
         devices.append(f"claim {closest.elsewhere} is allocated for other nodes")
-    if closest.error:
-        devices.append(f"allocation ends with an error: {closest.error}")
-    reasons = told.get(closest.node)
-    if reasons is not None:
-        devices += [_counted(request) for request in reasons.requests]
-        devices += reasons.together
-        devices += [f"pool {pool}" for pool in reasons.pools]
-    elif not closest.elsewhere:
+    if answer.error:
+        devices.append(f"allocation ends with an error: {answer.error}")
+    if answer.reasons is not None:
+        devices += [_counted(request) for request in answer.reasons.requests]
+        devices += answer.reasons.together
+        devices += [f"pool {pool}" for pool in answer.reasons.pools]
+    elif not closest.elsewhere and trial.all_wishes.claims:
         devices.append("has the devices")
     return NodeGroup(
         len(group),
         closest.node,
         tuple(one.node for one in group[:_EXAMPLES]),
         closest.fits,
-        tuple(cause.detail for cause in closest.causes),
+        tuple(trial.told(closest.node, cause).detail for cause in closest.causes),
         tuple(devices),
     )
 

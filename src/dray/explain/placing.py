@@ -1,24 +1,76 @@
-"""What keeps a pod off a node, devices aside: cordons, taints, selectors, and too little of something."""
+"""What keeps a pod off a node, devices aside, in words.
+
+Whether a node takes a pod is for the scheduler's own filters to say; they come in from outside as a ``Scheduling``.
+Here their refusals are put into words a person can act on, and only for the few nodes that are told about.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dray.api import matching
 from dray.api.amounts import Amounts, pod_requests
 from dray.api.quantity import Quantity
-from dray.explain.cluster import Cluster, NodeLoad, key_of
 from dray.explain.snapshot import Document
 
-_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-_DEFAULT_MAX_PODS = 110
+if TYPE_CHECKING:
+    from dray.explain.cluster import Cluster
+
+_CORDON = "node.kubernetes.io/unschedulable"
+_TERM = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class Refusal(NamedTuple):
+    """What one filter says, in the scheduler's words."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+
+
+class Load(NamedTuple):
+    """What a node offers, and what its pods have asked for."""
+
+    offered: Amounts = Amounts()
+    requested: Amounts = Amounts()
+    pods: int = 0
+    most_pods: int = 0
+
+
+class Judge(Protocol):
+    """One pod before the scheduler's filters."""
+
+    def before(self) -> Refusal | None:
+        """Why no node at all will do."""
+
+    def on(self, node: str) -> Sequence[Refusal]:
+        """Every filter that turns the pod away from a node."""
+
+    def generated(self, node: str) -> Document | None:
+        """The claim that would be made on this node for extended resources that devices stand for."""
+
+    def load(self, node: str) -> Load: ...
+
+    def evidence(self, node: str, plugin: str) -> Sequence[str]:
+        """Who is in the way: pods, or counts of a topology."""
+
+
+class Scheduling(Protocol):
+    """The nodes as the scheduler sees them; they can be filled up in thought."""
+
+    def judge(self, pod: Document) -> Judge: ...
+
+    def place(self, pod: Document, node: str) -> None: ...
 
 
 class NodeCause(NamedTuple):
-    """One reason, the same for all nodes of its kind, and what it is on this node."""
+    """One reason; ``kind`` is the same for all nodes of its kind."""
 
     kind: str
+    refusal: Refusal
+
+
+class Told(NamedTuple):
     detail: str
     advice: str = ""
 
@@ -26,85 +78,140 @@ class NodeCause(NamedTuple):
 class Placing:
     """One pod, read once for all nodes."""
 
-    def __init__(self, cluster: Cluster, pod: Document, loads: Mapping[str, NodeLoad] | None = None) -> None:
-        """``loads``: what is on the nodes, if not what the snapshot has there."""
-        spec = pod.get("spec") or {}
-        self._loads = cluster.loads if loads is None else loads
+    def __init__(self, cluster: Cluster, pod: Document, judge: Judge) -> None:
         self._cluster = cluster
-        self._spec = spec
-        self._requests = pod_requests(spec)
-        self._tolerations = spec.get("tolerations") or []
-        self._node_test = matching.pod_node_test(spec)
-        # What classes stand for is served by devices, not by the node.
-        self._served = {
-            name
-            for one in cluster.classes.values()
-            for name in (
-                (one.get("spec") or {}).get("extendedResourceName"),
-                f"deviceclass.resource.kubernetes.io/{key_of(one).name}",
-            )
-            if name
-        }
+        self._spec = pod.get("spec") or {}
+        self._judge = judge
 
-    def causes(self, node: Document) -> tuple[NodeCause, ...]:
-        return tuple(self._causes(node))
+    def causes(self, name: str) -> tuple[NodeCause, ...]:
+        refusals = self._judge.on(name)
+        return tuple(self._causes(name, refusals)) if refusals else ()
 
-    def _causes(self, node: Document) -> Iterator[NodeCause]:
-        name = key_of(node).name
-        spec = node.get("spec") or {}
-        wanted = self._spec.get("nodeName")
-        if wanted and wanted != name:
-            yield NodeCause("pod names another node", f"the pod is bound to {wanted}")
-            return
-        if spec.get("unschedulable") and not any(matching.tolerates(t, _CORDON) for t in self._tolerations):
-            yield NodeCause("cordoned", "the node is cordoned", f"kubectl uncordon {name}")
-        taint = matching.untolerated(spec.get("taints") or (), self._tolerations, ("NoSchedule", "NoExecute"))
-        if taint is not None and taint.get("key") != _CORDON["key"]:
-            value = f"={taint['value']}" if taint.get("value") else ""
-            text = f"{taint.get('key')}{value}:{taint.get('effect')}"
-            yield NodeCause(
-                f"untolerated node taint {text}",
-                f"the node has taint {text}",
-                f"give the pod a toleration for {text}, or remove the taint from the node",
-            )
-        labels = (node.get("metadata") or {}).get("labels") or {}
-        if self._node_test is not None and not self._node_test(name, labels):
-            yield NodeCause(
-                "node selector or affinity does not match",
-                f"the pod wants {_wanted(self._spec)}",
-                "change the pod's nodeSelector or affinity, or label a node",
-            )
-        yield from self._shortages(node)
+    def _causes(self, name: str, refusals: Sequence[Refusal]) -> Iterator[NodeCause]:
+        for refusal in refusals:
+            match refusal.plugin:
+                case "NodeUnschedulable":
+                    yield NodeCause("cordoned", refusal)
+                case "TaintToleration":
+                    text = self._taint(name)
+                    if not text.startswith(_CORDON):
+                        yield NodeCause(f"untolerated node taint {text}", refusal)
+                case "NodeResourcesFit":
+                    for reason in refusal.reasons:
+                        kind = reason[0].lower() + reason[1:]
+                        yield NodeCause(kind, Refusal(refusal.plugin, (reason,)))
+                case _:
+                    kinds = [_KINDS.get(reason, reason) for reason in refusal.reasons]
+                    yield NodeCause(", ".join(kinds), refusal)
 
-    def _shortages(self, node: Document) -> Iterator[NodeCause]:
-        name = key_of(node).name
-        offered = self._cluster.allocatable(node)
-        load = self._loads.get(name, NodeLoad())
-        status = (node.get("status") or {}).get("allocatable") or {}
-        most = int(status.get("pods", _DEFAULT_MAX_PODS)) if status else _DEFAULT_MAX_PODS
-        if load.pods + 1 > most:
-            yield NodeCause("too many pods", f"{load.pods} of {most} pods are there")
-        if not status:
-            return
-        for resource, want, have, used in _compared(self._requests, offered, load.requested):
-            if want and want > have - used and not (not have and resource in self._served):
-                shown = _shown(resource)
-                detail = (
-                    f"{resource}: {shown(want)} wanted, {shown(max(have - used, 0))} of {shown(have)} free"
+    def told(self, name: str, cause: NodeCause) -> Told:
+        plugin, reasons = cause.refusal
+        match plugin:
+            case "NodeUnschedulable":
+                return Told("the node is cordoned", f"kubectl uncordon {name}")
+            case "TaintToleration":
+                text = self._taint(name)
+                help = f"give the pod a toleration for {text}, or remove the taint from the node"
+                return Told(f"the node has taint {text}", help)
+            case "NodeName":
+                return Told(f"the pod is for node {self._spec.get('nodeName')}")
+            case "NodeAffinity":
+                help = "change the pod's nodeSelector or affinity, or label a node"
+                return Told(f"the pod wants {_wanted(self._spec)}", help)
+            case "NodePorts":
+                return self._ports(name)
+            case "NodeResourcesFit":
+                return self._shortage(name, reasons[0])
+            case "InterPodAffinity":
+                return self._neighbours(name, reasons[0])
+            case "PodTopologySpread":
+                return self._spread(name, reasons[0])
+            case _:
+                return Told(cause.kind)
+
+    def _taint(self, name: str) -> str:
+        taints = (self._cluster.nodes[name].get("spec") or {}).get("taints") or ()
+        effects = ("NoSchedule", "NoExecute")
+        taint = matching.untolerated(taints, self._spec.get("tolerations") or [], effects) or {}
+        value = f"={taint['value']}" if taint.get("value") else ""
+        return f"{taint.get('key')}{value}:{taint.get('effect')}"
+
+    def _ports(self, name: str) -> Told:
+        holders = ", ".join(self._judge.evidence(name, "NodePorts"))
+        detail = f"the host ports of the pod are in use by {holders}"
+        return Told(detail, f"use another hostPort, or none, or free {name} of {holders}")
+
+    def _shortage(self, name: str, reason: str) -> Told:
+        load = self._judge.load(name)
+        if reason == "Too many pods":
+            return Told(f"{load.pods} of {load.most_pods} pods are there", f"move pods away from {name}")
+        resource = reason.removeprefix("Insufficient ")
+        want = _amount(pod_requests(self._spec), resource)
+        have, used = _amount(load.offered, resource), _amount(load.requested, resource)
+        shown = _shown(resource)
+        detail = f"{resource}: {shown(want)} wanted, {shown(max(have - used, 0))} of {shown(have)} free"
+        if not have and "/" in resource:
+            help = f"no device plugin offers {resource} on {name}, and no device class stands for it"
+        elif want > have:
+            help = f"no pod of this size fits {name}: ask for less {resource}, or add a larger node"
+        else:
+            help = f"free {shown(want - have + used)} of {resource} on {name}, or ask for less"
+        return Told(detail, help)
+
+    def _neighbours(self, name: str, reason: str) -> Told:
+        who = ", ".join(self._judge.evidence(name, reason))
+        affinity = self._spec.get("affinity") or {}
+        match _KINDS.get(reason, reason):
+            case "pod anti-affinity":
+                keys = _topologies(affinity.get("podAntiAffinity"))
+                detail = f"the pod must not share {keys} with {who}"
+                return Told(detail, f"move {who}, add nodes, or make the anti-affinity a preference")
+            case "anti-affinity of other pods":
+                return Told(
+                    f"{who} will not have the pod near it", f"change the labels of the pod, or move {who}"
                 )
-                if want > have:
-                    advice = f"no pod of this size fits {name}: ask for less {resource}, or add a larger node"
-                else:
-                    advice = f"free {shown(want - have + used)} of {resource} on {name}, or ask for less"
-                yield NodeCause(f"insufficient {resource}", detail, advice)
+            case _:
+                keys = _topologies(affinity.get("podAffinity"))
+                detail = f"no pod that the pod affinity asks for shares {keys} with the node"
+                return Told(
+                    detail, "start the pods it wants to be near to, or make the affinity a preference"
+                )
+
+    def _spread(self, name: str, reason: str) -> Told:
+        if "missing required label" in reason:
+            keys = ", ".join(
+                one.get("topologyKey", "") for one in self._spec.get("topologySpreadConstraints") or ()
+            )
+            return Told(f"the node lacks a label that pods are spread over: {keys}", f"label {name}")
+        counts = "; ".join(self._judge.evidence(name, "PodTopologySpread"))
+        help = "let pods start where there are fewer, raise maxSkew, or use whenUnsatisfiable: ScheduleAnyway"
+        return Told(f"one more pod here would be too uneven: {counts}", help)
 
 
-def _compared(want: Amounts, have: Amounts, used: Amounts) -> Iterator[tuple[str, int, int, int]]:
-    yield "cpu", want.cpu, have.cpu, used.cpu
-    yield "memory", want.memory, have.memory, used.memory
-    yield "ephemeral-storage", want.ephemeral, have.ephemeral, used.ephemeral
-    for name, amount in want.scalars.items():
-        yield name, amount, have.scalars.get(name, 0), used.scalars.get(name, 0)
+_KINDS = {
+    "node(s) didn't match the requested node name": "pod names another node",
+    "node(s) didn't match Pod's node affinity/selector": "node selector or affinity does not match",
+    "node(s) didn't have free ports for the requested pod ports": "host port taken",
+    "node(s) didn't match pod affinity rules": "pod affinity",
+    "node(s) didn't match pod anti-affinity rules": "pod anti-affinity",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "anti-affinity of other pods",
+    "node(s) didn't match pod topology spread constraints": "topology spread",
+    "node(s) didn't match pod topology spread constraints (missing required label)": "topology label missing",
+    "node(s) didn't match PersistentVolume's node affinity": "a volume of the pod is elsewhere",
+    "node(s) didn't find available persistent volumes to bind": "no volume to bind",
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)": "a volume is gone",
+}
+
+
+def _amount(amounts: Amounts, resource: str) -> int:
+    match resource:
+        case "cpu":
+            return amounts.cpu
+        case "memory":
+            return amounts.memory
+        case "ephemeral-storage":
+            return amounts.ephemeral
+    return amounts.scalars.get(resource, 0)
 
 
 def _shown(resource: str) -> Callable[[int], str]:
@@ -124,6 +231,19 @@ def _bytes(amount: int) -> str:
 
 def _wanted(spec: Document) -> str:
     wanted = [f"{key}={value}" for key, value in (spec.get("nodeSelector") or {}).items()]
-    if (spec.get("affinity") or {}).get("nodeAffinity"):
-        wanted.append("what its node affinity requires")
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_TERM)
+    if required:
+        wanted.append(" or ".join(map(_term, required.get("nodeSelectorTerms") or ())))
     return " and ".join(wanted) or "certain nodes"
+
+
+def _term(term: Document) -> str:
+    parts = (*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ()))
+    return " and ".join(
+        f"{one.get('key')} {one.get('operator')} {','.join(one.get('values') or ())}".strip() for one in parts
+    )
+
+
+def _topologies(affinity: Document | None) -> str:
+    terms = (affinity or {}).get(_TERM) or ()
+    return " or ".join(dict.fromkeys(one.get("topologyKey", "") for one in terms)) or "its place"

@@ -26,6 +26,9 @@ KINDS: Final[Mapping[str, str]] = {
     "claims": "ResourceClaim",
     "templates": "ResourceClaimTemplate",
     "taint_rules": "DeviceTaintRule",
+    "volume_claims": "PersistentVolumeClaim",
+    "volumes": "PersistentVolume",
+    "storage_classes": "StorageClass",
 }
 FIELDS: Final[Mapping[str, str]] = {kind: name for name, kind in KINDS.items()}
 
@@ -46,6 +49,10 @@ class Snapshot:
     claims: Documents = ()
     templates: Documents = ()
     taint_rules: Documents = ()
+    volume_claims: Documents = ()
+    volumes: Documents = ()
+    storage_classes: Documents = ()
+    unread: tuple[str, ...] = ()  # kinds that one was not allowed to read: nothing can be said about them
     release: str = ""  # of the cluster, such as 1.36; empty: the newest
     gates: frozenset[str] | None = None  # those that are on; None: not known, the release's defaults
 
@@ -66,6 +73,8 @@ class Snapshot:
         head: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "release": self.release}
         if self.gates is not None:
             head["gates"] = sorted(self.gates)
+        if self.unread:
+            head["unread"] = self.unread
         return msgspec.json.encode(head | {name: getattr(self, name) for name in KINDS})
 
 
@@ -112,5 +121,6 @@ def _parsed(data: bytes) -> Snapshot | None:
     return Snapshot(
         release=document.get("release") or "",
         gates=None if gates is None else frozenset(gates),
+        unread=tuple(document.get("unread") or ()),
         **{name: tuple(document.get(name) or ()) for name in KINDS},
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from dray.allocation import (
     DEFAULT,
@@ -12,8 +12,8 @@ from dray.allocation import (
     Cause,
     Plan,
     Policy,
+    PoolID,
     Reasons,
-    Removal,
     RequestReasons,
     Usage,
     allocate,
@@ -24,16 +24,26 @@ from dray.allocation.pools import Pool
 from dray.allocation.state import Claim, State
 from dray.api import claims as pod_claims
 from dray.api import matching
-from dray.explain.cluster import Cluster, NodeLoad, key_of
-from dray.explain.placing import NodeCause, Placing
+from dray.explain.alike import Likeness
+from dray.explain.cluster import Cluster, key_of
+from dray.explain.placing import Judge, NodeCause, Placing, Scheduling, Told
 from dray.explain.snapshot import Document
+from dray.explain.summing import Weighed, total
 
 Progress = Callable[[int], None]
 
-_EXAMPLES = 4
-#: Finding out why requests that can be had alone cannot be had together takes further searches: on so many nodes.
-_CLOSER_LOOKS = 500
-_NOT_TOGETHER = "each request can be served alone, but not all of them together"
+_STEP = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What the devices of a node say to the claims. Nodes that are alike share one, with the first one's devices."""
+
+    node: str
+    plan: Plan | None = None
+    reasons: Reasons | None = None  # why there is no plan
+    error: str = ""  # allocation ended with an error
+    erring: bool = False  # some device makes a selector fail: which device is met first matters
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +52,33 @@ class Tried:
 
     node: str
     causes: tuple[NodeCause, ...]  # what keeps the pod away, devices aside
-    plan: Plan | None = None
-    reasons: Reasons | None = None  # why there is no plan
-    error: str = ""  # allocation ended with an error
+    answer: Answer
     elsewhere: str = ""  # an allocated claim is for other nodes
 
     @property
     def devices_fit(self) -> bool:
-        return self.plan is not None and not self.elsewhere
+        return self.answer.plan is not None and not self.elsewhere
 
     @property
     def fits(self) -> bool:
         return self.devices_fit and not self.causes
 
 
+class Wishes:
+    """Claims to be allocated, read once."""
+
+    def __init__(self, cluster: Cluster, documents: Sequence[Document]) -> None:
+        self.documents = documents
+        self.claims = [
+            Claim(number, object_name(one), one, cluster.inventory.demand(one, cluster.features))
+            for number, one in enumerate(documents)
+        ]
+        self.likeness = Likeness(self.claims)
+        self.answers: dict[Hashable, Answer] = {}
+
+
 class Trial:
-    """A pod and its claims, read once, to be held against nodes."""
+    """A pod and its claims, to be held against nodes."""
 
     def __init__(
         self,
@@ -66,11 +87,17 @@ class Trial:
         claims: Sequence[Document],
         *,
         policy: Policy = DEFAULT,
-        loads: Mapping[str, NodeLoad] | None = None,
+        scheduling: Scheduling | None = None,
     ) -> None:
+        """``scheduling``: the nodes as they are by now, if not as the snapshot has them."""
         self._cluster = cluster
         self._policy = policy
-        self._placing = Placing(cluster, pod, loads) if pod is not None else None
+        scheduling = scheduling or (cluster.scheduling() if pod is not None else None)
+        self.judge: Judge | None = None
+        self._placing: Placing | None = None
+        if pod is not None and scheduling is not None:
+            self.judge = scheduling.judge(pod)
+            self._placing = Placing(cluster, pod, self.judge)
         self.wanted = [claim for claim in claims if pod_claims.allocation(claim) is None]
         self._bound = [
             (object_name(claim), matching.node_selector(given["nodeSelector"]))
@@ -78,73 +105,114 @@ class Trial:
             if (given := pod_claims.allocation(claim)) is not None and given.get("nodeSelector")
         ]
         self._shares = iter(range(1 << 30))
-        self._looks = 0
+        self._wishes: dict[int, Wishes] = {}
+
+    def wishes(self, node: str) -> Wishes:
+        """The claims to be allocated on a node; extended resources may add one on some nodes only."""
+        generated = self.judge.generated(node) if self.judge is not None else None
+        found = self._wishes.get(id(generated))
+        if found is None:
+            more = [generated] if generated is not None else []
+            found = self._wishes[id(generated)] = Wishes(self._cluster, [*self.wanted, *more])
+        return found
+
+    @property
+    def all_wishes(self) -> Wishes:
+        """Those of the node that has most to allocate."""
+        known = list(self._wishes.values()) or [Wishes(self._cluster, self.wanted)]
+        return max(known, key=lambda one: len(one.claims))
+
+    def told(self, node: str, cause: NodeCause) -> Told:
+        assert self._placing is not None
+        return self._placing.told(node, cause)
+
+    # --- one node ---
 
     def on(self, node: Document, usage: Usage) -> Tried:
-        """What the node says; the reasons are worked out only where it says no."""
+        """What the node says."""
+        return self._tried(node, self._answer(node, usage, self.wishes(key_of(node).name)))
+
+    def glance(self, node: Document, usage: Usage) -> Tried:
+        """The same, but examples and plans may be of another node that is alike."""
         name = key_of(node).name
-        causes = self._placing.causes(node) if self._placing is not None else ()
+        wishes = self.wishes(name)
+        pools = self._cluster.inventory.pools(node, self._cluster.features)
+        kind = wishes.likeness.of(node, pools, usage)
+        answer = wishes.answers.get(kind)
+        if answer is not None and answer.erring:
+            kind = wishes.likeness.of(node, pools, usage, ordered=True)
+            answer = wishes.answers.get((kind,))
+            if answer is None:
+                answer = wishes.answers[kind,] = self._answer(node, usage, wishes)
+        elif answer is None:
+            answer = wishes.answers[kind] = self._answer(node, usage, wishes)
+        return self._tried(node, answer)
+
+    def _tried(self, node: Document, answer: Answer) -> Tried:
+        name = key_of(node).name
+        causes = self._placing.causes(name) if self._placing is not None else ()
         labels = (node.get("metadata") or {}).get("labels") or {}
         elsewhere = next((claim for claim, test in self._bound if not test(name, labels)), "")
-        why = self._alone(node, usage)
-        if why.short and not _erring(why):
+        return Tried(name, causes, answer, elsewhere)
+
+    def _answer(self, node: Document, usage: Usage, wishes: Wishes) -> Answer:
+        name, cluster = key_of(node).name, self._cluster
+        why = reasons.explain(
+            State(node, wishes.claims, usage, cluster.features),
+            cluster.inventory.pools(node, cluster.features),
+            wishes.claims,
+        )
+        erring = _erring(why)
+        if why.short and not erring:
             # What cannot be had alone need not be searched for together.
-            return Tried(name, causes, reasons=why, elsewhere=elsewhere)
+            return Answer(name, reasons=why)
         try:
             answer = allocate(
-                self._cluster.inventory,
+                cluster.inventory,
                 usage,
                 node,
-                self.wanted,
-                features=self._cluster.features,
+                wishes.documents,
+                features=cluster.features,
                 policy=self._policy,
                 new_share_id=lambda: f"share-{next(self._shares)}",
             )
         except AllocationError as problem:
-            return Tried(name, causes, reasons=why, error=problem.message, elsewhere=elsewhere)
+            return Answer(name, reasons=why, error=problem.message, erring=erring)
         if isinstance(answer, Plan):
-            return Tried(name, causes, plan=answer, elsewhere=elsewhere)
-        self._looks += 1
+            return Answer(name, plan=answer, erring=erring)
         if not why.short:
-            closer = answer.reasons.together if self._looks <= _CLOSER_LOOKS else (_NOT_TOGETHER,)
-            why = Reasons(why.requests, closer, why.pools)
-        return Tried(name, causes, reasons=why, elsewhere=elsewhere)
+            why = Reasons(why.requests, answer.reasons.together, why.pools)
+        return Answer(name, reasons=why, erring=erring)
 
-    def _alone(self, node: Document, usage: Usage) -> Reasons:
-        cluster = self._cluster
-        return reasons.explain(
-            State(node, self._claims, usage, cluster.features),
-            cluster.inventory.pools(node, cluster.features),
-            self._claims,
-        )
+    # --- all nodes ---
 
-    @cached_property
-    def _claims(self) -> list[Claim]:
-        return [
-            Claim(
-                number,
-                object_name(claim),
-                claim,
-                self._cluster.inventory.demand(claim, self._cluster.features),
-            )
-            for number, claim in enumerate(self.wanted)
-        ]
-
-    def everywhere(self, tried: Iterable[Tried]) -> Sequence[RequestReasons]:
+    def everywhere(self) -> list[RequestReasons]:
         """The requests over the whole cluster at once, as if all devices were in reach."""
+        cluster, wishes = self._cluster, self.all_wishes
+        kinds: Counter[Hashable] = Counter()
+        first: dict[Hashable, Pool] = {}
+        for pool in self._pools():
+            kind = wishes.likeness.of_pool(pool, cluster.usage)
+            kinds[kind] += 1
+            first.setdefault(kind, pool)
+        state = State({}, wishes.claims, cluster.usage, cluster.features)
+        told = [
+            Weighed(reasons.explain(state, [pool], wishes.claims).requests, kinds[kind])
+            for kind, pool in first.items()
+        ]
+        if not told:
+            told = [Weighed(reasons.explain(state, [], wishes.claims).requests, 1)]
+        return total(told)
+
+    def _pools(self) -> Iterator[Pool]:
+        """The pools that some node sees, each as a whole."""
         cluster = self._cluster
-        pools: dict[int, Pool] = {}
-        seen = 0
+        seen: dict[PoolID, Pool] = {}
         for node in cluster.nodes.values():
             for pool in cluster.inventory.pools(node, cluster.features):
-                pools[id(pool)] = pool
-                seen += 1
-        told = [one.reasons for one in tried]
-        if seen == len(pools) and all(told):
-            # No pool is seen by two nodes: adding up what they said is enough.
-            return _sum([one for one in told if one is not None])
-        state = State({}, self._claims, cluster.usage, cluster.features)
-        return reasons.explain(state, list(pools.values()), self._claims).requests
+                seen.setdefault(pool.id, pool)
+        for id, pool in seen.items():
+            yield cluster.pools.get(id, pool)
 
 
 def _erring(why: Reasons) -> bool:
@@ -156,51 +224,8 @@ def try_nodes(
 ) -> list[Tried]:
     """Each node's answer, in the order of the nodes."""
     found = []
-    for number, node in enumerate(cluster.nodes.values()):
-        found.append(trial.on(node, usage if usage is not None else cluster.usage))
-        if progress is not None and number % 100 == 99:
-            progress(100)
+    for number, node in enumerate(cluster.nodes.values(), 1):
+        found.append(trial.glance(node, usage if usage is not None else cluster.usage))
+        if progress is not None and number % _STEP == 0:
+            progress(_STEP)
     return found
-
-
-def _sum(told: Sequence[Reasons]) -> list[RequestReasons]:
-    if not told:
-        return []
-    return [
-        _sum_request([one.requests[position] for one in told]) for position in range(len(told[0].requests))
-    ]
-
-
-def _sum_request(told: Sequence[RequestReasons]) -> RequestReasons:
-    removals: dict[tuple[Cause, str], Removal] = {}
-    nearest = None
-    for one in told:
-        if one.nearest is not None and (nearest is None or one.nearest.cause.rank > nearest.cause.rank):
-            nearest = one.nearest
-        for removal in one.removals:
-            key = (removal.cause, removal.detail)
-            known = removals.get(key)
-            if known is None:
-                removals[key] = removal
-            else:
-                examples = known.examples
-                if len(examples) < _EXAMPLES:
-                    examples = (*examples, *removal.examples)[:_EXAMPLES]
-                removals[key] = Removal(
-                    known.cause,
-                    known.detail,
-                    known.count + removal.count,
-                    examples,
-                    known.selector,
-                    known.source,
-                )
-    first = told[0]
-    return RequestReasons(
-        first.claim,
-        first.request,
-        first.wanted,
-        sum(one.considered for one in told),
-        sum(one.usable for one in told),
-        tuple(sorted(removals.values(), key=lambda removal: -removal.count)),
-        nearest,
-    )

@@ -13,8 +13,7 @@ from typing import Any
 from dray.allocation import DEFAULT, Policy
 from dray.allocation.identity import DeviceID
 from dray.api import claims as pod_claims
-from dray.api.amounts import plus, pod_requests
-from dray.explain.cluster import Cluster, Key, NodeLoad
+from dray.explain.cluster import Cluster, Key
 from dray.explain.explaining import gather_claims
 from dray.explain.snapshot import Document
 from dray.explain.trying import Trial
@@ -57,7 +56,8 @@ class WhatIf:
         self.cluster = cluster
         self._policy = policy
         self._usage = cluster.usage.snapshot()
-        self._loads = dict(cluster.loads)
+        self._scheduling = cluster.scheduling()
+        self._placed: list[Document] = []
         #: claims that several of the pods share are allocated once
         self._allocated: dict[Key, Document] = {}
 
@@ -67,14 +67,16 @@ class WhatIf:
         if gathered.facts:
             return Placed(str(key), problem=gathered.facts[0])
         wanted = [self._current(claim) for claim in gathered.claims]
-        trial = Trial(self.cluster, pod, wanted, policy=self._policy, loads=self._loads)
+        trial = Trial(self.cluster, pod, wanted, policy=self._policy, scheduling=self._scheduling)
         names = candidates if candidates is not None else list(self.cluster.nodes)
         while names:
             node = self.cluster.nodes[names[0]]
-            tried = trial.on(node, self._usage)
-            if tried.fits and tried.plan is not None:
-                self._take(trial.wanted, tried.plan.results, names[0], pod)
-                return Placed(str(key), names[0], tuple(_given(trial.wanted, tried.plan.results)))
+            if trial.glance(node, self._usage).fits:
+                plan = trial.on(node, self._usage).answer.plan
+                assert plan is not None
+                claims = trial.wishes(names[0]).documents
+                self._take(claims, plan.results, names[0], pod)
+                return Placed(str(key), names[0], tuple(_given(claims, plan.results)))
             names.pop(0)
         return Placed(str(key), problem="fits on no node")
 
@@ -88,9 +90,10 @@ class WhatIf:
             self._usage.add(claim, result)
             status = {**(claim.get("status") or {}), "allocation": result}
             self._allocated[_key(claim)] = {**claim, "status": status}
-        load = self._loads.get(node, NodeLoad())
-        requests = pod_requests(pod.get("spec") or {})
-        self._loads[node] = NodeLoad(plus(load.requested, requests), load.pods + 1)
+        placed = {**pod, "spec": {**(pod.get("spec") or {}), "nodeName": node}}
+        self._placed.append({"kind": "Pod", **placed})
+        if self._scheduling is not None:
+            self._scheduling.place(placed, node)
 
     def explained(self) -> Cluster:
         """The cluster as it is by now, to ask why the next one does not fit."""
@@ -98,7 +101,9 @@ class WhatIf:
 
         snapshot = self.cluster.snapshot
         claims = {(_key(claim)): claim for claim in snapshot.claims} | self._allocated
-        return Cluster(replace(snapshot, claims=tuple(claims.values())))
+        return self.cluster.changed(
+            replace(snapshot, claims=tuple(claims.values())).with_objects(self._placed)
+        )
 
 
 def how_many(whatif: WhatIf, key: Key, pod: Document, count: int) -> list[Placed]:
@@ -107,7 +112,7 @@ def how_many(whatif: WhatIf, key: Key, pod: Document, count: int) -> list[Placed
     placed: list[Placed] = []
     for number in range(count):
         name = f"{key.name}-{number}" if count > 1 else key.name
-        copy = {**pod, "metadata": {**pod["metadata"], "name": name}}
+        copy = {**pod, "metadata": {**pod["metadata"], "name": name, "uid": f"{key.namespace}/{name}"}}
         # Taking devices never makes room: a node that refused one copy refuses the next as well.
         placed.append(whatif.place(Key(key.namespace, name), copy, candidates))
         if placed[-1].problem:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dray.cli.filtering import scheduling
 from dray.explain import Cluster, Snapshot, manifests
 from dray.explain.cluster import Key
 from dray.explain.expanding import expanded
@@ -51,7 +52,8 @@ class Puzzle:
 
     def explain(self) -> Explanation:
         snapshot = Snapshot().with_objects(self.documents("cluster.yaml"))
-        return explain_pod(Cluster(snapshot.with_objects(self.documents("apply.yaml"))), POD)
+        applied = snapshot.with_objects(self.documents("apply.yaml"))
+        return explain_pod(Cluster(applied, scheduling=scheduling), POD)
 
     def page(self) -> str:
         return f"""# {self.title}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.cli.filtering import scheduling
 from dray.explain import Cluster, Snapshot
 
 DRIVER = "gpu.example.com"
@@ -78,4 +79,4 @@ def pod(name: str, *claims: str, cpu: str = "1", **spec: Any) -> Doc:
 
 
 def cluster(*documents: Doc) -> Cluster:
-    return Cluster(Snapshot().with_objects(documents))
+    return Cluster(Snapshot().with_objects(documents), scheduling=scheduling)
