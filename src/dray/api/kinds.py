@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dray.api.expressions import (
     Compiler,
@@ -20,9 +20,11 @@ from dray.api.expressions import (
     accept_anything,
 )
 from dray.api.field import FieldError
+from dray.api.memory import Memory
 from dray.api.release import Gates
 
 Object = dict[str, Any]
+_T = TypeVar("_T")
 
 
 class GroupVersionKind(NamedTuple):
@@ -55,8 +57,7 @@ def _allow(verb: str, group: str, resource: str, subresource: str, namespace: st
     return True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What a rule may know beside the object: gates, the clock's reading, the caller, and some look-ups."""
 
     gates: Gates
@@ -68,6 +69,11 @@ class Context:
     expressions: Compiler = accept_anything
     policies: PolicyCompiler = accept_any_policy
     rules: RuleCompiler = accept_any_rule  # those of custom resources' schemas
+    memory: Memory | None = None  # of what the rules found good
+
+    def once(self, what: str, check: Callable[[], Sequence[_T]], *parts: Any) -> Sequence[_T]:
+        """What a pure check finds in these parts, all that it looks at beside the gates and the compilers."""
+        return check() if self.memory is None else self.memory.once(what, check, *parts)
 
 
 class UpdateRules:

@@ -33,11 +33,11 @@ def validate_object_meta(
     """Metadata of a new object, after a name was generated for it."""
     found: list[FieldError] = []
     if prefix := meta.get("generateName"):
-        for words in check_name(prefix, True):
-            found.append(field.invalid(path.child("generateName"), prefix, words))
+        found += [
+            field.invalid(path.child("generateName"), prefix, words) for words in check_name(prefix, True)
+        ]
     if name := meta.get("name"):
-        for words in check_name(name, False):
-            found.append(field.invalid(path.child("name"), name, words))
+        found += [field.invalid(path.child("name"), name, words) for words in check_name(name, False)]
     else:
         found.append(field.required(path.child("name"), "name or generateName is required"))
     found += _validate_namespace(meta.get("namespace", ""), namespaced, path)

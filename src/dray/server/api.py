@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dray.api.errors import (
@@ -27,6 +26,7 @@ from dray.api.expressions import (
     accept_anything,
 )
 from dray.api.kinds import Context, Object, UserInfo
+from dray.api.memory import Memory
 from dray.api.names import path_segment
 from dray.api.release import Gates, Release
 from dray.server import negotiation
@@ -84,9 +84,9 @@ class API:
         self.admission = admission or AdmissionChain()
         self.expressions = expressions
         self.policies = policies
-        self.policies = policies
         self.rules = rules
         self.clock = clock or Clock()
+        self._memory = Memory()
         self.resources = Resources(store, release=release.name or None)
         self.decoder = Decoder(self.resources)
         self.verbs = Verbs()
@@ -130,7 +130,7 @@ class API:
 
     def authorize_create(self, call: Call) -> None:
         """An update or an apply that would create its object needs the right to create as well."""
-        attributes = replace(attributes_of(call.user, call.target, call.request), verb="create")
+        attributes = attributes_of(call.user, call.target, call.request)._replace(verb="create")
         verdict = self.authorizer.authorize(attributes)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
@@ -193,6 +193,7 @@ class API:
             expressions=self.expressions,
             policies=self.policies,
             rules=self.rules,
+            memory=self._memory,
         )
 
     def assigned(self, resource: Resource, new: Object, old: Object | None) -> AbstractContextManager[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dray.server.requests import Query
 
@@ -17,8 +17,7 @@ _VERBS = {
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What a request is about. A path outside ``/api`` and ``/apis`` (or short of a resource) has no ``resource``."""
 
     path: str

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from dray.api.memory import content
 from dray.api.meta import FIELD_MANAGER_LIMIT
 from dray.api.patch.fieldsets import FieldSet, difference, intersection, of_paths, union, valid, without
 from dray.api.patch.ownership import Changes, compare
@@ -164,11 +165,13 @@ def _track(
     if not managers and old is not None:
         return []
     api_version = me.api_version
-    before = _empty(type_) if old is None else old
-    changes = _changes(type_, before, new, reset)
-    mine = difference(union(changes.modified, changes.added), STRIPPED)
-    if managers:
+    if managers or old is not None:
+        before = _empty(type_) if old is None else old
+        changes = _changes(type_, before, new, reset)
+        mine = difference(union(changes.modified, changes.added), STRIPPED)
         _take_away(managers, changes, before, new, api_version=api_version, reset=reset, convert=convert)
+    else:
+        mine = _fields_of_new(type_, new, reset)
     if mine:
         before_me = managers.get(me)
         fields = union(mine, before_me.fields) if before_me is not None else mine
@@ -202,6 +205,29 @@ def _changes(type_: Struct, old: Object, new: Object, reset: FieldSet | None) ->
     return Changes(*(without(fields, reset) for fields in changes))
 
 
+def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldSet:
+    """What the writer of a new object owns. Many objects differ in nothing but their metadata."""
+    empty = _empty(type_)
+    rest = {**new, "metadata": empty["metadata"]}
+    key = (type_, content(rest, reset))
+    known = _known_fields.get(key)
+    if known is None:
+        known = _owned(type_, empty, rest, reset)
+        if key[-1]:
+            if len(_known_fields) >= _MOST_KNOWN:
+                del _known_fields[next(iter(_known_fields))]
+            _known_fields[key] = known
+    named = _owned(type_, empty, {**empty, "metadata": new["metadata"]}, reset)
+    return {**named, **known}
+
+
+def _owned(type_: Struct, empty: Object, new: Object, reset: FieldSet | None) -> FieldSet:
+    changes = _changes(type_, empty, new, reset)
+    return difference(union(changes.modified, changes.added), STRIPPED)
+
+
+_MOST_KNOWN: Final = 512
+_known_fields: dict[tuple[Struct, bytes], FieldSet] = {}
 _empties: dict[Struct, Object] = {}
 
 

@@ -38,7 +38,7 @@ class Lookups:
     def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
         """Hub objects in the order of their keys."""
         collection = self.collection(group, plural)
-        if collection is not None:
+        if collection is not None and collection.documents:
             for key in collection.range(namespace):
                 yield collection.documents[key].hub
 

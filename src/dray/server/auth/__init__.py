@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -24,8 +23,7 @@ class Authenticator(Protocol):
     def authenticate(self, request: Request) -> UserInfo | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """What somebody wants to do, as authorizers see it."""
 
     user: UserInfo

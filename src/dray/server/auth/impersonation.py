@@ -8,7 +8,7 @@ refusal is the one that is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
@@ -145,8 +145,8 @@ class Impersonation:
                 keys = {
                     "authentication.kubernetes.io/associated-node-keys": tuple(sorted(request.user.extra))
                 }
-                request = replace(request, user=request.user._replace(extra=keys))
-            self._check(replace(request, verb=f"impersonate-on:{mode.constraint}:{request.verb}"))
+                request = request._replace(user=request.user._replace(extra=keys))
+            self._check(request._replace(verb=f"impersonate-on:{mode.constraint}:{request.verb}"))
         found = self._named(mode, wanted, request.user)
         for attributes in self._questions(mode, wanted, request.user):
             self._check(attributes)
@@ -173,12 +173,12 @@ class Impersonation:
         groups = wanted.groups
         account = account_of(wanted.name)
         if account is not None:
-            attributes = replace(
-                attributes, resource="serviceaccounts", namespace=account.namespace, name=account.name
+            attributes = attributes._replace(
+                resource="serviceaccounts", namespace=account.namespace, name=account.name
             )
             groups = groups or account_groups(account.namespace)
         elif mode.constraint and (node := node_of(wanted.name)):
-            attributes = replace(attributes, resource="nodes", name="*" if mode is _ASSOCIATED else node)
+            attributes = attributes._replace(resource="nodes", name="*" if mode is _ASSOCIATED else node)
             groups = (NODES,)
         self._check(attributes)
         return wanted._replace(groups=groups)
@@ -199,11 +199,11 @@ class Impersonation:
                 raise forbidden(base, "impersonating the empty string group is not allowed")
             if MASTERS in groups:
                 words = "impersonating the system:masters group is not allowed"
-                raise forbidden(replace(base, name=MASTERS), words)
-            if len(groups) >= _MANY and self._allowed(replace(base, name="*")):
+                raise forbidden(base._replace(name=MASTERS), words)
+            if len(groups) >= _MANY and self._allowed(base._replace(name="*")):
                 return
         for group in groups:
-            yield replace(base, name=group)
+            yield base._replace(name=group)
 
     def _extra_questions(
         self, mode: _Mode, extra: Mapping[str, Sequence[str]], caller: UserInfo
@@ -213,11 +213,11 @@ class Impersonation:
             if problem := _extra_problem(extra):
                 raise forbidden(base, problem)
             many = len(extra) >= _MANY or sum(map(len, extra.values())) >= _MANY
-            if many and self._allowed(replace(base, subresource="*", name="*")):
+            if many and self._allowed(base._replace(subresource="*", name="*")):
                 return
         for key, values in extra.items():
             for value in values:
-                yield replace(base, subresource=key, name=value)
+                yield base._replace(subresource=key, name=value)
 
 
 def _extra_problem(extra: Mapping[str, Sequence[str]]) -> str:

@@ -44,6 +44,12 @@ class _Checks:
         return found
 
 
+def _checked_parts(pod: Object) -> tuple[object, ...]:
+    """All that the checks of a pod look at. Some volumes are named after it."""
+    meta, spec = pod["metadata"], pod["spec"]
+    return spec, meta.get("annotations"), meta.get("name") if spec.get("volumes") else ""
+
+
 def _check_no_tokens(spec: Object) -> list[FieldError]:
     words = "must not be specified when serviceAccountName is not set"
     return [
@@ -86,6 +92,9 @@ class PodRules(_Checks, Rules):
         merge_label_keys(obj, ctx.gates)
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        return ctx.once("pod", lambda: self._check_new(obj, ctx), *_checked_parts(obj))
+
+    def _check_new(self, obj: Object, ctx: Context) -> list[FieldError]:
         spec = obj["spec"]
         found = self.check_pod(obj, self.options(ctx))
         if spec.get("ephemeralContainers"):
@@ -103,7 +112,7 @@ class PodRules(_Checks, Rules):
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS "
                 f"label is recommended: [{listed}]"
             )
-        return [*found, *warn_pod(obj)]
+        return [*found, *ctx.once("advice on pods", lambda: warn_pod(obj), *_checked_parts(obj))]
 
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
         keep(new, old, "status")

@@ -28,7 +28,7 @@ class ClaimRules(Subdomain):
         spec = obj.get("spec") or {}
         requests = (spec.get("devices") or {}).get("requests") or ()
         errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
-        claim_spec(spec, SPEC, ctx, errs)
+        errs += ctx.once("claim", lambda: _checked_spec(spec, ctx), spec)
         return errs
 
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
@@ -39,6 +39,12 @@ class ClaimRules(Subdomain):
         errs = finalizers(new) + metadata_update(new, old)
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_="resource/v1.ResourceClaimSpec")
         return errs
+
+
+def _checked_spec(spec: Object, ctx: Context) -> list[FieldError]:
+    errs: list[FieldError] = []
+    claim_spec(spec, SPEC, ctx, errs)
+    return errs
 
 
 class ClaimStatusRules(UpdateRules):

@@ -1,0 +1,46 @@
+"""Remembering what was found good. Checks are pure, and controllers make objects by the thousand from one template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+_encode: Final = msgspec.json.Encoder().encode
+_LONGEST: Final = 8192  # larger contents are rare, and not worth the room
+
+
+def content(*parts: Any) -> bytes:
+    """What tells one content from another; empty if it is too long, or cannot be written down."""
+    try:
+        found = _encode(parts)
+    except (TypeError, ValueError, RecursionError):
+        return b""
+    return found if len(found) <= _LONGEST else b""
+
+
+class Memory:
+    """Contents in which a check found nothing, so that equal content need not be looked at again.
+
+    It belongs to whoever decides by which rules is checked: other feature gates need another memory.
+    """
+
+    __slots__ = ("_good", "_size")
+
+    def __init__(self, size: int = 1024) -> None:
+        self._good: dict[tuple[str, bytes], None] = {}
+        self._size = size
+
+    def once(self, what: str, check: Callable[[], Sequence[T]], *parts: Any) -> Sequence[T]:
+        """What ``check`` finds in ``parts``, all that it looks at."""
+        key = (what, content(*parts))
+        if key in self._good:
+            return ()
+        found = check()
+        if not found and key[1]:
+            if len(self._good) >= self._size:
+                del self._good[next(iter(self._good))]
+            self._good[key] = None
+        return found
