@@ -81,6 +81,7 @@ class Cluster:
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
         self._where: dict[str, str] = {}  # pod uid → node name
+        self._unknown: set[str] = set()  # nodes that are known only from pods that name them
         self._generation = 0
         self._log: list[str] = []
         self._log_start = 0
@@ -90,7 +91,7 @@ class Cluster:
         )  # nodes to be avoided if possible: they must be compared with others
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._nodes) - len(self._unknown)
 
     def __iter__(self) -> Iterator[Node]:
         """Nodes that exist; a node known only from pods that name it does not count."""
@@ -131,6 +132,7 @@ class Cluster:
         if node is None:
             node = self._nodes[name] = Node(name)
         node.describe(document)
+        self._unknown.discard(name)
         avoid = any(t.get("effect") == "PreferNoSchedule" for t in node.taints)
         (self.soft_tainted.add if avoid else self.soft_tainted.discard)(name)
         self.touch(name)
@@ -143,9 +145,14 @@ class Cluster:
         self.soft_tainted.discard(name)
         if node.pods:
             node.document = None  # its pods are still bound to it until they are gone too
+            self._unknown.add(name)
         else:
-            del self._nodes[name]
+            self._forget(name)
         self.touch(name)
+
+    def _forget(self, name: str) -> None:
+        del self._nodes[name]
+        self._unknown.discard(name)
 
     def place(self, pod: Pod, name: str) -> None:
         """The pod is, or is about to be, on the node; placing it again replaces what was known of it."""
@@ -153,6 +160,7 @@ class Cluster:
         node = self._nodes.get(name)
         if node is None:
             node = self._nodes[name] = Node(name)
+            self._unknown.add(name)
         node.add(pod)
         self._where[pod.uid] = name
         self.picky_pods += _picky(pod)
@@ -177,7 +185,7 @@ class Cluster:
         if pod is not None:
             self.picky_pods -= _picky(pod)
         if node.document is None and not node.pods:
-            del self._nodes[name]
+            self._forget(name)
         self.touch(name)
         return pod
 

@@ -16,10 +16,39 @@ _NUMBERS: Final = frozenset({"int32", "int64", "float64"})
 
 def problems(type_: Struct, value: dict[str, Any]) -> str:
     """What is wrong with a configuration, in upstream's words; empty if nothing is."""
+    if _fits(type_, None, value):
+        return ""
     found = list(_check(type_, None, value, ""))
     if len(found) < 2:
         return found[0] if found else ""
     return "\n".join(["errors:", *(f"  {problem}" for problem in found)])
+
+
+def _fits(type_: Type, field: Field | None, value: Any) -> bool:
+    """Whether nothing at all is wrong, which is the rule: saying what is wrong takes longer."""
+    if value is None:
+        return True
+    if isinstance(type_, Scalar):
+        return not _check_scalar(type_, value)
+    if isinstance(type_, Struct):
+        known = type_.by_name
+        return isinstance(value, dict) and all(
+            _fits(found.type, found, item) if (found := known.get(name)) is not None else type_.open_ended
+            for name, item in value.items()
+        )
+    if isinstance(type_, MapOf):
+        return isinstance(value, dict) and all(_fits(type_.value, None, item) for item in value.values())
+    if not isinstance(type_, ListOf):
+        return True
+    if not isinstance(value, list) or not all(_fits(type_.item, None, item) for item in value):
+        return False
+    node = node_of_field(field) if field is not None else node_of(type_)
+    if not isinstance(node, ListNode):
+        return True
+    try:
+        return len(set(map(node.element, value))) == len(value)
+    except ValueError:
+        return False
 
 
 def _check(type_: Type, field: Field | None, value: Any, path: str) -> Iterator[str]:

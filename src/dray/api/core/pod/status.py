@@ -34,16 +34,19 @@ def check_status(new: Part, old: Part, opts: Options) -> list[FieldError]:
         found.append(field.invalid(path, status["observedGeneration"], "must be a non-negative integer"))
     found += immutable(status.get("qosClass", ""), before.get("qosClass", ""), STATUS.child("qosClass"))
     for part, containers in STATUSES:
-        found += _check_revival(status, before, part, _may_restart(spec, containers, opts))
+        if before.get(part):
+            found += _check_revival(status, before, part, _may_restart(spec, containers, opts))
     found += _check_claims(status, spec)
     found += _check_extended_claim(status.get("extendedResourceClaimStatus"), spec)
     found += _check_node_allocatable(status, spec)
     for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
-        found += _check_ips(status, before, one, many, opts)
-    for part, _ in STATUSES:
-        found += _check_users(status.get(part) or (), STATUS.child(part), spec)
-    for part, containers in STATUSES:
-        found += _check_health(status.get(part) or (), STATUS.child(part), spec.get(containers) or ())
+        if status.get(one) or status.get(many):
+            found += _check_ips(status, before, one, many, opts)
+    reported = [(part, containers, given) for part, containers in STATUSES if (given := status.get(part))]
+    for part, _, given in reported:
+        found += _check_users(given, STATUS.child(part), spec)
+    for part, containers, given in reported:
+        found += _check_health(given, STATUS.child(part), spec.get(containers) or ())
     return found
 
 
