@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.api import claims
 from dray.api import release as releases
 from dray.api.registry import kinds
 from dray.app import kubeconfig, pki
@@ -225,7 +226,7 @@ def _tokens(options: ServerOptions, api: API, accounts: AccountTokens) -> Bearer
 def _node_authorizer(api: API) -> NodeAuthorizer:
     # From 1.34 on this cannot be switched off, and later releases have forgotten the gate.
     selectors = "AuthorizeNodeWithSelectors" in api.gates or api.release.at_least("1.34")
-    relations = Relations(api.resources)
+    relations = Relations(api.resources, fixed_names=claims.has_fixed_names(api.release.number))
     return NodeAuthorizer(relations, policy.node_rules(api), api.gates, selectors=selectors)
 
 

@@ -339,7 +339,8 @@ def _slice(node: str, attributes: Attributes) -> None:
             doing, found = "delete", attributes.old
         case _:
             return
-    if ((found or {}).get("spec") or {}).get("nodeName") != node:
+    spec = (found or {}).get("spec") or found or {}  # 1.30's slices are flat
+    if spec.get("nodeName") != node:
         raise attributes.forbidden(
             f"can only {doing} ResourceSlice with the same NodeName as the requesting node"
         )

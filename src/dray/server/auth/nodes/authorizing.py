@@ -82,7 +82,7 @@ class NodeAuthorizer:
     def _related(self, node: str, a: Attributes) -> Verdict:
         if not a.name:
             return _no("No Object name found")
-        if self._relations.related(node, a.resource, a.namespace, a.name):
+        if self._relations.related(node, a.resource, a.namespace, a.name, version=a.version):
             return _ALLOW
         return _no(f"no relationship found between node '{node}' and this object")
 
@@ -149,7 +149,8 @@ class NodeAuthorizer:
             case "get" | "update" | "patch" | "delete":
                 return self._related(node, a)
             case "watch" | "list" | "deletecollection":
-                if not self._selectors or selects(a.field_selector, "spec.nodeName", node):
+                field = "nodeName" if a.version == "v1alpha2" else "spec.nodeName"
+                if not self._selectors or selects(a.field_selector, field, node):
                     return _ALLOW
                 return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
         return _no(

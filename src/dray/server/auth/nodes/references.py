@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from dray.api import claims
+
 
 class Reference(NamedTuple):
     resource: str
@@ -26,15 +28,16 @@ _SECRET_REFS: Final = (
 )
 
 
-def references(pod: Mapping[str, Any]) -> frozenset[Reference]:
-    """Everything that the node of a pod may see for its sake."""
+def references(pod: Mapping[str, Any], *, fixed_names: bool = False) -> frozenset[Reference]:
+    """Everything that the node of a pod may see for its sake. With ``fixed_names``, claims made from templates are
+    called as old releases called them."""
     meta = pod["metadata"]
     if _MIRROR in (meta.get("annotations") or {}):
         return frozenset()  # whoever can make such a pod is the node itself
     namespace = meta["namespace"]
     return frozenset(
         Reference(resource, namespace, name)
-        for resource, name in (*_of_spec(pod["spec"], meta["name"]), *_claims(pod))
+        for resource, name in (*_of_spec(pod["spec"], meta["name"]), *_claims(pod, fixed_names))
         if name
     )
 
@@ -76,12 +79,10 @@ def _of_volume(volume: Mapping[str, Any], pod: str) -> Iterator[tuple[str, str]]
         yield "persistentvolumeclaims", f"{pod}-{volume['name']}"
 
 
-def _claims(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    status = pod.get("status") or {}
-    made = {s["name"]: s.get("resourceClaimName") or "" for s in status.get("resourceClaimStatuses") or ()}
-    for claim in pod["spec"].get("resourceClaims") or ():
-        yield "resourceclaims", claim.get("resourceClaimName") or made.get(claim["name"], "")
-    extended = status.get("extendedResourceClaimStatus") or {}
+def _claims(pod: Mapping[str, Any], fixed_names: bool) -> Iterator[tuple[str, str]]:
+    for reference in claims.references(pod, fixed_names=fixed_names):
+        yield "resourceclaims", reference.claim or ""
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     yield "resourceclaims", extended.get("resourceClaimName") or ""
 
 

@@ -24,8 +24,9 @@ class _Placed(NamedTuple):
 class Relations:
     """An index from objects to nodes, by way of the pods on them."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, *, fixed_names: bool = False) -> None:
         self._resources = resources
+        self._fixed_names = fixed_names
         self._placed: dict[str, _Placed] = {}
         self._nodes: dict[Reference, Counter[str]] = {}
         pods = resources.resource("", "pods")
@@ -43,7 +44,8 @@ class Relations:
     def _place(self, document: Document) -> None:
         pod = document.hub
         node = pod["spec"].get("nodeName") or ""
-        self._put(document.key, _Placed(node, references(pod) if node else _NOTHING))
+        found = references(pod, fixed_names=self._fixed_names) if node else _NOTHING
+        self._put(document.key, _Placed(node, found))
 
     def _put(self, key: str, new: _Placed) -> None:
         old = self._placed.get(key)
@@ -66,14 +68,14 @@ class Relations:
 
     # -- asking
 
-    def related(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether an object is some business of a node's."""
+    def related(self, node: str, resource: str, namespace: str, name: str, *, version: str = "") -> bool:
+        """Whether an object is some business of a node's. Slices of two generations may have the same name."""
         match resource:
             case "pods":
                 placed = self._placed.get(f"{namespace}/{name}")
                 return placed is not None and placed.node == node
             case "resourceslices":
-                return self._names_node("resource.k8s.io", resource, name, node)
+                return self._slice_of_node(version, name, node)
             case "volumeattachments":
                 return self._names_node("storage.k8s.io", resource, name, node)
             case "persistentvolumes":
@@ -82,6 +84,11 @@ class Relations:
         if node in self._nodes.get(Reference(resource, namespace, name), ()):
             return True
         return resource == "secrets" and self._through_volume(node, namespace, name)
+
+    def _slice_of_node(self, version: str, name: str, node: str) -> bool:
+        found = self._resources.find("resource.k8s.io", version, "resourceslices")
+        document = None if found is None or found[0].collection is None else found[0].collection.get(name)
+        return document is not None and (document.hub.get("spec") or document.hub).get("nodeName") == node
 
     def _names_node(self, group: str, resource: str, name: str, node: str) -> bool:
         found = self._object(group, resource, name)
