@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
 DRIVERS = "system:dray:drivers"
+CATS = "system:dray:cats"
 
 
 async def scheduler(cluster: Cluster, ready: Ready) -> None:
@@ -105,7 +106,7 @@ def _node(cluster: Cluster, name: str) -> NodeOptions:
 
     version = f"v{cluster.server.api.release.git_version.removeprefix('v')}"
     if cluster.options.runtime == "simulated":
-        return NodeOptions.simulated(name, version=version)
+        return NodeOptions.simulated(name, version=version, release=cluster.server.api.release)
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
     first = name == cluster.node_names[0]
     parts = tuple(ControlPlanePart(name=part, command=(part,)) for part in _CONTROL_PLANE) if first else ()
@@ -118,6 +119,7 @@ def _node(cluster: Cluster, name: str) -> NodeOptions:
         version=version,
         # Before 1.33 the slices of a driver that has gone were left where they were.
         wipe_after=30.0 if cluster.server.api.release.at_least("1.33") else None,
+        release=cluster.server.api.release,
     )
 
 
@@ -136,6 +138,54 @@ async def gpu_driver(cluster: Cluster, ready: Ready) -> None:
 
     await _welcome(cluster, DRIVER)
     await _run_driver(cluster, ready, lambda: GpuDriver(GpuOptions(count=cluster.options.devices)))
+
+
+async def cats_driver(cluster: Cluster, ready: Ready) -> None:
+    """The example cats of all generations: on every node, and in the control plane for classic claims."""
+    from dray.client.client import Client
+    from dray.driver import classic
+    from dray.drivers.cats import CatsController, CatsDriver, control_plane
+    from dray.drivers.cats.install import install
+
+    client = Client(cluster.transport(CATS))
+    await cluster.registered.wait()
+    await install(Client(cluster.transport("system:dray:setup", "system:masters")), user=CATS)
+    async with asyncio.TaskGroup() as group:
+        if cluster.server.api.release.serves_classic:
+            begun = asyncio.Event()
+            controller = CatsController(cluster.node_names)
+            group.create_task(control_plane(client, controller, options=classic.Options(), ready=begun.set))
+            await begun.wait()
+        if cluster.options.runtime == "simulated":
+            from dray.driver import simulated
+
+            group.create_task(simulated.publish(client, CatsDriver(), nodes=cluster.node_names))
+        else:
+            await asyncio.gather(
+                *(_on_node(group, client, CatsDriver(), cluster, name) for name in cluster.node_names)
+            )
+        ready()
+
+
+async def _on_node(
+    group: asyncio.TaskGroup, client: Client, driver: Driver, cluster: Cluster, name: str
+) -> None:
+    """Starts a driver on a node, and waits until the node knows it."""
+    from dray.driver import plugin
+    from dray.node.hostpaths import HostPaths
+
+    paths = HostPaths.below(cluster.data / "nodes" / name)
+    options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
+    known = asyncio.Event()
+
+    async def run() -> None:
+        async with plugin.serving(client, driver, options=options) as running:
+            await running.registered()
+            known.set()
+            await asyncio.Event().wait()
+
+    group.create_task(run(), name=f"{driver.name} on {name}")
+    await known.wait()
 
 
 async def _run_driver(cluster: Cluster, ready: Ready, make: Callable[[], Driver]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.api.kinds import UserInfo
+from dray.api.release import Release
 from dray.app import cluster as clusters
 from dray.app import components as parts
 from dray.app.options import OptionError, ServerOptions
@@ -42,6 +43,7 @@ class Cluster:
     options: UpOptions
     server: RunningServer
     registered: asyncio.Event = field(default_factory=asyncio.Event)  # the nodes are known to the API server
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # users have been told to go ahead
 
     @property
     def data(self) -> Path:
@@ -66,6 +68,16 @@ class Component:
     name: str
     run: Callable[[Cluster, Ready], Awaitable[None]]
 
+    def afterwards(self) -> Component:
+        """The same, but nobody waits for it: it begins when everything else has."""
+
+        async def run(cluster: Cluster, ready: Ready) -> None:
+            ready()
+            await cluster.ready.wait()
+            await self.run(cluster, lambda: None)
+
+        return Component(self.name, run)
+
 
 def components(cluster: Cluster) -> Sequence[Component]:
     """What runs beside the API server, in the order in which it is started."""
@@ -73,14 +85,19 @@ def components(cluster: Cluster) -> Sequence[Component]:
     listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
     if options.nodes:
         listed.append(Component("nodes", parts.nodes))
-        wanted = options.drivers
-        if wanted is None:
-            wanted = ("gpu",) if release.at_least("1.32") else ()
-        listed += [Component(f"driver {name}", _DRIVERS[name]) for name in wanted if name != "none"]
+        wanted = default_drivers(release) if options.drivers is None else options.drivers
+        drivers = [Component(f"driver {name}", _DRIVERS[name]) for name in wanted if name != "none"]
+        listed += [*drivers[:1], *(driver.afterwards() for driver in drivers[1:])]
     return listed
 
 
-_DRIVERS = {"gpu": parts.gpu_driver}
+_DRIVERS = {"gpu": parts.gpu_driver, "cats": parts.cats_driver}
+
+
+def default_drivers(release: Release) -> list[str]:
+    """Those that fit the release, the one that is waited for first."""
+    fitting = {"gpu": release.at_least("1.32"), "cats": release.serves_classic}
+    return [name for name, fits in fitting.items() if fits]
 
 
 def check_drivers(names: Sequence[str]) -> None:
@@ -124,6 +141,7 @@ async def _run_components(
         if started.done():
             clusters.write(cluster.data, _state(cluster))
             hooks.ready(cluster)
+            cluster.ready.set()
             await ending
         for task in (started, *tasks):
             task.cancel()
@@ -161,7 +179,8 @@ def devices(cluster: Cluster) -> list[str]:
         return []
     found: dict[tuple[str, str], int] = {}
     for document in resource.stored.documents.values():
-        spec = document.hub["spec"]
+        spec = document.hub.get("spec") or document.hub  # 1.30's slices are flat
         where = (spec.get("nodeName") or "-", spec.get("driver") or spec.get("driverName") or "")
-        found[where] = found.get(where, 0) + len(spec.get("devices") or ())
+        offered = spec.get("devices") or (spec.get("namedResources") or {}).get("instances") or ()
+        found[where] = found.get(where, 0) + len(offered)
     return [f"{node}: {count} devices of {driver}" for (node, driver), count in sorted(found.items())]

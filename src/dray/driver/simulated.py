@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
+from dray.api.errors import AlreadyExists
 from dray.client.client import Client
-from dray.driver.api import ResourceApi
+from dray.client.discovery import Discovery
+from dray.client.resources import CLASSIC_RESOURCE_SLICES
+from dray.driver.api import NoResourceApi, ResourceApi
 from dray.driver.base import Driver
 from dray.driver.publisher import Publisher
 
@@ -16,7 +20,14 @@ async def publish(client: Client, driver: Driver, *, nodes: Sequence[str]) -> No
 
     One watch serves all of them. Claims need no preparing there: simulated nodes take every driver for granted.
     """
-    api = await ResourceApi.connect(client)
+    if driver.classic:
+        await _publish_named(client, driver, nodes)
+    try:
+        api = await ResourceApi.connect(client)
+    except NoResourceApi:
+        if not driver.classic:
+            raise
+        await asyncio.Event().wait()  # nothing else is to be kept
     informer = api.slice_informer(driver.name, "")
     async with asyncio.TaskGroup() as group:
         group.create_task(informer.run(), name=f"slices of {driver.name}")
@@ -24,3 +35,17 @@ async def publish(client: Client, driver: Driver, *, nodes: Sequence[str]) -> No
             publisher = Publisher(api, driver.name, node=node, informer=informer, on_error=driver.on_error)
             publisher.publish(driver.pools(node))
             group.create_task(publisher.run(), name=f"slices of {driver.name} on {node}")
+
+
+async def _publish_named(client: Client, driver: Driver, nodes: Sequence[str]) -> None:
+    """The slices that kubelets of 1.30 would write, where the server has them. They do not change."""
+    from dray.driver.handed import named_resources
+
+    if not await Discovery(client).serves(CLASSIC_RESOURCE_SLICES):
+        return
+    for node in nodes:
+        model = named_resources(list(driver.named_resources(node)))
+        metadata = {"name": f"{node}-{driver.name}"}
+        with contextlib.suppress(AlreadyExists):
+            body = {"metadata": metadata, "nodeName": node, "driverName": driver.name, **model}
+            await client.create(CLASSIC_RESOURCE_SLICES, "", body)

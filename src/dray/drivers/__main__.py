@@ -58,13 +58,13 @@ async def _cats_controller(environ: Mapping[str, str]) -> None:
     """The classic generation's part in the control plane; immediate claims go to the nodes that are named."""
     from dray.client.connecting import connect
     from dray.driver import classic
-    from dray.drivers.cats import CatsController
+    from dray.drivers.cats import CatsController, control_plane
 
     nodes = [name for name in environ.get("CAT_NODES", "").split(",") if name]
     controller = CatsController(nodes, count=int(environ.get("NUM_DEVICES") or 3))
     options = classic.Options(leader_election=environ.get("LEADER_ELECTION", "") == "true")
     async with connect() as client:
-        await classic.run(client, controller, options=options)
+        await control_plane(client, controller, options=options)
 
 
 if __name__ == "__main__":

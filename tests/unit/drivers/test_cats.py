@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dray.cel import named_resources
+from dray.driver import Claim, ClaimRef, Handle, handed
 from dray.driver.classic import CannotAllocate, Pending
-from dray.drivers.cats import CatsController, CatsDriver, cats_of
-from dray.drivers.cats.structured import parameters_for, slice_of
+from dray.drivers.cats import CatsController, CatsDriver, Generation, cats_of
+from dray.drivers.cats.animals import Wish
+from dray.drivers.cats.parameters import DEFINITION, parameters_for
 
 BLACK = {"spec": {"color": "black", "size": "large"}}
 ANY: dict[str, Any] = {}
@@ -42,15 +46,45 @@ async def test_an_immediate_claim_goes_where_there_is_a_cat() -> None:
     assert '"m"' in second["resourceHandles"][0]["data"]
 
 
-def test_all_generations_offer_the_same_cats() -> None:
-    names = [cat.name for cat in cats_of("n")]
-    assert [device.name for device in CatsDriver().devices("n")] == names
-    assert [i["name"] for i in slice_of("n")["namedResources"]["instances"]] == names
+def test_no_cat_belongs_to_two_generations_and_each_has_two_large_black_ones() -> None:
+    litters = [cats_of("n", generation, count=6) for generation in Generation]
+    names = [cat.name for litter in litters for cat in litter]
+    assert len(names) == len(set(names)) == 18
+    assert all(sum(Wish("black", "large").fits(cat) for cat in litter) >= 2 for litter in litters)
+
+
+def test_a_node_offers_devices_and_named_resources() -> None:
+    driver = CatsDriver()
+    assert [d.name for d in driver.devices("n")] == [c.name for c in cats_of("n", Generation.DEVICES)]
+    assert [d.name for d in driver.named_resources("n")] == [
+        c.name for c in cats_of("n", Generation.STRUCTURED)
+    ]
+
+
+async def test_the_node_reads_what_the_controller_wrote() -> None:
+    [result] = await CatsController().allocate(pending(BLACK), node="n", others=[])
+    driver = CatsDriver()
+    [device] = driver.allocated(Handle(data=result["resourceHandles"][0]["data"]))
+    ref = ClaimRef("default", "c", "u")
+    assert driver.edits(Claim(ref=ref, devices=[device]), device).env["CAT_FELIX"] == "large black"
+
+
+async def test_the_node_reads_what_the_scheduler_wrote() -> None:
+    handle = Handle(structured={"nodeName": "n", "results": [{"namedResources": {"name": "sylvester"}}]})
+    [device] = CatsDriver().allocated(handle)
+    assert device.id == ("n", "sylvester", "")
 
 
 def test_generated_parameters_select_what_was_asked_for() -> None:
     made = parameters_for({"metadata": {"name": "x", "namespace": "ns", "uid": "u"}, **BLACK})
     [request] = made["driverRequests"][0]["requests"]
     selector = named_resources.compile(request["namedResources"]["selector"])
-    instances = slice_of("n")["namedResources"]["instances"]
-    assert [i["name"] for i in instances if selector.matches(i["attributes"])] == ["felix", "mohrle"]
+    model = handed.named_resources(list(CatsDriver().named_resources("n")))
+    instances = model["namedResources"]["instances"]
+    assert [i["name"] for i in instances if selector.matches(i["attributes"])] == ["sylvester", "panther"]
+
+
+@pytest.mark.parametrize("folder", ["classic-1.27", "structured-1.30"])
+def test_the_definition_in_the_examples_is_the_drivers(folder: str) -> None:
+    file = Path(__file__).parents[3] / "examples" / "seeds" / folder / "claim-parameters-crd.yaml"
+    assert yaml.safe_load(file.read_text()) == DEFINITION

@@ -1,16 +1,24 @@
-"""Which cats live where, and which of them somebody asks for."""
+"""Which cats live where, and which of them somebody asks for.
+
+A cat belongs to one generation of the API: each allocates on its own, and none sees what another has given away.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 DRIVER: Final = "resource-driver.example.com"
-PARAMETERS_GROUP: Final = "cats.resource.example.com"
-PARAMETERS_KIND: Final = "ClaimParameters"
 
-_LITTER: Final = (("felix", "black", "large"), ("mohrle", "black", "large"), ("minka", "white", "small"))
+
+class Generation(Enum):
+    """Who finds a cat for a claim."""
+
+    CLASSIC = "the driver's controller"
+    STRUCTURED = "the scheduler of 1.30, from named resources"
+    DEVICES = "the scheduler, from devices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +26,25 @@ class Cat:
     name: str
     color: str
     size: str
+
+
+_LITTERS: Final = {
+    Generation.CLASSIC: (
+        Cat("felix", "black", "large"),
+        Cat("mohrle", "black", "large"),
+        Cat("minka", "white", "small"),
+    ),
+    Generation.STRUCTURED: (
+        Cat("sylvester", "black", "large"),
+        Cat("panther", "black", "large"),
+        Cat("snowball", "white", "small"),
+    ),
+    Generation.DEVICES: (
+        Cat("bagheera", "black", "large"),
+        Cat("behemoth", "black", "large"),
+        Cat("duchess", "white", "small"),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +63,22 @@ class Wish:
         return self.color in ("", cat.color) and self.size in ("", cat.size)
 
 
-def cats_of(node: str, *, count: int = 3) -> tuple[Cat, ...]:
+def cats_of(node: str, generation: Generation, *, count: int = 3) -> tuple[Cat, ...]:
     """The cats of a node: the same litter everywhere, numbered where there are more."""
+    litter = _LITTERS[generation]
     found = []
     for number in range(count):
-        name, color, size = _LITTER[number % len(_LITTER)]
-        more = number // len(_LITTER)
-        found.append(Cat(f"{name}-{more}" if more else name, color, size))
+        cat, more = litter[number % len(litter)], number // len(litter)
+        found.append(Cat(f"{cat.name}-{more}", cat.color, cat.size) if more else cat)
     return tuple(found)
 
 
 def environment(cat: Cat) -> dict[str, str]:
-    """What a container sees of its cat."""
-    return {"CAT_NAME": cat.name, "CAT_COLOR": cat.color, "CAT_SIZE": cat.size}
+    """What a container sees of its cat; of several, the first three speak of the last one."""
+    own = f"CAT_{cat.name.upper().replace('-', '_')}"
+    return {
+        "CAT_NAME": cat.name,
+        "CAT_COLOR": cat.color,
+        "CAT_SIZE": cat.size,
+        own: f"{cat.size} {cat.color}",
+    }

@@ -1,13 +1,19 @@
-"""The classic controller: finds cats for claims, from nothing but the claims that hold cats already."""
+"""The cats' part in the control plane: finds cats for claims, from nothing but the claims that hold cats already."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from dray.client.client import Client
+from dray.client.discovery import Discovery
+from dray.client.resources import RESOURCE_CLAIM_PARAMETERS
+from dray.driver import classic
 from dray.driver.classic import CannotAllocate, ClassicDriver, Pending, available_on
-from dray.drivers.cats.animals import DRIVER, Cat, Wish, cats_of
+from dray.drivers.cats import parameters
+from dray.drivers.cats.animals import DRIVER, Cat, Generation, Wish, cats_of
 
 Document = Mapping[str, Any]
 
@@ -39,7 +45,9 @@ class CatsController(ClassicDriver):
 
     def _choose(self, pending: Sequence[Pending], node: str, others: Sequence[Document]) -> list[Cat] | None:
         """A cat for each claim, the choosiest first; None if they cannot all be had."""
-        free = [cat for cat in cats_of(node, count=self._count) if (node, cat.name) not in _held(others)]
+        held = _held(others)
+        cats = cats_of(node, Generation.CLASSIC, count=self._count)
+        free = [cat for cat in cats if (node, cat.name) not in held]
         wishes = [Wish.of(one.claim_parameters) for one in pending]
         chosen: dict[int, Cat] = {}
         for position in sorted(range(len(wishes)), key=lambda i: sum(map(wishes[i].fits, free))):
@@ -60,6 +68,22 @@ def _held(others: Sequence[Document]) -> set[tuple[str, str]]:
     held = set()
     for claim in others:
         for handle in claim["status"]["allocation"].get("resourceHandles") or ():
-            data = json.loads(handle.get("data") or "{}")
+            data = json.loads(
+                handle.get("data") or "{}"
+            )  # structured ones have none: the scheduler's business
             held.add((data.get("node"), data.get("name")))
     return held
+
+
+async def control_plane(
+    client: Client,
+    controller: CatsController,
+    *,
+    options: classic.Options,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Allocate classic claims, and generate parameters where the scheduler reads them, until cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(classic.run(client, controller, options=options, ready=ready))
+        if await Discovery(client).serves(RESOURCE_CLAIM_PARAMETERS):
+            tasks.create_task(parameters.generate(client))

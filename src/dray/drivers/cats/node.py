@@ -1,24 +1,38 @@
-"""Today's driver: cats as devices with attributes, shown to containers in their environment."""
+"""The driver on a node: cats as devices and as named resources, shown to containers in their environment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 
-from dray.driver import Allocated, Claim, Device, Driver, Edits
-from dray.drivers.cats.animals import DRIVER, cats_of, environment
+from dray.driver import Allocated, Claim, Device, DeviceID, Driver, Edits, Handle
+from dray.drivers.cats.animals import DRIVER, Generation, cats_of, environment
 
 
 class CatsDriver(Driver):
     name = DRIVER
+    classic = True
 
     def __init__(self, *, count: int = 3) -> None:
         self._count = count
 
     def devices(self, node: str) -> Iterable[Device]:
-        for cat in cats_of(node, count=self._count):
-            yield Device(name=cat.name, attributes={"color": cat.color, "size": cat.size})
+        return self._offered(node, Generation.DEVICES)
+
+    def named_resources(self, node: str) -> Iterable[Device]:
+        return self._offered(node, Generation.STRUCTURED)
+
+    def allocated(self, handle: Handle) -> Sequence[Allocated]:
+        if handle.structured is not None:
+            return super().allocated(handle)
+        cat = json.loads(handle.data)  # as the controller wrote it
+        return [Allocated(id=DeviceID(cat["node"], cat["name"]), request="")]
 
     def edits(self, claim: Claim, device: Allocated) -> Edits:
-        found = {cat.name: cat for cat in cats_of(device.id.pool, count=self._count)}
-        cat = found.get(device.name)
+        known = (cat for g in Generation for cat in cats_of(device.id.pool, g, count=self._count))
+        cat = next((cat for cat in known if cat.name == device.name), None)
         return Edits(env=environment(cat)) if cat is not None else Edits()
+
+    def _offered(self, node: str, generation: Generation) -> Iterable[Device]:
+        for cat in cats_of(node, generation, count=self._count):
+            yield Device(name=cat.name, attributes={"color": cat.color, "size": cat.size})

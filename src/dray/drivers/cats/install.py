@@ -1,0 +1,59 @@
+"""What an administrator sets up before the cats come: the kind of their parameters, and the rights of their driver."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+
+from dray.api.errors import AlreadyExists
+from dray.api.kinds import Object
+from dray.client.client import Client
+from dray.client.discovery import Discovery
+from dray.client.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    Resource,
+)
+from dray.drivers.cats.parameters import CLAIM_PARAMETERS, DEFINITION, GROUP
+
+_LOOK: Final = ["get", "list", "watch"]
+_WRITE: Final = [*_LOOK, "create", "update", "patch", "delete"]
+_RESOURCE: Final = "resource.k8s.io"
+_RULES: Final = (
+    (GROUP, ["claimparameters"], _LOOK),
+    ("", ["pods", "nodes", "configmaps"], _LOOK),
+    ("", ["events"], ["create", "patch"]),
+    ("events.k8s.io", ["events"], ["create", "patch"]),
+    (_RESOURCE, ["resourceclasses"], _LOOK),
+    (_RESOURCE, ["resourceclaims"], [*_LOOK, "update", "patch"]),
+    (_RESOURCE, ["resourceclaims/status"], ["update", "patch"]),
+    (_RESOURCE, ["resourceclaims/driver"], ["arbitrary-node:update", "arbitrary-node:patch"]),
+    (_RESOURCE, ["podschedulingcontexts", "podschedulings"], _LOOK),
+    (_RESOURCE, ["podschedulingcontexts/status", "podschedulings/status"], ["update", "patch"]),
+    (_RESOURCE, ["resourceslices", "resourceclaimparameters"], _WRITE),
+)
+
+
+async def install(client: Client, *, user: str) -> None:
+    """Create what is missing, and wait until ClaimParameters can be written."""
+    group = "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": [g], "resources": resources, "verbs": verbs} for g, resources, verbs in _RULES]
+    binding = {
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+    await _create(client, CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
+    await _create(client, CLUSTER_ROLES, {"metadata": {"name": user}, "rules": rules})
+    await _create(client, CLUSTER_ROLE_BINDINGS, binding)
+    discovery = Discovery(client)
+    while not await discovery.serves(CLAIM_PARAMETERS):
+        discovery.forget()
+        await asyncio.sleep(0.02)
+
+
+async def _create(client: Client, resource: Resource, wanted: Object) -> None:
+    with contextlib.suppress(AlreadyExists):
+        await client.create(resource, "", wanted)
