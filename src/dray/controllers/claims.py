@@ -95,6 +95,8 @@ class ClaimController(Controller[Key]):
     workers = 50
     versions: tuple[str, ...] = VERSIONS
     finalizer = claims.FINALIZER
+    manager = FIELD_MANAGER
+    fixed_names = False  # of the claims made here: the scheduler and kubelets must know them the same way
 
     def __init__(self, kit: Kit, *, protected_from_birth: bool = False) -> None:
         """With ``protected_from_birth``, claims made here spare the scheduler a write: they have its finalizer."""
@@ -135,7 +137,7 @@ class ClaimController(Controller[Key]):
         return self.kit.informers.get(found) if found is not None else None
 
     def is_mine(self, claim: Document) -> bool:
-        return self._classic_templates is None or not bridge.is_classic(claim)  # type: ignore[arg-type]
+        return self._classic_templates is None or not bridge.is_classic(claim)
 
     def released(self, claim: Document, remaining: Iterable[Document]) -> Object | None:
         return released(claim, remaining)
@@ -178,7 +180,7 @@ class ClaimController(Controller[Key]):
 
     def _look_at_claims_of(self, pod: Document) -> None:
         namespace = pod["metadata"]["namespace"]
-        for wanted in claims.references(pod):
+        for wanted in claims.references(pod, fixed_names=self.fixed_names):
             if wanted.claim is not None:
                 self.enqueue(Key("claim", namespace, wanted.claim))
         if (extended := _extended(pod)) is not None:
@@ -228,7 +230,7 @@ class ClaimController(Controller[Key]):
         namespace = pod["metadata"]["namespace"]
         for entry in pod["spec"].get("resourceClaims") or ():
             try:
-                wanted = claims.reference(pod, entry)
+                wanted = claims.reference(pod, entry, fixed_names=self.fixed_names)
             except claims.ClaimNotCreated:
                 return True
             if wanted.claim is None:
@@ -305,7 +307,7 @@ class ClaimController(Controller[Key]):
         self._told[uid] = statuses
         try:
             await self.kit.client.apply(
-                PODS, key.namespace, wanted, field_manager=FIELD_MANAGER, force=True, subresource="status"
+                PODS, key.namespace, wanted, field_manager=self.manager, force=True, subresource="status"
             )
         except NotFound:
             self._told.pop(uid, None)
@@ -317,23 +319,28 @@ class ClaimController(Controller[Key]):
         """What the pod's status is to say about an entry, and whether that is new. Makes the claim if need be."""
         name = entry["name"]
         template = claims.claim_source(entry)[1]
-        if template is None:
+        if template is None or self._is_of_another_generation(pod, entry):
             return None, False
         known: str | None = ""
         with contextlib.suppress(claims.ClaimNotCreated):
-            known = claims.reference(pod, entry).claim
+            known = claims.reference(pod, entry, fixed_names=self.fixed_names).claim
         if known is None:
             return {"name": name}, False  # long ago somebody found that none is needed
         claim = self._claims.get(pod["metadata"]["namespace"], known)
         if claim is not None and not claims.not_for_pod(pod, claim):
             return {"name": name, "resourceClaimName": known}, False
-        if self._is_of_another_generation(pod["metadata"]["namespace"], template):
-            return None, False
         made = self._find(pod["metadata"]["uid"], name) or await self._make(pod, name, template)
+        if made is None:
+            return None, False
         return {"name": name, "resourceClaimName": made}, made != known
 
-    def _is_of_another_generation(self, namespace: str, template: str) -> bool:
-        others = self._classic_templates
+    def _is_of_another_generation(self, pod: Document, entry: Document) -> bool:
+        """Whether another controller makes the claim of an entry that has a template."""
+        others, namespace, template = (
+            self._classic_templates,
+            pod["metadata"]["namespace"],
+            claims.claim_source(entry)[1] or "",
+        )
         return (
             others is not None
             and self._templates.get(namespace, template) is None
@@ -351,11 +358,15 @@ class ClaimController(Controller[Key]):
                 return str(metadata["name"])
         return None
 
-    async def _make(self, pod: Object, entry: str, template_name: str) -> str:
+    async def _make(self, pod: Object, entry: str, template_name: str) -> str | None:
+        """The name of a new claim; None if the template turns out to be of another generation."""
         namespace = pod["metadata"]["namespace"]
         template = self._templates.get(namespace, template_name) or await self._fresh(
-            namespace, template_name
+            self._templates, namespace, template_name
         )
+        others = self._classic_templates
+        if template is None and others is not None and await self._fresh(others, namespace, template_name):
+            return None
         if template is None:
             self._waiting.setdefault(ObjectKey(namespace, template_name), {})[key_of(pod)] = None
             raise TemplateProblem(
@@ -366,22 +377,24 @@ class ClaimController(Controller[Key]):
         try:
             made = await self.kit.client.create(self._resource, namespace, wanted)
         except StatusError as problem:
-            raise TemplateProblem(f"create ResourceClaim : {problem}") from problem
+            raise TemplateProblem(
+                f"create ResourceClaim {wanted['metadata'].get('name', '')}: {problem}"
+            ) from problem
         name: str = made["metadata"]["name"]
         if self._claims.get(namespace, name) is None:
             self._made[Made(pod["metadata"]["uid"], entry)] = name
         return name
 
-    async def _fresh(self, namespace: str, template: str) -> Object | None:
+    async def _fresh(self, templates: Informer, namespace: str, name: str) -> Object | None:
         """A template made a moment before its pod may be news that has not come in yet."""
         try:
-            return await self.kit.client.get(self._templates.resource, namespace, template)
+            return await self.kit.client.get(templates.resource, namespace, name)
         except (NotFound, Forbidden):  # the role of old releases lets templates be listed only
             return None
 
     async def reserve_all(self, pod: Object) -> None:
         namespace = pod["metadata"]["namespace"]
-        for wanted in claims.references(pod):
+        for wanted in claims.references(pod, fixed_names=self.fixed_names):
             claim = self._claims.get(namespace, wanted.claim or "")
             if claim is None or (wanted.generated and claims.not_for_pod(pod, claim)):
                 continue

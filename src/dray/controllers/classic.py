@@ -14,10 +14,11 @@ from typing import Any, Final
 from dray.api import claims
 from dray.api.errors import AlreadyExists, NotFound
 from dray.api.kinds import Object
-from dray.client.resources import POD_SCHEDULING_CONTEXTS, RESOURCE_CLAIMS
+from dray.client.informers import Informer
+from dray.client.resources import POD_SCHEDULING_CONTEXTS, RESOURCE_CLAIM_TEMPLATES
+from dray.controllers.claims import FIELD_MANAGER, ClaimController, Document, Key, owning_pod
 from dray.controllers.claims import VERSIONS as MODERN
-from dray.controllers.claims import ClaimController, Document, Key, owning_pod
-from dray.controllers.framework import Kit
+from dray.controllers.framework import Kit, NotServed
 
 #: On claims that the scheduler allocated; drivers' controllers have finalizers of their own.
 FINALIZER: Final = "dra.k8s.io/delete-protection"
@@ -105,19 +106,39 @@ def negotiation(pod: Document) -> Object:
 
 class ClassicClaimController(ClaimController):
     name = "classic-resourceclaim-controller"
-    versions = ("v1alpha2",)
+    versions: tuple[str, ...] = ("v1alpha2",)
     finalizer = FINALIZER
 
     def __init__(self, kit: Kit) -> None:
-        self._contexts = kit.informers.get(kit.resource(POD_SCHEDULING_CONTEXTS, *self.versions))
-        modern = kit.discovered is not None and kit.discovered.newest(RESOURCE_CLAIMS, MODERN) is not None
-        self._alone = not modern
+        if claims.has_fixed_names(kit.gates.release) != self.fixed_names:
+            raise NotServed("claims with such names")
+        self._contexts = self._negotiations(kit)
+        discovered = kit.discovered
+        modern = discovered.newest(RESOURCE_CLAIM_TEMPLATES, MODERN) if discovered is not None else None
+        self._alone = modern is None
+        self._modern_templates = kit.informers.get(modern) if modern is not None else None
+        if not self._alone:
+            self.manager = (
+                f"Classic{FIELD_MANAGER}"  # each generation's controller has entries of its own to keep
+            )
         super().__init__(kit)
+
+    def _negotiations(self, kit: Kit) -> Informer | None:
+        return kit.informers.get(kit.resource(POD_SCHEDULING_CONTEXTS, *self.versions))
 
     # -- beside other generations -----------------------------------------------------------------------------------
 
     def _other_templates(self) -> None:
         return None
+
+    def _is_of_another_generation(self, pod: Document, entry: Document) -> bool:
+        if self._modern_templates is None:
+            return False
+        namespace, template = pod["metadata"]["namespace"], claims.claim_source(entry)[1] or ""
+        if self._templates.get(namespace, template) is not None:
+            return self._modern_templates.get(namespace, template) is not None
+        known = next((r.claim for r in claims.references(pod) if r.entry == entry["name"]), None)
+        return known is None or self._claims.get(namespace, known) is None
 
     def is_mine(self, claim: Document) -> bool:
         return "resourceClassName" in claim["spec"]
@@ -206,13 +227,16 @@ class ClassicClaimController(ClaimController):
             if should_reserve(pod, claim):
                 await self.reserve(pod, claim)
 
+    def _context(self, pod: Document) -> Object | None:
+        metadata = pod["metadata"]
+        return self._contexts.get(metadata["namespace"], metadata["name"]) if self._contexts else None
+
     def _selected(self, pod: Document) -> Any:
-        context = self._contexts.get(pod["metadata"]["namespace"], pod["metadata"]["name"])
-        return (context.get("spec") or {}).get("selectedNode") if context is not None else None
+        return ((self._context(pod) or {}).get("spec") or {}).get("selectedNode")
 
     async def _negotiate(self, pod: Object) -> None:
         metadata, node = pod["metadata"], pod["spec"]["nodeName"]
-        context = self._contexts.get(metadata["namespace"], metadata["name"])
+        context = self._context(pod)
         if context is None:
             try:
                 await self.kit.client.create(POD_SCHEDULING_CONTEXTS, metadata["namespace"], negotiation(pod))

@@ -52,6 +52,12 @@ CONTROLLERS: Mapping[str, Entry] = {
         reporter="resource_claim",
         account="resource-claim-controller",
     ),
+    "early-resourceclaim-controller": Entry(
+        "dray.controllers.classic_early:EarlyClaimController",
+        gates=("DynamicResourceAllocation",),
+        reporter="resource_claim",
+        account="resource-claim-controller",
+    ),
     "device-taint-eviction-controller": Entry(
         "dray.controllers.device_taints:DeviceTaintController", gates=("DRADeviceTaints",)
     ),

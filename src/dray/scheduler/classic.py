@@ -13,9 +13,10 @@ from typing import Any
 from dray.api import claims, matching
 from dray.scheduler.classic_book import Book, MissingParameters
 from dray.scheduler.classic_structured import Place, Suitability, Wanted, allocate, holdings
-from dray.scheduler.classic_writing import ClassicWriter
-from dray.scheduler.deciding import Bind, Unschedulable
+from dray.scheduler.classic_writing import ClassicWriter, First
+from dray.scheduler.deciding import Bind, Today, Unschedulable
 from dray.scheduler.devices import PLUGIN, NotReady
+from dray.scheduler.generations import Mixed, MixedPlan
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import Pod
 from dray.scheduler.verdicts import Rejection, unavailable
@@ -87,6 +88,13 @@ class Attempt:
         self._as_in_130 = as_in_130
 
     def on(self, node: Node) -> Given | Rejection:
+        given = self.judge(node)
+        if not isinstance(given, Rejection):
+            self.feasible.append(node.name)
+        return given
+
+    def judge(self, node: Node) -> Given | Rejection:
+        """What the node would give, as far as this generation is concerned."""
         here = True
         for entry in self.entries:
             matches = entry.nodes is None or entry.nodes(node.name, node.labels)
@@ -105,10 +113,7 @@ class Attempt:
             return Rejection(PLUGIN, (f"checking structured parameters failed: {problem}",), resolvable=False)
         if given is None:
             return _UNSUITABLE
-        if not here:
-            return _NOT_HERE
-        self.feasible.append(node.name)
-        return given
+        return given if here else _NOT_HERE
 
     def score(self, plan: Any) -> int:
         return 0
@@ -165,15 +170,24 @@ class Attempt:
         selected = node if ready and spec.get("selectedNode") != node else None
         return Negotiation(selected, potential)
 
+    def is_asked(self, node: str) -> bool:
+        """Whether the drivers have been told to allocate for the node."""
+        return ((self.context or {}).get("spec") or {}).get("selectedNode") == node
+
 
 class Classic:
     """The classic generation as the scheduler sees it."""
 
-    def __init__(self, book: Book, writer: ClassicWriter, *, alone: bool) -> None:
-        """``alone``: no other generation is served, so every claim is classic even before it is known."""
+    def __init__(self, book: Book, writer: ClassicWriter, *, alone: bool, early: bool = False) -> None:
+        """``alone``: no other generation is served, so every claim is classic even before it is known.
+
+        ``early``: as 1.26 and 1.27 have it. Claims made for pods are known by name, pods that lack one are tried all
+        the same, and waiting for a driver counts as an error.
+        """
         self.book = book
         self._writer = writer
         self._alone = alone
+        self._early = early
 
     def concerns(self, pod: Pod) -> bool:
         if not pod.claims or not (self._alone or self.book.has_claims):
@@ -183,14 +197,16 @@ class Classic:
             for reference in claims.references(pod.document)
         )
 
-    def gate(self, pod: Pod) -> str:
+    def gate(self, pod: Pod, today: Today) -> str:
+        if self._early:
+            return ""
         try:
-            self._claims(pod)
+            found = self._claims(pod)
         except NotReady as problem:
             return str(problem)
-        return ""
+        return "" if self._alone else str(today(_names(found)))
 
-    def begin(self, pod: Pod) -> Attempt | Rejection | None:
+    def begin(self, pod: Pod, today: Today) -> Attempt | Mixed | Rejection | None:
         try:
             found = self._claims(pod)
             if not found:
@@ -199,27 +215,48 @@ class Classic:
             entries = [self._entry(pod, name, claim, context) for name, claim in found]
         except (NotReady, MissingParameters) as problem:
             return Rejection(PLUGIN, (str(problem),), resolvable=False)
-        return Attempt(pod, entries, context, self.book, as_in_130=self._alone)
+        attempt = Attempt(pod, entries, context, self.book, as_in_130=self._alone)
+        match None if self._alone else today(_names(found)):
+            case None:
+                return attempt
+            case Rejection() as rejection:
+                return rejection
+            case rest:
+                return Mixed(attempt, rest)
 
-    def refine(self, attempt: Attempt, decision: Bind | Unschedulable) -> Bind | Unschedulable:
+    def refine(self, attempt: Attempt | Mixed, decision: Bind | Unschedulable) -> Bind | Unschedulable:
         """The decision with what classic claims need done for it."""
+        older = attempt.classic if isinstance(attempt, Mixed) else attempt
         if isinstance(decision, Unschedulable):
             claim = decision.deallocate
-            if claim is None:
+            if claim is None or claim["metadata"]["uid"] not in older.unavailable:
                 return decision
-            first = self._writer.deallocation(attempt.pod, claim, attempt.context)
+            first = self._writer.deallocation(older.pod, claim, older.context)
             return replace(decision, deallocate=None, first=first)
-        given = decision.plan if isinstance(decision.plan, Given) else Given()
-        if not attempt.pending:
-            carry = self._writer.carry(self.book, attempt.pod, attempt.claims, given)
-            return Bind(decision.node, carry=carry)
-        negotiation = attempt.negotiate(decision.node)
+        if older.pending:
+            return self._negotiate(older, decision.node)
+        found: Any = decision.plan
+        given = found.classic if isinstance(found, MixedPlan) else found or Given()
+        carry = self._writer.carry(self.book, older.pod, older.claims, given)
+        if isinstance(found, MixedPlan):
+            return replace(decision, plan=found.today, carry=carry)
+        return Bind(decision.node, carry=carry)
+
+    def _negotiate(self, attempt: Attempt, node: str) -> Unschedulable:
+        """Ask the drivers, or wait for what they answer."""
+        negotiation = attempt.negotiate(node)
         waiting = frozenset({PLUGIN})
         if negotiation:
             first = self._writer.publication(
                 attempt.pod, attempt.context, selected=negotiation.selected, potential=negotiation.potential
             )
+            if self._early:
+                return _unanswered(
+                    "allocate resource" if negotiation.selected else "provide information", first
+                )
             return Unschedulable("waiting for resource driver", waiting, first=first, waiting=True)
+        if self._early:
+            return _unanswered("allocate resource" if attempt.is_asked(node) else "provide information")
         reason = Rejection(PLUGIN, ("waiting for resource driver to provide information",))
         return Unschedulable(unavailable(1, (reason,)), waiting, waiting=True)
 
@@ -227,18 +264,24 @@ class Classic:
         found = []
         for entry in pod.document["spec"].get("resourceClaims") or ():
             try:
-                wanted = claims.reference(pod.document, entry)
+                wanted = claims.reference(pod.document, entry, fixed_names=self._early)
             except claims.ClaimNotCreated as problem:
                 raise NotReady(str(problem)) from None
             if wanted.claim is None:
                 continue
             claim = self.book.claim(pod.namespace, wanted.claim)
+            if claim is None and not self._alone:
+                continue  # today's, or nobody's
             if claim is None:
-                missing = f'resourceclaim.resource.k8s.io "{wanted.claim}" not found'
-                raise NotReady(missing if self._alone else f"{missing} among claims of v1alpha2")
+                if self._early and wanted.generated:
+                    raise NotReady(
+                        f'waiting for dynamic resource controller to create the resourceclaim "{wanted.claim}"'
+                    )
+                raise NotReady(f'resourceclaim.resource.k8s.io "{wanted.claim}" not found')
             if "deletionTimestamp" in claim["metadata"]:
                 raise NotReady(f'resourceclaim "{wanted.claim}" is being deleted')
-            if wanted.generated and (foreign := claims.not_for_pod(pod.document, claim)):
+            foreign = claims.not_for_pod(pod.document, claim, kind="pod") if wanted.generated else ""
+            if foreign:
                 raise NotReady(foreign)
             found.append((wanted.entry, claim))
         return found
@@ -251,7 +294,7 @@ class Classic:
         if owner is None or owner["uid"] != pod.uid:
             uid = context["metadata"]["uid"]
             raise NotReady(
-                f"PodSchedulingContext object with UID {uid} is not owned by Pod {pod.namespace}/{pod.name}"
+                f"{self._writer.negotiation} object with UID {uid} is not owned by Pod {pod.namespace}/{pod.name}"
             )
         return context
 
@@ -284,3 +327,13 @@ class Classic:
             raise NotReady("unallocated immediate resourceclaim")
         answers = ((context or {}).get("status") or {}).get("resourceClaims") or ()
         return Entry(name, claim, nodes, answer=next((a for a in answers if a["name"] == name), None))
+
+
+def _names(found: list[tuple[str, Document]]) -> frozenset[str]:
+    return frozenset(claim["metadata"]["name"] for _, claim in found)
+
+
+def _unanswered(what: str, first: First | None = None) -> Unschedulable:
+    """How 1.26 and 1.27 say that a driver has yet to do something."""
+    message = f'running Reserve plugin "{PLUGIN}": waiting for resource driver to {what}'
+    return Unschedulable(message, frozenset({PLUGIN}), first=first, waiting=True, reason="SchedulerError")

@@ -12,6 +12,7 @@ from dray.client.resources import (
     CLASSIC_RESOURCE_CLASSES,
     CLASSIC_RESOURCE_SLICES,
     POD_SCHEDULING_CONTEXTS,
+    POD_SCHEDULINGS,
     RESOURCE_CLAIM_PARAMETERS,
     RESOURCE_CLASS_PARAMETERS,
     Resource,
@@ -27,16 +28,19 @@ def watch(
     client: Client,
     informers: Informers,
     *,
-    served: Collection[str],
+    served: Collection[Resource],
     alone: bool,
+    early: bool = False,
     claim_changed: Callable[[Document], None],
     wake: Callable[[], None],
 ) -> Classic:
-    """The classic generation, kept up to date. ``served`` are the resources of v1alpha2 that the server has.
+    """The classic generation, kept up to date. ``served`` are its resources that the server has, in one version.
 
-    ``wake`` lets every pod try again that was turned down because of its claims, as 1.30 does it.
+    ``early``: names and words are those of 1.26 and 1.27. ``wake`` lets every pod try again that was turned down because of its claims, as 1.30 does it.
     """
     book = Book()
+    by_name = {resource.plural: resource for resource in served}
+    contexts = by_name.get(POD_SCHEDULINGS.plural) or POD_SCHEDULING_CONTEXTS
 
     def follow(
         resource: Resource,
@@ -44,7 +48,7 @@ def watch(
         remove: Callable[[Document], None],
         wakes: Callable[[Document | None, Document], bool] = lambda old, new: True,
     ) -> None:
-        if resource.plural not in served:
+        if resource.plural not in by_name:
             return
 
         def changed(old: Document | None, new: Document) -> None:
@@ -52,7 +56,7 @@ def watch(
             if wakes(old, new):
                 wake()
 
-        informers.get(resource).add_handler(
+        informers.get(by_name[resource.plural]).add_handler(
             on_add=lambda new: changed(None, new), on_update=changed, on_delete=remove
         )
 
@@ -90,12 +94,18 @@ def watch(
     )
     # What the scheduler wrote itself is no news.
     follow(
-        POD_SCHEDULING_CONTEXTS,
+        contexts,
         *into(book.contexts),
         lambda old, new: (new.get("status") or {}) != ((old or {}).get("status") or {}),
     )
     follow(CLASSIC_RESOURCE_CLAIMS, claim_set, claim_gone)
-    return Classic(book, ClassicWriter(client), alone=alone)
+    writer = ClassicWriter(
+        client,
+        resource=by_name.get(CLASSIC_RESOURCE_CLAIMS.plural, CLASSIC_RESOURCE_CLAIMS),
+        contexts=contexts,
+        owners_wait=not early,
+    )
+    return Classic(book, writer, alone=alone, early=early)
 
 
 def _key(document: Document) -> tuple[str, str]:

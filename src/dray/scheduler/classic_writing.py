@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dray.api import claims
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client, PatchType
-from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEXTS
+from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEXTS, Resource
 from dray.scheduler.classic_book import FINALIZER, Book
 
 if TYPE_CHECKING:
@@ -24,8 +24,27 @@ First = Callable[[], Awaitable[None]]
 
 
 class ClassicWriter:
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        resource: Resource = CLASSIC_RESOURCE_CLAIMS,
+        contexts: Resource = POD_SCHEDULING_CONTEXTS,
+        owners_wait: bool = True,
+    ) -> None:
+        """``resource`` and ``contexts``: claims and negotiations in the version that the server has.
+
+        ``owners_wait``: a pod that is deleted in the foreground waits for its negotiation to go.
+        """
         self._client = client
+        self._resource = resource
+        self._contexts = contexts
+        self._owners_wait = owners_wait
+
+    @property
+    def negotiation(self) -> str:
+        """The kind of the object in which scheduler and drivers meet."""
+        return self._contexts.kind
 
     def publication(
         self, pod: Pod, context: Document | None, *, selected: str | None, potential: list[str] | None
@@ -51,16 +70,14 @@ class ClassicWriter:
             else:
                 status["deallocationRequested"] = True
             try:
-                await self._client.update_status(
-                    CLASSIC_RESOURCE_CLAIMS, pod.namespace, {**claim, "status": status}
-                )
+                await self._client.update_status(self._resource, pod.namespace, {**claim, "status": status})
             except StatusError as problem:
                 log.info("claim %s stays allocated: %s", claim["metadata"]["name"], problem)
 
         return deallocate
 
     def carry(self, book: Book, pod: Pod, wanted: Sequence[Document], given: Given) -> ClassicCarry:
-        return ClassicCarry(self._client, book, pod, wanted, given)
+        return ClassicCarry(self._client, self._resource, self._contexts, book, pod, wanted, given)
 
     async def _publish(
         self, pod: Pod, context: Document | None, selected: str | None, potential: list[str] | None
@@ -72,15 +89,15 @@ class ClassicWriter:
             change["potentialNodes"] = potential
         try:
             if context is None:
-                await self._client.create(POD_SCHEDULING_CONTEXTS, pod.namespace, _new_context(pod, change))
+                await self._client.create(self._contexts, pod.namespace, self._new_context(pod, change))
                 return
             spec = {**(context.get("spec") or {}), **change}
             try:
-                await self._client.update(POD_SCHEDULING_CONTEXTS, pod.namespace, {**context, "spec": spec})
+                await self._client.update(self._contexts, pod.namespace, {**context, "spec": spec})
             except Conflict:
                 # A driver has answered meanwhile. Nobody but the scheduler writes the spec, so it may be forced.
                 await self._client.apply(
-                    POD_SCHEDULING_CONTEXTS,
+                    self._contexts,
                     pod.namespace,
                     {"metadata": {"name": pod.name}, "spec": spec},
                     field_manager="kube-scheduler",
@@ -89,12 +106,29 @@ class ClassicWriter:
         except StatusError as problem:
             log.warning("cannot publish the scheduling context of pod %s: %s", pod.key, problem)
 
+    def _new_context(self, pod: Pod, spec: dict[str, Any]) -> dict[str, Any]:
+        owner: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod.name,
+            "uid": pod.uid,
+            "controller": True,
+        }
+        if self._owners_wait:
+            owner["blockOwnerDeletion"] = True
+        return {
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "ownerReferences": [owner]},
+            "spec": spec,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ClassicCarry:
     """A binding of a pod with classic claims, step by step."""
 
     client: Client
+    resource: Resource
+    contexts: Resource
     book: Book
     pod: Pod
     claims: Sequence[Document]
@@ -126,7 +160,7 @@ class ClassicCarry:
                 status["driverName"], status["allocation"] = allocations[metadata["uid"]]
             status["reservedFor"] = [claims.consumer(self.pod.document)]
             written = await self.client.patch_status(
-                CLASSIC_RESOURCE_CLAIMS,
+                self.resource,
                 metadata["namespace"],
                 metadata["name"],
                 {"metadata": {"uid": metadata["uid"]}, "status": status},
@@ -147,7 +181,7 @@ class ClassicCarry:
             }
             try:
                 await self.client.patch_status(
-                    CLASSIC_RESOURCE_CLAIMS,
+                    self.resource,
                     metadata["namespace"],
                     metadata["name"],
                     patch,
@@ -159,7 +193,7 @@ class ClassicCarry:
     async def done(self) -> None:
         """The pod is bound: nothing is left to negotiate."""
         try:
-            await self.client.delete(POD_SCHEDULING_CONTEXTS, self.pod.namespace, self.pod.name)
+            await self.client.delete(self.contexts, self.pod.namespace, self.pod.name)
         except NotFound:
             pass
         except StatusError as problem:
@@ -170,19 +204,4 @@ class ClassicCarry:
         finalizers = metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             protected = {**claim, "metadata": {**metadata, "finalizers": [*finalizers, FINALIZER]}}
-            await self.client.update(CLASSIC_RESOURCE_CLAIMS, metadata["namespace"], protected)
-
-
-def _new_context(pod: Pod, spec: dict[str, Any]) -> dict[str, Any]:
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod.name,
-        "uid": pod.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return {
-        "metadata": {"name": pod.name, "namespace": pod.namespace, "ownerReferences": [owner]},
-        "spec": spec,
-    }
+            await self.client.update(self.resource, metadata["namespace"], protected)

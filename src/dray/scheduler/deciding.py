@@ -7,7 +7,7 @@ The outcome is a value: ``Bind`` (go and write this), ``Unschedulable`` (say thi
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -59,6 +59,7 @@ class Unschedulable:
     reasons: Mapping[str, Any] = field(default_factory=dict)  # node → the allocator's structured reasons
     first: Callable[[], Awaitable[None]] | None = None  # to be done before anything is said
     waiting: bool = False  # for somebody's answer, which is to be acted on at once
+    reason: str = "Unschedulable"  # of the pod's condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,16 @@ class Failure:
     message: str
 
 
+#: Given the names of the claims that are dealt with elsewhere, the attempt (or the gate) of today's claims of a pod.
+Today = Callable[[Container[str]], Any]
+
+
 class Generation(Protocol):
     """Claims of another generation than today's, which are dealt with in another way."""
 
     def concerns(self, pod: Pod) -> bool: ...
-    def gate(self, pod: Pod) -> str: ...
-    def begin(self, pod: Pod) -> Any: ...
+    def gate(self, pod: Pod, today: Today) -> str: ...
+    def begin(self, pod: Pod, today: Today) -> Any: ...
     def refine(self, attempt: Any, decision: Bind | Unschedulable) -> Bind | Unschedulable: ...
 
 
@@ -102,10 +107,9 @@ def decide(
     if storage is not None and pod.volume_claims:
         before = storage.reject(pod)
     if before is None and profile.enabled(devices.PLUGIN):
-        if classic is not None:
-            begun = classic.begin(pod)
-        else:
-            begun = devices.Attempt.begin(
+
+        def today(others: Container[str]) -> devices.Attempt | Rejection | None:
+            return devices.Attempt.begin(
                 pod,
                 ledger,
                 options,
@@ -113,8 +117,10 @@ def decide(
                 clock=clock,
                 monotonic=monotonic,
                 promised=lambda node: placement.promised_devices(pod, node),
+                others=others,
             )
-        match begun:
+
+        match classic.begin(pod, today) if classic is not None else today(()):
             case Rejection() as rejection:
                 before = rejection
             case started:

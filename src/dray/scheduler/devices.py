@@ -6,7 +6,7 @@ Follows upstream's DynamicResources plugin, rule for rule and word for word; the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,8 +95,11 @@ def policy_score(ledger: Ledger, options: Options) -> Callable[[Node], float] | 
     return score
 
 
-def pod_claims(pod: Document, ledger: Ledger) -> list[Document]:
-    """The claims of a pod, all of them there and usable, or ``NotReady`` with upstream's words."""
+def pod_claims(pod: Document, ledger: Ledger, *, others: Container[str] = ()) -> list[Document]:
+    """The claims of a pod, all of them there and usable, or ``NotReady`` with upstream's words.
+
+    Claims named in ``others`` are of another generation, and not looked at here.
+    """
     found: list[Document] = []
     namespace = pod["metadata"]["namespace"]
     for entry in pod["spec"].get("resourceClaims") or ():
@@ -104,7 +107,7 @@ def pod_claims(pod: Document, ledger: Ledger) -> list[Document]:
             wanted = claims.reference(pod, entry)
         except claims.ClaimNotCreated as problem:
             raise NotReady(str(problem)) from None
-        if wanted.claim is None:
+        if wanted.claim is None or wanted.claim in others:
             continue
         claim = ledger.claim(namespace, wanted.claim)
         if claim is None:
@@ -117,12 +120,12 @@ def pod_claims(pod: Document, ledger: Ledger) -> list[Document]:
     return found
 
 
-def gate(pod: Pod, ledger: Ledger) -> str:
+def gate(pod: Pod, ledger: Ledger, *, others: Container[str] = ()) -> str:
     """Why the pod is not to be tried yet, or an empty string."""
     if not pod.claims:
         return ""
     try:
-        pod_claims(pod.document, ledger)
+        pod_claims(pod.document, ledger, others=others)
     except NotReady as problem:
         return str(problem)
     return ""
@@ -206,15 +209,17 @@ class Attempt:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         promised: Promised = lambda node: (),
+        others: Container[str] = (),
     ) -> Attempt | Rejection | None:
         """An attempt, a "no" for every node, or None when the pod has nothing to do with devices.
 
-        ``promised``: what others are to get on a node, which this pod must leave alone.
+        ``promised``: what others are to get on a node, which this pod must leave alone. ``others``: the pod's claims
+        of another generation.
         """
         if not pod.claims and not pod.requests.scalars:
             return None
         try:
-            found = pod_claims(pod.document, ledger)
+            found = pod_claims(pod.document, ledger, others=others)
         except NotReady as problem:
             return _everywhere(str(problem))
         resources = extended.wanted(pod, ledger.classes) if options.extended_resources else {}

@@ -14,6 +14,7 @@ from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.leases import LeaderElector
+from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, Resource
 from dray.client.versions import speaking_v1
 from dray.scheduler.config import Configuration
 from dray.scheduler.scheduler import Scheduler
@@ -80,9 +81,12 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         await scheduler.run()
 
 
-async def _classic(client: Client) -> Collection[str]:
-    """The resources of the classic generation that the server has."""
+async def _classic(client: Client) -> Collection[Resource]:
+    """The resources of the classic generation that the server has, in the newest version in which it has them."""
     from dray.client.discovery import Discovery
-    from dray.client.resources import CLASSIC_RESOURCE_CLAIMS
 
-    return frozenset(await Discovery(client).resources(CLASSIC_RESOURCE_CLAIMS.api_version))
+    discovery = Discovery(client)
+    for claims in (CLASSIC_RESOURCE_CLAIMS, CLASSIC_RESOURCE_CLAIMS.at("v1alpha1")):
+        if found := await discovery.resources(claims.api_version):
+            return found.values()
+    return ()

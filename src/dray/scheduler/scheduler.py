@@ -19,6 +19,7 @@ import msgspec
 from dray.allocation import POLICIES, Features
 from dray.api import claims
 from dray.api.release import Gates
+from dray.api.resource.classic import bridge
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import (
@@ -36,6 +37,7 @@ from dray.client.resources import (
     SERVICES,
     STATEFULSETS,
     STORAGE_CLASSES,
+    Resource,
 )  # fmt: skip
 from dray.scheduler import devices, hints, spreading
 from dray.scheduler.binding import BindingError, Nominate, Recorder, Writer, stand_in
@@ -75,7 +77,7 @@ class Scheduler:
         gates: Gates,
         release: int = 37,
         modern: bool = True,
-        classic: Collection[str] = (),
+        classic: Collection[Resource] = (),
         every_write: bool = True,
         metrics: Metrics | None = None,
         rng: random.Random | None = None,
@@ -138,13 +140,13 @@ class Scheduler:
         self._classic: Generation | None = None
         dra = "DynamicResourceAllocation" in gates
         if dra and classic:
-            self._watch_classic(classic, alone=not modern)
+            self._watch_classic(classic, alone=not modern, release=release)
         self._watch(gates, modern=dra and modern)
 
     # -- what happens in the cluster --------------------------------------------------------------------------------
 
-    def _watch_classic(self, served: Collection[str], *, alone: bool) -> None:
-        """Claims of v1alpha2; what deals with them is loaded only where a server has them."""
+    def _watch_classic(self, served: Collection[Resource], *, alone: bool, release: int) -> None:
+        """Claims of v1alpha2 and before; what deals with them is loaded only where a server has them."""
         from dray.scheduler import classic_watching
 
         self._classic = classic_watching.watch(
@@ -152,6 +154,7 @@ class Scheduler:
             self._informers,
             served=served,
             alone=alone,
+            early=claims.has_fixed_names((1, release)),
             claim_changed=self._recheck,
             wake=lambda: self._wake(Change("Classic", "update")),
         )
@@ -229,12 +232,16 @@ class Scheduler:
         self._wake(Change("DeviceTaintRule", "delete"))
 
     def _claim_set(self, old: Document | None, new: Document) -> None:
+        if bridge.is_classic(new):
+            return  # a view of a claim that is dealt with elsewhere
         self.ledger.set_claim(new)
         self._writer.claims_changed()
         self._recheck(new)
         self._wake(Change("ResourceClaim", "add" if old is None else "update", old, new))
 
     def _claim_gone(self, claim: Document) -> None:
+        if bridge.is_classic(claim):
+            return
         self.ledger.remove_claim(claim)
         self._writer.claims_changed()
         if claims.allocation(claim) is not None:
@@ -334,7 +341,7 @@ class Scheduler:
         if not self._profile(pod).enabled(devices.PLUGIN):
             return ""
         if self._classic is not None and self._classic.concerns(pod):
-            return self._classic.gate(pod)
+            return self._classic.gate(pod, lambda others: devices.gate(pod, self.ledger, others=others))
         return devices.gate(pod, self.ledger)
 
     def _link(self, pod: Pod) -> None:
@@ -528,7 +535,7 @@ class Scheduler:
             await self._writer.remove(decision.remove)
         return await self._writer.report(
             pod,
-            reason="Unschedulable",
+            reason=decision.reason,
             message=decision.message,
             nominated=nominated,
             annotations=_annotations(decision),

@@ -22,6 +22,7 @@ SEEDS = Path(__file__).parents[3] / "examples" / "seeds"
 CLAIM_CONTROLLERS = (
     "resourceclaim-controller",
     "classic-resourceclaim-controller",
+    "early-resourceclaim-controller",
     "garbage-collector-controller",
 )
 

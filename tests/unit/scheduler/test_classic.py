@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import pytest
@@ -37,6 +37,10 @@ def wanted(*selectors: str, only: str = "", shareable: bool = False) -> Wanted:
         {"filters": filters},
         {"shareable": shareable, "driverRequests": [{"driverName": "d", "requests": requests}]},
     )
+
+
+def nothing_more(others: Container[str]) -> None:
+    """The pod has no claims of today's."""
 
 
 def names(result: Any) -> list[str]:
@@ -115,7 +119,7 @@ def classic() -> Callable[..., Classic]:
 
 
 def begun(found: Classic, subject: Pod) -> Attempt:
-    attempt = found.begin(subject)
+    attempt = found.begin(subject, nothing_more)
     assert isinstance(attempt, Attempt)
     return attempt
 
@@ -131,7 +135,7 @@ def begun(found: Classic, subject: Pod) -> Attempt:
     ],
 )  # fmt: skip
 def test_a_pod_waits_for_what_others_have_to_do_first(classic: Any, document: Doc, said: str) -> None:
-    rejection = classic(document).begin(pod("a"))
+    rejection = classic(document).begin(pod("a"), nothing_more)
     assert isinstance(rejection, Rejection)
     assert rejection.reasons == (said,)
 
@@ -197,7 +201,7 @@ def test_promised_instances_are_taken_until_they_are_given_back(classic: Any) ->
     assert isinstance(given_, Given)
     found.book.promise(claim("a"), given_.results[0])
     assert isinstance(begun(found, pod("b")).on(node("n")), Rejection)
-    assert isinstance(found.begin(pod("a")), Rejection)  # in the process of being allocated
+    assert isinstance(found.begin(pod("a"), nothing_more), Rejection)  # in the process of being allocated
     found.book.take_back(claim("a"))
     assert isinstance(begun(found, pod("b")).on(node("n")), Given)
 

@@ -6,6 +6,7 @@ requests, but with their state, their consumers and the nodes they are available
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dray.api.kinds import Object
@@ -28,7 +29,7 @@ def as_modern(claim: Object, *, generation: str = "v1alpha2") -> Object:
     return {"metadata": metadata, "spec": {"devices": {"requests": None}}, "status": status}
 
 
-def is_classic(claim: Object) -> bool:
+def is_classic(claim: Mapping[str, Any]) -> bool:
     """Whether a modern claim is only the view of a classic one."""
     return GENERATION in (claim["metadata"].get("annotations") or {})
 
