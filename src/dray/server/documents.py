@@ -39,6 +39,7 @@ class Codec:
         "list_head",
         "list_kind",
         "separator",
+        "stored_start",
         "version",
     )
 
@@ -52,6 +53,7 @@ class Codec:
         self.head = b'{"kind":%b,"apiVersion":%b,' % (encode(kind.kind), encode(self.api_version))
         self.list_head = b'{"kind":%b,"apiVersion":%b,' % (encode(self.list_kind), encode(self.api_version))
         self.separator = b"," + (self.head if kind.custom else b"{")
+        self.stored_start = self.head + b'"metadata":{'  # of values in the store
         self._envelope = protobuf.head(self.api_version, kind.kind)
         self._list_envelope = protobuf.head(self.api_version, self.list_kind)
 
@@ -148,7 +150,17 @@ class Codecs:
 class Document:
     """One object at one revision."""
 
-    __slots__ = ("__weakref__", "_codecs", "_encoded", "_hub", "_messages", "_value", "key", "revision")
+    __slots__ = (
+        "__weakref__",
+        "_codecs",
+        "_encoded",
+        "_fresh",
+        "_hub",
+        "_messages",
+        "_value",
+        "key",
+        "revision",
+    )
 
     def __init__(
         self,
@@ -164,6 +176,9 @@ class Document:
         self._codecs = codecs
         self._value = value
         self._hub = hub
+        self._fresh = (
+            hub is not None and value is not None
+        )  # what is read may be older than the defaults it gets
         self._encoded: dict[Codec, bytes] | None = None
         self._messages: dict[Codec, bytes] | None = None
 
@@ -211,8 +226,17 @@ class Document:
             encoded = self._encoded = {}
         found = encoded.get(codec)
         if found is None:
-            found = encoded[codec] = codec.rest(self.hub)
+            found = encoded[codec] = self._stored_rest(codec) or codec.rest(self.hub)
         return found
+
+    def _stored_rest(self, codec: Codec) -> bytes | None:
+        """The same out of the stored value, if it was just made from the object: it lacks but the revision."""
+        value, start = self._value, codec.stored_start
+        if not self._fresh or value is None or codec is not self._codecs.storage:
+            return None
+        if not value.startswith(start):
+            return None
+        return b'"metadata":{"resourceVersion":"%d",%b' % (self.revision, value[len(start) :])
 
     def full(self, codec: Codec) -> bytes:
         return codec.head + self.rest(codec)
@@ -238,6 +262,7 @@ class Document:
 
     def redefine(self, codecs: Codecs) -> None:
         self._codecs = codecs
+        self._fresh = False
         self.forget()
 
     def forget(self) -> None:
