@@ -179,7 +179,7 @@ def main() -> int:
     parts = {
         "node": node,
         "simulated": simulated,
-        "pure": lambda: [script(f"bench_{n}.py") for n in ("cel", "allocation", "validation", "store")],
+        "pure": lambda: [script(f"bench_{n}.py") for n in ("cel", "allocation", "validation", "store", "tools")],
         "api": lambda: api(args.data),
         "cluster": lambda: cluster(args.data, 500),
         "cluster-5000": lambda: cluster(args.data, 5000),

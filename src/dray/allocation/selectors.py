@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from dray.allocation.attributes import Values
 from dray.allocation.features import Features
@@ -13,9 +15,13 @@ from dray.api.semver import Version
 from dray.cel import CompileError, EvaluationError, compiler
 from dray.cel import devices as cel_devices
 from dray.cel.devices import MAX_COST, Selector, compile, environment
+from dray.cel.reads import Reads
 
 Verdict = bool | EvaluationError
 Visible = cel_devices.Device
+
+_encode = msgspec.json.Encoder().encode
+_NOTHING: dict[str, Any] = {}
 
 
 class Expression:
@@ -24,38 +30,19 @@ class Expression:
     Upstream finds out late as well: a broken selector is no error as long as no device reaches it.
     """
 
-    __slots__ = ("_lists", "_reads", "_selector", "source")
+    __slots__ = ("_lists", "_selector", "glance", "source")
 
     def __init__(self, source: str, selector: Selector | CompileError, *, lists: bool) -> None:
         self.source = source
         self._selector = selector
         self._lists = lists
-        self._reads = selector.reads if isinstance(selector, Selector) else None
+        #: all that the answer depends on, read straight from a device; None if that takes a closer look
+        self.glance = Glance([self], lists=lists)
 
-    def glance(self, driver: str, document: Document) -> Hashable | None:
-        """All that the answer depends on, read straight from the device; None if that takes a closer look."""
-        reads = self._reads
-        if reads is None or not _plain(document, lists=self._lists):
-            return None
-        seen: list[Hashable] = [driver, document.get("allowMultipleAllocations")]
-        for field, names, domains in (
-            ("attributes", reads.attributes, reads.attribute_domains),
-            ("capacity", reads.capacity, reads.capacity_domains),
-        ):
-            if not names and not domains:
-                continue
-            entries = document.get(field) or {}
-            for domain, name in names:
-                value = entries.get(f"{domain}/{name}")
-                if domain == driver and name in entries:
-                    if value is not None:
-                        return None
-                    value = entries[name]
-                seen.append(_hashable(value))
-            seen += (
-                any((name.rpartition("/")[0] or driver) == domain for name in entries) for domain in domains
-            )
-        return tuple(seen)
+    @property
+    def reads(self) -> Reads | None:
+        """What it looks at by name; None if only evaluation can tell."""
+        return self._selector.reads if isinstance(self._selector, Selector) else None
 
     def ask(self, device: Visible) -> Verdict:
         """Whether the device is selected; raises CompileError if nobody can tell."""
@@ -70,14 +57,55 @@ class Expression:
             return error
 
 
-def _hashable(entry: Document | None) -> Hashable:
-    if entry is None:
-        return None
-    return tuple(
-        (kind, tuple(value) if isinstance(value, list) else value)
-        for kind, value in entry.items()
-        if kind != "requestPolicy"
-    )
+class Glance:
+    """What expressions see of a device: called with its driver and document, equal where all of them must agree.
+
+    None means that this device has to be looked at more closely.
+    """
+
+    __slots__ = ("_attribute_domains", "_attributes", "_blind", "_capacity", "_capacity_domains", "_lists")
+
+    def __init__(self, expressions: Iterable[Expression], *, lists: bool) -> None:
+        reads = [expression.reads for expression in expressions]
+        known = [one for one in reads if one is not None]
+        self._lists = lists
+        self._blind = len(known) < len(reads)
+        self._attributes = _spellings(name for one in known for name in one.attributes)
+        self._capacity = _spellings(name for one in known for name in one.capacity)
+        self._attribute_domains = tuple({domain for one in known for domain in one.attribute_domains})
+        self._capacity_domains = tuple({domain for one in known for domain in one.capacity_domains})
+
+    def __call__(self, driver: str, document: Document) -> Hashable | None:
+        if self._blind or not _plain(document, lists=self._lists):
+            return None
+        seen: list[Any] = [driver, document.get("allowMultipleAllocations")]
+        if self._attributes:
+            entries = document.get("attributes") or _NOTHING
+            for full, domain, name in self._attributes:
+                value = entries.get(full)
+                if domain == driver and name in entries:
+                    if value is not None:
+                        return None
+                    value = entries[name]
+                seen.append(value)
+        if self._capacity:
+            entries = document.get("capacity") or _NOTHING
+            for full, domain, name in self._capacity:
+                value = entries.get(full)
+                if domain == driver and name in entries:
+                    if value is not None:
+                        return None
+                    value = entries[name]
+                seen.append(value and value.get("value"))
+        for field, domains in (("attributes", self._attribute_domains), ("capacity", self._capacity_domains)):
+            if domains:
+                there = {name.rpartition("/")[0] or driver for name in document.get(field) or ()}
+                seen += (domain in there for domain in domains)
+        return _encode(seen)
+
+
+def _spellings(names: Iterable[tuple[str, str]]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((f"{domain}/{name}", domain, name) for domain, name in sorted(set(names)))
 
 
 def _plain(document: Document, *, lists: bool) -> bool:

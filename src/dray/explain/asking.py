@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -17,6 +17,7 @@ from dray.allocation.devices import Device
 from dray.allocation.selectors import expression
 from dray.cel import CompileError
 from dray.cel.devices import split_name
+from dray.explain.alike import Alike, Looks, ask
 from dray.explain.devices import compiled, value_of
 
 _VALUES_SHOWN = 5
@@ -59,7 +60,15 @@ class Condition:
         return {"source": self.source, "true": self.true, "false": self.false, "error": self.error}
 
 
-def conditions(source: str, devices: Sequence[Device], features: Features) -> tuple[Condition, ...]:
+def alike(source: str, devices: Iterable[Device], features: Features) -> list[Alike]:
+    """Devices grouped by all that a selector sees of them."""
+    looks = Looks([expression(source, features)], features)
+    for device in devices:
+        looks.add(device)
+    return looks.groups()
+
+
+def conditions(source: str, devices: Sequence[Alike], features: Features) -> tuple[Condition, ...]:
     """The parts of a conjunction; a selector that is none is its only part."""
     parts = split(source)
     found = []
@@ -67,17 +76,14 @@ def conditions(source: str, devices: Sequence[Device], features: Features) -> tu
         asked = expression(part, features)
         true = false = 0
         error = failing = ""
-        for device in devices:
-            try:
-                verdict = device.shape.verdict(asked)
-            except CompileError:
-                return ()
+        for device, count in devices:
+            verdict = ask(asked, device)
             if verdict is True:
-                true += 1
+                true += count
             elif verdict is False:
-                false += 1
+                false += count
             elif not error:
-                error, failing = str(verdict), str(device.id)
+                error, failing = verdict, str(device.id)
         found.append(Condition(part, true, false, error, failing))
     return tuple(found)
 
@@ -109,8 +115,14 @@ def split(source: str) -> list[str]:
     return [part for part in parts if part]
 
 
-def asked(source: str, devices: Sequence[Device], features: Features) -> tuple[Asked, ...]:
-    """What a selector looks at by name, in the order of the names."""
+def asked(
+    source: str,
+    devices: Sequence[Alike],
+    features: Features,
+    *,
+    known: Callable[[], Iterable[Device]] = tuple,
+) -> tuple[Asked, ...]:
+    """What a selector looks at by name, in the order of the names. ``known`` devices help to guess what was meant."""
     try:
         reads = compiled(source, features).reads
     except CompileError:
@@ -119,30 +131,39 @@ def asked(source: str, devices: Sequence[Device], features: Features) -> tuple[A
         return ()
     names = [("attributes", *name) for name in sorted(reads.attributes)]
     names += [("capacity", *name) for name in sorted(reads.capacity)]
-    found = [_asked(source, table, domain, name, devices) for table, domain, name in names]
+    found = [_asked(source, table, domain, name, devices, known) for table, domain, name in names]
     if reads.driver:
-        drivers = Counter(device.id.driver for device in devices)
+        drivers: Counter[str] = Counter()
+        for device, count in devices:
+            drivers[device.id.driver] += count
         found.insert(0, Asked("device.driver", "driver", tuple(drivers.most_common(_VALUES_SHOWN)), 0, 0))
     return tuple(found)
 
 
-def _asked(source: str, table: str, domain: str, name: str, devices: Sequence[Device]) -> Asked:
+def _asked(
+    source: str,
+    table: str,
+    domain: str,
+    name: str,
+    devices: Sequence[Alike],
+    known: Callable[[], Iterable[Device]],
+) -> Asked:
     counts: Counter[str] = Counter()
     missing = 0
-    for device in devices:
+    for device, count in devices:
         entries = device.document.get(table) or {}
         entry = entries.get(f"{domain}/{name}")
         if entry is None and domain == device.id.driver:
             entry = entries.get(name)
         if entry is None:
-            missing += 1
+            missing += count
         else:
-            counts[shown(value_of(entry) if table == "attributes" else entry.get("value"))] += 1
+            counts[shown(value_of(entry) if table == "attributes" else entry.get("value"))] += count
     top = counts.most_common(_VALUES_SHOWN)
     rest = sum(counts.values()) - sum(count for _, count in top)
     suggestion = ""
     if not counts:
-        suggestion = _other_name(table, domain, name, devices)
+        suggestion = _other_name(table, domain, name, list(known()))
     elif table == "attributes":
         suggestion = _other_value(source, counts)
     return Asked(f"{domain}/{name}", table, tuple(top), rest, missing, suggestion)
@@ -156,18 +177,9 @@ def shown(value: Any) -> str:
 
 def names_of(table: str, devices: Iterable[Device]) -> Iterator[tuple[str, str]]:
     """Domain and name of everything the devices have, without repetition."""
-    seen: set[tuple[str, str]] = set()
-    shapes: set[int] = set()
-    for device in devices:
-        shape = device.shape
-        if id(shape) in shapes:
-            continue
-        shapes.add(id(shape))
-        for name in device.document.get(table) or {}:
-            full = split_name(name, device.id.driver)
-            if full not in seen:
-                seen.add(full)
-                yield full
+    mixtures = {(device.id.driver, *(device.document.get(table) or ())): None for device in devices}
+    seen = {split_name(name, driver): None for driver, *names in mixtures for name in names}
+    yield from seen
 
 
 def _other_name(table: str, domain: str, name: str, devices: Sequence[Device]) -> str:

@@ -94,19 +94,17 @@ class Cluster:
     def namespaces(self) -> dict[str, Document]:
         return {key_of(one).name: one for one in self.snapshot.namespaces}
 
+    def users_of(self, claim: Key) -> tuple[Key, ...]:
+        """The pods that a claim is reserved for."""
+        reserved = ((self.claims.get(claim) or {}).get("status") or {}).get("reservedFor") or ()
+        return tuple(
+            self._pods_by_uid.get(entry.get("uid")) or Key(claim.namespace, entry.get("name", ""))
+            for entry in reserved
+        )
+
     @cached_property
-    def users(self) -> dict[Key, tuple[Key, ...]]:
-        """Claim → the pods it is reserved for."""
-        by_uid = {(pod.get("metadata") or {}).get("uid"): key for key, pod in self.pods.items()}
-        found: dict[Key, tuple[Key, ...]] = {}
-        for key, claim in self.claims.items():
-            reserved = (claim.get("status") or {}).get("reservedFor") or ()
-            if reserved:
-                found[key] = tuple(
-                    by_uid.get(entry.get("uid"), Key(key.namespace, entry.get("name", "")))
-                    for entry in reserved
-                )
-        return found
+    def _pods_by_uid(self) -> dict[str | None, Key]:
+        return {(pod.get("metadata") or {}).get("uid"): key for key, pod in self.pods.items()}
 
     @cached_property
     def pools(self) -> dict[PoolID, Pool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from dray.allocation import DeviceID, Features, counters
 from dray.allocation.devices import Device
 from dray.allocation.pools import Pool
-from dray.allocation.selectors import expression
+from dray.allocation.selectors import Expression, expression
 from dray.allocation.usage import PoolUsage
 from dray.api.quantity import Quantity
 from dray.cel import CompileError
@@ -93,8 +93,7 @@ def devices(cluster: Cluster, *, wanted: Iterable[Wanted] = ()) -> Iterator[Devi
 def selected_by(source: str, features: Features) -> Wanted:
     """Whether a device matches an expression; one on which it fails does not. Raises CompileError."""
     compiled(source, features)
-    chosen = expression(source, features)
-    return lambda device: device.shape.verdict(chosen) is True
+    return _test(expression(source, features))
 
 
 def compiled(source: str, features: Features) -> Selector:
@@ -111,13 +110,27 @@ def in_class(cluster: Cluster, name: str) -> Wanted:
     """Whether a class selects a device."""
     spec = (cluster.classes[name].get("spec") or {}) if name in cluster.classes else {}
     sources = [(one.get("cel") or {}).get("expression") or "" for one in spec.get("selectors") or ()]
-    asked = [expression(source, cluster.features) for source in sources]
+    tests = [_test(expression(source, cluster.features)) for source in sources]
+    if len(tests) == 1:
+        return tests[0]
+    return lambda device: all(test(device) for test in tests)
+
+
+def _test(asked: Expression) -> Wanted:
+    """Whether an expression is true on a device; what looks the same to it is asked about once."""
+    known: dict[Hashable, bool] = {}
 
     def selects(device: Device) -> bool:
-        try:
-            return all(device.shape.verdict(one) is True for one in asked)
-        except CompileError:
-            return False
+        glance = asked.glance(device.id.driver, device.document)
+        verdict = known.get(glance) if glance is not None else None
+        if verdict is None:
+            try:
+                verdict = device.shape.verdict(asked) is True
+            except CompileError:
+                verdict = False
+            if glance is not None:
+                known[glance] = verdict
+        return verdict
 
     return selects
 
@@ -197,7 +210,7 @@ def _view(cluster: Cluster, pool: Pool, part: PoolUsage, device: Device, sick: s
     document = device.document
     touched = part.touches(device.name)
     holders = (
-        tuple(Holder(claim, cluster.users.get(claim, ())) for claim in cluster.owners(device.id))
+        tuple(Holder(claim, cluster.users_of(claim)) for claim in cluster.owners(device.id))
         if touched
         else ()
     )

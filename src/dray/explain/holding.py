@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dray.allocation import DeviceID
 from dray.allocation.devices import Device
 from dray.api import claims as pod_claims
+from dray.explain.alike import Alike
 from dray.explain.asking import asked
 from dray.explain.cluster import Cluster, Key
 from dray.explain.model import Explanation, Outcome
@@ -62,7 +63,7 @@ def settled_claim(cluster: Cluster, key: Key, claim: Document) -> Explanation | 
         )
     if pod_claims.allocation(claim) is None:
         return None
-    users = cluster.users.get(key, ())
+    users = cluster.users_of(key)
     who = f"reserved for {', '.join(f'pod {user}' for user in users)}" if users else "reserved for nobody"
     return Explanation(
         subject=subject, outcome=Outcome.ALLOCATED, headline=f"the claim is allocated and {who}", facts=facts
@@ -117,7 +118,7 @@ def _matched(cluster: Cluster, request: Document, device: Device) -> Iterator[st
     )
     for selector in selectors:
         source = (selector.get("cel") or {}).get("expression") or ""
-        for one in asked(source, [device], cluster.features):
+        for one in asked(source, [Alike(device, 1)], cluster.features):
             if one.values:
                 yield f"{one.name}={one.values[0][0]}"
 
@@ -144,7 +145,7 @@ def granted(claims: Sequence[Document], tried: Tried) -> Iterator[str]:
 
 def holders_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
     finalizers = (claim.get("metadata") or {}).get("finalizers") or ()
-    users = cluster.users.get(key, ())
+    users = cluster.users_of(key)
     for user in users:
         pod = cluster.pods.get(user)
         state = "gone" if pod is None else _state(pod)
@@ -157,7 +158,7 @@ def holders_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[st
 
 
 def _free_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
-    users = cluster.users.get(key, ())
+    users = cluster.users_of(key)
     for user in users:
         if user in cluster.pods:
             yield f"delete pod {user}, or wait until it has ended"

@@ -16,7 +16,7 @@ from dray.allocation.selectors import expression
 from dray.api import claims as pod_claims
 from dray.cel import CompileError
 from dray.cel.devices import Device as Visible
-from dray.explain.asking import asked, split
+from dray.explain.asking import alike, asked, split
 from dray.explain.checking import Finding, Level, finding
 from dray.explain.cluster import Cluster, Key
 from dray.explain.devices import compiled, in_class
@@ -140,7 +140,9 @@ def _typos(world: World, manifest: Manifest) -> Iterator[Finding]:
     if not world.devices:
         return
     for path, source in _selectors(manifest):
-        for one in asked(source, world.devices, world.cluster.features):
+        features = world.cluster.features
+        groups = alike(source, world.devices, features)
+        for one in asked(source, groups, features, known=lambda: world.devices):
             if not one.values and one.suggestion:
                 text = f"no known device has {one.name}; did you mean {one.suggestion}?"
                 yield finding(manifest, "attribute-typo", Level.WARNING, text, path=path)

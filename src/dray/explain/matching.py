@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from dray.allocation import DeviceID, Features
 from dray.allocation.devices import Device
-from dray.allocation.selectors import visible
-from dray.cel.devices import MAX_COST
-from dray.explain.asking import Asked, asked
+from dray.allocation.selectors import expression, visible
+from dray.cel.devices import MAX_COST, Outcome
+from dray.explain.asking import Asked, alike, asked
 from dray.explain.devices import compiled
 
 
@@ -58,13 +58,14 @@ def match(
     errors: Counter[str] = Counter()
     examples: dict[str, DeviceID] = {}
     others = most = 0
-    known: dict[int, Any] = {}
+    glance = expression(source, features).glance
+    known: dict[Hashable, Outcome] = {}
     everything = list(devices)
     for device in everything:
-        shape = device.shape
-        outcome = known.get(id(shape))
+        key = glance(device.id.driver, device.document) or device.shape
+        outcome = known.get(key)
         if outcome is None:
-            outcome = known[id(shape)] = selector.outcome(visible(shape.driver, shape.document))
+            outcome = known[key] = selector.outcome(visible(device.id.driver, device.document))
         most = max(most, outcome.cost)
         if outcome.error is not None:
             errors[outcome.error.message] += 1
@@ -81,5 +82,5 @@ def match(
         selector.max_cost,
         most,
         clock() - started,
-        asked(source, everything, features),
+        asked(source, alike(source, everything, features), features, known=lambda: everything),
     )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dray.allocation import Cause, PoolID, Removal, RequestReasons
 from dray.allocation.devices import Device
+from dray.explain.alike import Alike
 from dray.explain.asking import asked, conditions
 from dray.explain.cluster import Cluster, Key
-from dray.explain.devices import Holder, readable
+from dray.explain.devices import Holder, in_class, readable
 from dray.explain.model import NodeGroup, Removed, RequestStory
 from dray.explain.snapshot import Document
-from dray.explain.trying import Answer, Trial, Tried
+from dray.explain.trying import Answer, Trial, Tried, Wishes
 
 _EXAMPLES = 3
 _HOLDERS = 4
@@ -34,7 +35,7 @@ def stories(cluster: Cluster, trial: Trial, tried: Sequence[Tried]) -> list[Requ
     found = []
     for reasons in trial.everywhere():
         usable, node = best.get((reasons.claim, reasons.request), (0, ""))
-        found.append(_story(cluster, trial.all_wishes.documents, reasons, node, usable))
+        found.append(_story(cluster, trial.all_wishes, reasons, node, usable))
     return found
 
 
@@ -44,18 +45,14 @@ def _first_of_each(tried: Sequence[Tried]) -> Iterable[Tried]:
 
 
 def _story(
-    cluster: Cluster,
-    claims: Sequence[Document],
-    reasons: RequestReasons,
-    best_node: str,
-    best: int,
+    cluster: Cluster, wishes: Wishes, reasons: RequestReasons, best_node: str, best: int
 ) -> RequestStory:
-    document = request_of(claims, reasons.claim, reasons.request)
+    document = request_of(wishes.documents, reasons.claim, reasons.request)
     nearest = ""
     if reasons.nearest is not None and not reasons.usable:
         said = _said(reasons.nearest.cause, readable(reasons.nearest.detail))
         nearest = f"{reasons.nearest.device}: {said}"
-    removed = tuple(_removed(cluster, document, removal) for removal in _merge(reasons.removals))
+    removed = tuple(_removed(cluster, wishes, document, removal) for removal in _merge(reasons.removals))
     return RequestStory(
         reasons.claim,
         reasons.request,
@@ -88,35 +85,34 @@ def _merge(removals: Iterable[Removal]) -> list[Removal]:
     return [one if one.detail else replace(one, detail=_MANY[one.cause]) for one in several]
 
 
-def _removed(cluster: Cluster, request: Document, removal: Removal) -> Removed:
-    devices: list[Device] = []
-    if removal.source:
-        devices = _reached(cluster, request, removal)
-    holders: tuple[str, ...] = ()
-    if removal.cause in _MOMENT:
-        holders = _holders(cluster, removal)
-    source = removal.source
+def _removed(cluster: Cluster, wishes: Wishes, request: Document, removal: Removal) -> Removed:
+    source, features = removal.source, cluster.features
+    reached = _reached(cluster, wishes, request, removal) if source else []
     return Removed(
         removal.cause.value,
         readable(removal.detail),
         removal.count,
         removal.examples[:_EXAMPLES],
         source,
-        asked(source, devices, cluster.features) if source else (),
-        conditions(source, devices, cluster.features) if source else (),
-        holders,
+        asked(source, reached, features, known=lambda: _devices(cluster, reached)) if source else (),
+        conditions(source, reached, features) if source else (),
+        _holders(cluster, removal) if removal.cause in _MOMENT else (),
     )
 
 
-def _reached(cluster: Cluster, request: Document, removal: Removal) -> list[Device]:
+def _reached(cluster: Cluster, wishes: Wishes, request: Document, removal: Removal) -> list[Alike]:
     """The devices that got as far as a selector: all, or for the claim's own those of the class."""
-    everything = [device for pool in cluster.pools.values() for device in pool.devices]
+    everything = wishes.likeness.looks.groups()
     if removal.cause is Cause.CLASS_SELECTOR or removal.detail.startswith("class "):
         return everything
-    from dray.explain.devices import in_class
-
     selects = in_class(cluster, request.get("deviceClassName") or "")
-    return [device for device in everything if selects(device)] or everything
+    return [one for one in everything if selects(one.device)] or everything
+
+
+def _devices(cluster: Cluster, like: Sequence[Alike]) -> Iterator[Device]:
+    """All devices of the drivers of these."""
+    drivers = {one.device.id.driver for one in like}
+    return (d for id, pool in cluster.pools.items() if id.driver in drivers for d in pool.devices)
 
 
 def _holders(cluster: Cluster, removal: Removal) -> tuple[str, ...]:
@@ -127,7 +123,7 @@ def _holders(cluster: Cluster, removal: Removal) -> tuple[str, ...]:
         if not owners and removal.cause is Cause.COUNTERS:
             owners = _drawing(cluster, id.pool_id, removal.detail)
         for owner in owners:
-            counts[str(Holder(owner, cluster.users.get(owner, ())))] += 1
+            counts[str(Holder(owner, cluster.users_of(owner)))] += 1
     return tuple(name for name, _ in counts.most_common(_HOLDERS))
 
 

@@ -73,7 +73,7 @@ class Wishes:
             Claim(number, object_name(one), one, cluster.inventory.demand(one, cluster.features))
             for number, one in enumerate(documents)
         ]
-        self.likeness = Likeness(self.claims)
+        self.likeness = Likeness(self.claims, cluster.features)
         self.answers: dict[Hashable, Answer] = {}
 
 
@@ -208,11 +208,13 @@ class Trial:
         """The pools that some node sees, each as a whole."""
         cluster = self._cluster
         seen: dict[PoolID, Pool] = {}
+        partly: set[PoolID] = set()
         for node in cluster.nodes.values():
             for pool in cluster.inventory.pools(node, cluster.features):
-                seen.setdefault(pool.id, pool)
+                if seen.setdefault(pool.id, pool) is not pool or pool.elsewhere:
+                    partly.add(pool.id)
         for id, pool in seen.items():
-            yield cluster.pools.get(id, pool)
+            yield cluster.pools.get(id, pool) if id in partly else pool
 
 
 def _erring(why: Reasons) -> bool:
