@@ -126,7 +126,9 @@ def _replace(
         device = result["device"]
         share = result.get("shareID")
         if share is None or not sharing:
-            taken = {k: v for k, v in taken.items() if k != device}
+            # What was taken by two is the later one's; the other has nothing to give back.
+            if sign > 0 or taken.get(device) == owner:
+                taken = {k: v for k, v in taken.items() if k != device}
             if sign > 0:
                 taken[device] = owner
             continue

@@ -48,7 +48,15 @@ class Recorder(Protocol):
 
 
 class BindingError(Exception):
-    """The pod could not be bound; what was promised to it must be taken back."""
+    """The pod could not be bound; what was promised to it must be taken back.
+
+    ``reserved``: the claims that have been, or may have been, reserved for it on the way. Other claims may be reserved
+    for it too, by another scheduler, and are not ours to release.
+    """
+
+    def __init__(self, message: str, reserved: Sequence[Document] = ()) -> None:
+        super().__init__(message)
+        self.reserved = reserved
 
 
 class Nominate(Enum):
@@ -84,18 +92,22 @@ class Writer:
 
     async def bind(self, pod: Pod, decision: Bind, *, binding_timeout: float) -> None:
         """Carry out a decision, or raise ``BindingError`` with upstream's words."""
+        reserved: list[Document] = []
         try:
             if decision.claims or decision.plan is not None:
                 if self._nominate is Nominate.ALWAYS or self._may_wait(decision):
                     await self._patch_status(pod, {"nominatedNodeName": decision.node})
-                bound = await self._bind_claims(pod, decision)
+                bound = await self._bind_claims(pod, decision, reserved)
                 if self._binding_conditions and any(devices.wants_binding_conditions(c) for c in bound):
                     await self._wait_for_devices(pod, bound, decision.node, binding_timeout)
             if decision.carry is not None:
                 await decision.carry.write()
             await self._client.bind(pod.namespace, pod.name, decision.node, uid=pod.uid)
         except StatusError as problem:
-            raise BindingError(str(problem)) from problem
+            raise BindingError(str(problem), reserved) from problem
+        except BindingError as problem:
+            problem.reserved = reserved
+            raise
         self._recorder.event(
             PODS,
             pod.document,
@@ -115,25 +127,29 @@ class Writer:
         wanted = [*({"status": {"allocation": a}} for a in given), *decision.claims]
         return self._binding_conditions and any(map(devices.wants_binding_conditions, wanted))
 
-    async def _bind_claims(self, pod: Pod, decision: Bind) -> list[Document]:
+    async def _bind_claims(self, pod: Pod, decision: Bind, reserved: list[Document]) -> list[Document]:
         plan = decision.plan or devices.NodePlan((), ())
         given = dict(zip((id(c) for c in plan.claims), plan.results, strict=True))
         bound: list[Document] = []
         for claim in decision.claims:
             if not claims.is_reserved_for(claim, pod.uid):
-                claim = await self._bind_claim(claim, given.get(id(claim)), pod)
+                claim = await self._bind_claim(claim, given.get(id(claim)), pod, reserved)
             bound.append(claim)
         if plan.generated is not None:
-            bound.append(await self._bind_generated(pod, plan, given[id(plan.generated)]))
+            bound.append(await self._bind_generated(pod, plan, given[id(plan.generated)], reserved))
         return bound
 
-    async def _bind_claim(self, claim: Document, allocation: Document | None, pod: Pod) -> Document:
+    async def _bind_claim(
+        self, claim: Document, allocation: Document | None, pod: Pod, reserved: list[Document]
+    ) -> Document:
         """Finalizer, then allocation and reservation together; from a fresh read if somebody else wrote meanwhile."""
         namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
-        who = f"{namespace}/{name}"
+        who, decided, before = f"{namespace}/{name}", claim, ""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 claim = await self._client.get(RESOURCE_CLAIMS, namespace, name)
+                if claim["metadata"]["resourceVersion"] == before:
+                    break  # not the claim has changed: its devices are somebody else's by now
             if "deletionTimestamp" in claim["metadata"]:
                 raise BindingError(f"claim {who} got deleted in the meantime")
             try:
@@ -141,12 +157,17 @@ class Writer:
                     if claims.allocation(claim) is not None:
                         raise BindingError(f"claim {who} got allocated elsewhere in the meantime")
                     claim = await self._protect(claim)
-                written = await self._client.update_status(
-                    RESOURCE_CLAIMS, namespace, self._reserved(claim, allocation, pod)
-                )
-            except Conflict:
-                continue
+                elif attempt and not _same_devices(claim, decided):
+                    raise BindingError(f"claim {who} got allocated elsewhere in the meantime")
+                before = claim["metadata"]["resourceVersion"]
+                wanted = self._reserved(claim, allocation, pod)
+                reserved.append(decided)
+                written = await self._client.update_status(RESOURCE_CLAIMS, namespace, wanted)
             except StatusError as problem:
+                if problem.http_code < 500 and reserved and reserved[-1] is decided:
+                    reserved.pop()  # refused; anything else may have been done all the same
+                if isinstance(problem, Conflict):
+                    continue
                 what = "allocation and reservation" if allocation is not None else "reservation"
                 raise BindingError(f"add {what} to claim {who}: {problem}") from problem
             self._ledger.set_claim(written)
@@ -177,7 +198,9 @@ class Writer:
         status["reservedFor"] = [*(status.get("reservedFor") or ()), claims.consumer(pod.document)]
         return {**claim, "status": status}
 
-    async def _bind_generated(self, pod: Pod, plan: devices.NodePlan, allocation: Document) -> Document:
+    async def _bind_generated(
+        self, pod: Pod, plan: devices.NodePlan, allocation: Document, reserved: list[Document]
+    ) -> Document:
         assert plan.generated is not None
         claim: Document = plan.generated
         if not claim["metadata"].get("name"):
@@ -187,7 +210,8 @@ class Writer:
                 raise BindingError(
                     f"create claim for extended resources {pod.namespace}/: {problem}"
                 ) from problem
-        bound = await self._bind_claim(claim, allocation, pod)
+            self._ledger.adopt(stand_in(pod), claim)
+        bound = await self._bind_claim(claim, allocation, pod, reserved)
         status = {"requestMappings": list(plan.mappings), "resourceClaimName": bound["metadata"]["name"]}
         await self._patch_status(pod, {"extendedResourceClaimStatus": status})
         return bound
@@ -234,13 +258,12 @@ class Writer:
 
     # -- undoing ----------------------------------------------------------------------------------------------------
 
-    async def unreserve(self, pod: Pod, decision: Bind) -> None:
+    async def unreserve(self, pod: Pod, reserved: Sequence[Document]) -> None:
         """Take back reservations a failed binding has left behind; allocations stay for whoever needs them next."""
-        for claim in decision.claims:
+        if not reserved or await self._is_bound(pod):
+            return
+        for claim in reserved:
             metadata = claim["metadata"]
-            current = self._ledger.claim(metadata["namespace"], metadata["name"])
-            if current is None or not claims.is_reserved_for(current, pod.uid):
-                continue
             patch = {
                 "metadata": {"uid": metadata["uid"]},
                 "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
@@ -249,10 +272,20 @@ class Writer:
                 await self._client.patch_status(
                     RESOURCE_CLAIMS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
                 )
+            except NotFound:
+                pass
             except StatusError as problem:
                 log.warning(
                     "claim %s/%s stays reserved: %s", metadata["namespace"], metadata["name"], problem
                 )
+
+    async def _is_bound(self, pod: Pod) -> bool:
+        """Whether the pod has got a node all the same: by a write whose answer was lost, or by another scheduler."""
+        try:
+            current = await self._client.get(PODS, pod.namespace, pod.name)
+        except StatusError:
+            return False
+        return current["metadata"]["uid"] == pod.uid and bool(current["spec"].get("nodeName"))
 
     async def deallocate(self, claim: Document) -> None:
         """An allocated claim that nobody uses kept a pod from its nodes: it may be allocated anew."""
@@ -367,6 +400,12 @@ class Writer:
     async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> Document:
         patch = {"metadata": {"uid": pod.uid}, "status": status}
         return await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
+
+
+def _same_devices(claim: Document, other: Document) -> bool:
+    """Whether two versions of a claim have the same devices, for the same nodes."""
+    one, two = claims.allocation(claim) or {}, claims.allocation(other) or {}
+    return all(one.get(k) == two.get(k) for k in ("devices", "nodeSelector"))
 
 
 def stand_in(pod: Pod) -> str:

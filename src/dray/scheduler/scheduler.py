@@ -455,7 +455,7 @@ class Scheduler:
         try:
             await self._writer.bind(pod, decision, binding_timeout=profile.binding_timeout)
         except BindingError as problem:
-            await self._undo(entry, decision)
+            await self._undo(entry, decision, problem.reserved)
             await self._writer.report(pod, reason="SchedulerError", message=str(problem), nominated="")
             self._requeue(entry)
         else:
@@ -465,7 +465,7 @@ class Scheduler:
         finally:
             self._room.release()
 
-    async def _undo(self, entry: Queued, decision: Bind) -> None:
+    async def _undo(self, entry: Queued, decision: Bind, reserved: Sequence[Document]) -> None:
         pod = entry.pod
         self.cluster.unplace(pod.uid)
         if decision.carry is not None:
@@ -474,7 +474,7 @@ class Scheduler:
         if decision.plan is not None:
             for claim in decision.plan.claims:
                 self.ledger.take_back(claim["metadata"].get("uid") or stand_in(pod))
-        await self._writer.unreserve(pod, decision)
+        await self._writer.unreserve(pod, reserved)
         if decision.plan is not None and decision.plan.generated is not None:
             made = self.ledger.made_for(pod.uid)
             if made is not None:

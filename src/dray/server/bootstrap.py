@@ -10,6 +10,7 @@ from dray.api.scheduling import SYSTEM_CLASSES
 from dray.server.addresses import SERVICE_ADDRESS, ServiceAddresses
 from dray.server.api import API
 from dray.server.auth import AUTHENTICATED, MASTERS
+from dray.server.booking import DeviceBookings
 from dray.server.requests import Request
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -28,6 +29,9 @@ async def bootstrap(api: API, *, port: int, address: str = "127.0.0.1") -> None:
     if services is not None:
         api.assigners["", "services"] = ServiceAddresses(services.stored).assigned
         await _ensure(api, "/api/v1/namespaces/default/services", _kubernetes_service(port))
+    claims = api.resources.resource("resource.k8s.io", "resourceclaims")
+    if claims is not None and not api.release.emulated:
+        api.assigners["resource.k8s.io", "resourceclaims"] = DeviceBookings(claims.stored).assigned
 
 
 async def _ensure(api: API, path: str, obj: Object) -> None:

@@ -1,0 +1,87 @@
+"""Devices that a claim has to itself: an allocation that takes what another claim has is refused.
+
+Schedulers see to that by themselves, each as far as it can see. Two of them, or one that was killed with a write on its
+way and the one that took its place, cannot see what the other is about to write; here every write comes by. Releases
+that are emulated leave it to the schedulers, as upstream does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from dray.api import errors
+from dray.api.kinds import Object
+from dray.server.cache import Change, Collection
+
+
+class Device(NamedTuple):
+    driver: str
+    pool: str
+    name: str
+
+
+class DeviceBookings:
+    """Which claim has which device. Read off the stored claims, and off those that are being written right now."""
+
+    def __init__(self, claims: Collection) -> None:
+        self._claims = claims
+        self._holders: dict[Device, str] = {}  # device → key of the claim that has it
+        self._promised: dict[Device, str] = {}
+        for document in claims.documents.values():
+            self._count(document.key, frozenset(), exclusive(document.hub))
+        claims.subscribe(self._changed)
+
+    @contextmanager
+    def assigned(self, new: Object, old: Object | None) -> Iterator[None]:
+        """``new`` takes nothing that others have; what it takes is promised to it until the block ends."""
+        allocation = _allocation(new)
+        if not allocation or (old is not None and _allocation(old) == allocation):
+            yield
+            return
+        metadata = new["metadata"]
+        key = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        wanted = exclusive(new)
+        for device in wanted:
+            holder = self._holders.get(device) or self._promised.get(device)
+            if holder is not None and holder != key:
+                problem = f"device {'/'.join(device)} is allocated to claim {holder}"
+                raise errors.conflict("resourceclaims", "resource.k8s.io", metadata.get("name", ""), problem)
+        mine = {device: key for device in wanted if device not in self._promised}
+        self._promised |= mine
+        try:
+            yield
+        finally:
+            for device in mine:
+                del self._promised[device]
+
+    def _changed(self, change: Change) -> None:
+        before = exclusive(change.before.hub) if change.before is not None else frozenset()
+        after = exclusive(change.after.hub) if change.after is not None else frozenset()
+        if before or after:
+            document = change.after or change.before
+            assert document is not None
+            self._count(document.key, before, after)
+
+    def _count(self, key: str, before: frozenset[Device], after: frozenset[Device]) -> None:
+        for device in before - after:
+            if self._holders.get(device) == key:
+                del self._holders[device]
+        for device in after - before:
+            self._holders[device] = key
+
+
+def exclusive(claim: Mapping[str, Any]) -> frozenset[Device]:
+    """The devices a claim has to itself: neither shares of devices nor those it may only look at."""
+    results = ((_allocation(claim) or {}).get("devices") or {}).get("results") or ()
+    return frozenset(
+        Device(r["driver"], r["pool"], r["device"])
+        for r in results
+        if r.get("shareID") is None and not r.get("adminAccess")
+    )
+
+
+def _allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = (claim.get("status") or {}).get("allocation")
+    return found

@@ -1,0 +1,1 @@
+"""Components that are killed again and again while pods with devices come and go."""

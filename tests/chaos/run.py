@@ -1,0 +1,241 @@
+"""One run of chaos: pods of several kinds live and die, parts are killed, and the history is watched all the while."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dray.api.errors import NotFound
+from dray.client.client import Client
+from dray.client.connecting import connect
+from dray.client.informers import Informers
+from dray.client.resources import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
+
+from .history import History
+from .parts import Parts
+
+DRIVER = "gpu.example.com"
+EXTENDED = "example.com/gpu"
+SHARED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    data: Path
+    seed: int = 0
+    pods: int = 2000
+    nodes: int = 20
+    devices: int = 8
+    live: int = 150  # pods at the same time
+    schedulers: int = 1
+    pause: tuple[float, float] = (1.0, 4.0)  # between two kills
+    patience: float = 120.0  # for what has to happen in the end
+
+
+@dataclass
+class Report:
+    seed: int
+    violations: list[str] = field(default_factory=list)
+    created: int = 0
+    ran: int = 0
+    kills: dict[str, int] = field(default_factory=dict)
+    events: int = 0
+    allocations: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        kills = ", ".join(f"{name} {n}" for name, n in self.kills.items())
+        lines = [
+            f"seed {self.seed}: {self.created} pods, {self.ran} ran, in {self.seconds:.0f} s",
+            f"killed: {kills}",
+            f"{self.events} revisions of claims, {self.allocations} devices given",
+            *(f"VIOLATION {v}" for v in self.violations),
+        ]
+        return "\n".join(lines if self.violations else [*lines, "no violation"])
+
+
+async def run(options: Options) -> Report:
+    report = Report(options.seed)
+    began = time.monotonic()
+    with Parts(options.data, options.nodes, options.schedulers) as parts:
+        async with connect(parts.kubeconfig) as client:
+            await _Run(options, parts, client, report).run()
+        report.kills = {part.name: part.kills for part in parts.mortal}
+    report.seconds = time.monotonic() - began
+    return report
+
+
+class _Run:
+    def __init__(self, options: Options, parts: Parts, client: Client, report: Report) -> None:
+        self._options, self._parts, self._client, self._report = options, parts, client, report
+        self._rng = random.Random(options.seed)
+        self._history = History()
+        self._informers = Informers(client)
+        self._pods = self._informers.get(PODS)
+        self._claims = self._informers.get(RESOURCE_CLAIMS)
+        self._changed = asyncio.Event()
+        for informer in (self._pods, self._claims):
+            informer.add_handler(
+                on_add=self._wake, on_update=lambda o, n: self._wake(n), on_delete=self._wake
+            )
+        self._over = False
+
+    def _wake(self, _: Any) -> None:
+        self._changed.set()
+
+    async def run(self) -> None:
+        first = await self._client.list(RESOURCE_CLAIMS)
+        async with self._informers, asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(self._history.follow(self._client, first.resource_version))
+            await self._informers.synced()
+            await self._furnish()
+            killing = tasks.create_task(self._kill())
+            room = asyncio.Semaphore(self._options.live)
+            async with asyncio.TaskGroup() as lives:
+                for number in range(self._options.pods):
+                    await room.acquire()
+                    lives.create_task(self._live(number, random.Random(self._rng.random()), room))
+            killing.cancel()
+            await self._settle()
+            watching.cancel()
+        self._report.violations += self._history.violations
+        self._report.events, self._report.allocations = self._history.events, self._history.allocations
+
+    # -- the cluster ------------------------------------------------------------------------------------------------
+
+    async def _furnish(self) -> None:
+        selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+        spec = {"selectors": [selector], "extendedResourceName": EXTENDED}
+        await self._client.create(DEVICE_CLASSES, "", {"metadata": {"name": "gpu"}, "spec": spec})
+        for name, count in (("one", 1), ("two", 2)):
+            body = {"metadata": {"name": name}, "spec": {"spec": _wants(count)}}
+            await self._client.create(RESOURCE_CLAIM_TEMPLATES, "default", body)
+        for i in range(SHARED):
+            body = {"metadata": {"name": f"shared-{i}"}, "spec": _wants(1)}
+            await self._client.create(RESOURCE_CLAIMS, "default", body)
+        nodes = self._informers.get(NODES)
+        await self._until(lambda: len(nodes.items()) >= self._options.nodes, "the nodes did not come")
+        for node in sorted(n["metadata"]["name"] for n in nodes.items()):
+            pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+            devices = [{"name": f"gpu-{i}"} for i in range(self._options.devices)]
+            slice_spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+            await self._client.create(
+                RESOURCE_SLICES, "", {"metadata": {"name": f"{node}-gpus"}, "spec": slice_spec}
+            )
+
+    async def _kill(self) -> None:
+        """Kill somebody, wait a moment, start it again; then wait for the next."""
+        while True:
+            await asyncio.sleep(self._rng.uniform(*self._options.pause))
+            part = self._rng.choice(self._parts.mortal)
+            part.kill()
+            try:
+                await asyncio.sleep(self._rng.uniform(0, 0.5))
+            finally:
+                part.start()
+
+    # -- the pods ---------------------------------------------------------------------------------------------------
+
+    async def _live(self, number: int, rng: random.Random, room: asyncio.Semaphore) -> None:
+        name = f"p{number}"
+        try:
+            await self._client.create(PODS, "default", _pod(name, rng))
+            self._report.created += 1
+            if rng.random() < 0.1:
+                await asyncio.sleep(rng.uniform(0, 0.3))  # goes before it may have got anywhere
+            elif await self._until(lambda: self._phase(name) not in ("", "Pending"), f"pod {name} never ran"):
+                self._report.ran += 1
+                await asyncio.sleep(rng.uniform(0, 1))
+            with suppress(NotFound):
+                await self._client.delete(
+                    PODS, "default", name, grace_seconds=0 if rng.random() < 0.2 else None
+                )
+            await self._until(lambda: self._pods.get("default", name) is None, f"pod {name} never went")
+        finally:
+            room.release()
+
+    def _phase(self, name: str) -> str:
+        pod = self._pods.get("default", name)
+        return ((pod or {}).get("status") or {}).get("phase") or ""
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    async def _settle(self) -> None:
+        """All pods are gone: so must be what they held, and what was made for them."""
+        await self._until(lambda: not self._left(), "claims stay as they should not")
+        self._report.violations += [f"{name}: {why}" for name, why in self._left().items()]
+        if self._history.held:
+            self._report.violations.append(f"{self._history.held} devices are still in use")
+        self._report.violations += [f"{name} died by itself" for name in self._parts.died()]
+
+    def _left(self) -> dict[str, str]:
+        left = {}
+        for claim in self._claims.items():
+            metadata, status = claim["metadata"], claim.get("status") or {}
+            if not metadata["name"].startswith("shared-"):
+                left[metadata["name"]] = "was made for a pod that is gone"
+            elif status.get("allocation") or status.get("reservedFor") or metadata.get("finalizers"):
+                left[metadata["name"]] = f"is not free: {status}, finalizers {metadata.get('finalizers')}"
+        return left
+
+    async def _until(self, true: Any, otherwise: str) -> bool:
+        """Look after every change; what does not come true in time is a violation."""
+        deadline = time.monotonic() + self._options.patience
+        while not true():
+            if time.monotonic() > deadline or self._over:
+                self._over = True  # one thing that is stuck is enough to know
+                self._report.violations.append(otherwise)
+                return False
+            changed = self._changed
+            if changed.is_set():
+                changed = self._changed = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), 0.5)
+        return True
+
+
+KINDS = ("one", "pair", "two", "shared", "extended")
+_WEIGHTS = (55, 15, 10, 15, 5)
+
+
+def _pod(name: str, rng: random.Random) -> dict[str, Any]:
+    kind = rng.choices(KINDS, _WEIGHTS)[0]
+    container: dict[str, Any] = {"name": "main", "image": "sleep"}
+    claims: list[dict[str, str]] = []
+    match kind:
+        case "one" | "two":
+            claims = [{"name": "gpu", "resourceClaimTemplateName": kind}]
+        case "pair":
+            claims = [{"name": n, "resourceClaimTemplateName": "one"} for n in ("left", "right")]
+        case "shared":
+            claims = [{"name": "gpu", "resourceClaimName": f"shared-{rng.randrange(SHARED)}"}]
+        case "extended":
+            container["resources"] = {"limits": {EXTENDED: "1"}}
+    if claims:
+        container["resources"] = {"claims": [{"name": c["name"]} for c in claims]}
+    ends = {"simulated.dray.dev/run-for": f"{rng.uniform(0, 1):.2f}"} if rng.random() < 0.3 else {}
+    return {
+        "metadata": {"name": name, "labels": {"kind": kind}, "annotations": ends},
+        "spec": {
+            "containers": [container],
+            "resourceClaims": claims,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+        },
+    }
+
+
+def _wants(count: int) -> dict[str, Any]:
+    return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}}
