@@ -23,7 +23,7 @@ from dray.client.resources import ALL, PODS, Resource
 from dray.scheduler import running as scheduling
 from dray.server.inprocess import InProcess
 
-from ..unit.explain.gallery import Puzzle, puzzles
+from ..unit.explain.gallery import RELEASE, Puzzle, puzzles
 from .running import DRAY, free_port
 
 _BY_KIND: dict[str, Resource] = {
@@ -40,12 +40,13 @@ async def control_plane(data: Path) -> AsyncIterator[Client]:
         listen=parse_listen(f"127.0.0.1:{free_port()}"),
         data=data,
         store="memory",
+        emulate=RELEASE,
         disable_plugins=("ServiceAccount", "TaintNodesByCondition"),
     )
     async with run_server(options) as server:
         client = Client(InProcess(server.api, UserInfo("admin", groups=("system:masters",)), agent="test"))
         task = asyncio.ensure_future(
-            scheduling.run(client, options=scheduling.Options(gates=server.api.gates, release=37))
+            scheduling.run(client, options=scheduling.Options(gates=server.api.gates, release=36))
         )
         try:
             yield client

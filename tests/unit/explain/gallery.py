@@ -19,6 +19,7 @@ from dray.explain.telling import tell
 
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
 POD = Key("default", "train")
+RELEASE = "1.36"  # of Kubernetes, whose words are shown
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,20 @@ class Puzzle:
     def scheduler(self) -> str:
         return (self.folder / "scheduler.txt").read_text().strip()
 
+    @property
+    def refused(self) -> bool:
+        """The API server does not even take what is applied."""
+        return " is invalid: " in self.scheduler
+
+    @property
+    def where(self) -> str:
+        return "as the answer to `kubectl apply`" if self.refused else "in the pod's condition and its event"
+
+    @property
+    def command(self) -> str:
+        # What was refused is in no cluster; the tool must be shown it.
+        return "dray explain pod train" + (" -f apply.yaml" if self.refused else "")
+
     def _comment(self) -> list[str]:
         lines = (self.folder / "apply.yaml").read_text().splitlines()
         return [line.removeprefix("#").strip() for line in lines if line.startswith("#")]
@@ -51,7 +66,7 @@ class Puzzle:
         return [dict(d) for one in found for d in expanded(one.document, "default")]
 
     def explain(self) -> Explanation:
-        snapshot = Snapshot().with_objects(self.documents("cluster.yaml"))
+        snapshot = Snapshot(release=RELEASE).with_objects(self.documents("cluster.yaml"))
         applied = snapshot.with_objects(self.documents("apply.yaml"))
         return explain_pod(Cluster(applied, scheduling=scheduling), POD)
 
@@ -64,13 +79,13 @@ class Puzzle:
 {self.apply.strip()}
 ```
 
-What Kubernetes says, in the pod's condition or as the answer to `kubectl apply`:
+What Kubernetes {RELEASE} says, {self.where}:
 
 ```
 {self.scheduler}
 ```
 
-`dray explain pod train` says:
+`{self.command}` says:
 
 ```
 {tell(self.explain())}
@@ -89,7 +104,7 @@ def index() -> str:
     lines = [f"{n}. [{p.title}]({p.folder.name}/README.md)" for n, p in enumerate(puzzles(), 1)]
     return (
         "# Ten pods that do not start\n\n"
-        "Each page shows a pending pod, what the scheduler has to say about it, and what `dray explain` finds.\n\n"
+        f"Each page shows a pending pod, what Kubernetes {RELEASE} has to say about it, and what `dray explain` finds.\n\n"
         + "\n".join(lines)
         + "\n"
     )
