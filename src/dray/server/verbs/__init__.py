@@ -64,8 +64,8 @@ class Verbs:
                 raise NoSuchPath
             return self._subresource(resource, target)
         if target.name:
-            if kind.namespaced and not target.namespace:
-                raise NoSuchPath
+            if kind.virtual or (kind.namespaced and not target.namespace):
+                raise NoSuchPath  # what is not stored has no names
             table = _ON_NAMES
         else:
             if not kind.namespaced and target.namespace and kind.plural != "namespaces":
