@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from dray.api import protobuf
 from dray.api.kinds import Object
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 Matches = Callable[[Document], bool]
+
+#: Changes that are kept ready to be sent; older ones are read again from what is stored, should anybody ask.
+_WARM: Final = 256
 
 
 class Change:
@@ -45,6 +49,13 @@ class Change:
             assert self.before is not None
             self._departed = self.before.at(self.revision)
         return self._departed
+
+    def cool(self) -> None:
+        """Drop what can be had again: whoever keeps up has read it."""
+        self._lines.clear()
+        self._frames.clear()
+        if self.before is not None:
+            self.before.forget()
 
     def document(self, type: str) -> Document:
         if type is DELETED:
@@ -289,6 +300,8 @@ class Collection:
         self.modified = revision
         change = Change(revision, before, after)
         self._window.append(change)
+        if len(self._window) > _WARM:
+            self._window[-_WARM].cool()
         for subscriber in self._subscribers:
             subscriber(change)
         self._publish(change, key)

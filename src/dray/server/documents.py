@@ -23,6 +23,8 @@ parse = msgspec.json.Decoder().decode
 _NOTHING: Final[Mapping[str, str]] = {}
 #: Objects of a kind that are held decoded; what is decoded takes several times the room of what is stored.
 _MAX_DECODED: Final = 50_000
+#: The same for a kind whose objects go by themselves after a time: they are written, and hardly ever read.
+_MAX_PASSING: Final = 256
 
 
 class Codec:
@@ -113,6 +115,7 @@ class Codecs:
         self.by_version = {v.name: Codec(kind, v, release) for v in kind.versions}
         self.storage = self.by_version[kind.storage]
         self._decoded: deque[ref[Document]] = deque()
+        self._max_decoded = _MAX_DECODED if kind.ttl is None else _MAX_PASSING
         self.hub = self.by_version[kind.hub or kind.storage]
 
     def hub_of(self, obj: Object, version: Version) -> Object:
@@ -125,7 +128,7 @@ class Codecs:
     def decoded(self, document: Document) -> None:
         """Note that a document is held decoded; beyond a bound, the one that has been for longest forgets it."""
         self._decoded.append(ref(document))
-        if len(self._decoded) > _MAX_DECODED:
+        if len(self._decoded) > self._max_decoded:
             oldest = self._decoded.popleft()()
             if oldest is not None:
                 oldest.forget()
@@ -220,13 +223,15 @@ class Document:
         return codec.object(self.hub)
 
     def rest(self, codec: Codec) -> bytes:
-        """The encoded object without its head, kept for the next reader."""
+        """The encoded object without its head, kept for the next reader where it took some work."""
+        if (found := self._stored_rest(codec)) is not None:
+            return found
         encoded = self._encoded
         if encoded is None:
             encoded = self._encoded = {}
         found = encoded.get(codec)
         if found is None:
-            found = encoded[codec] = self._stored_rest(codec) or codec.rest(self.hub)
+            found = encoded[codec] = codec.rest(self.hub)
         return found
 
     def _stored_rest(self, codec: Codec) -> bytes | None:
