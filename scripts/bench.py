@@ -172,7 +172,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared", help="where bench/*.py are")
     parser.add_argument(
         "--only",
-        choices=["api", "cluster", "cluster-5000", "node", "pure", "simulated"],
+        choices=["api", "auth", "cluster", "cluster-5000", "node", "pure", "simulated"],
         help="one part only",
     )
     args = parser.parse_args()
@@ -181,6 +181,7 @@ def main() -> int:
         "simulated": simulated,
         "pure": lambda: [script(f"bench_{n}.py") for n in ("cel", "allocation", "validation", "store", "tools")],
         "api": lambda: api(args.data),
+        "auth": lambda: script("bench_auth.py"),
         "cluster": lambda: cluster(args.data, 500),
         "cluster-5000": lambda: cluster(args.data, 5000),
     }
