@@ -14,12 +14,12 @@ from dray.explain.asking import shown
 from dray.explain.cluster import Cluster
 from dray.explain.devices import in_class, value_of
 from dray.explain.model import Removed, RequestStory
-from dray.explain.placing import Refusal
+from dray.explain.placing import NodeCause, Refusal
 from dray.explain.snapshot import Document
 from dray.explain.trying import Trial, Tried
 
 #: more than that is not read
-_ENOUGH = 6
+_ENOUGH = 4
 
 
 def advise(
@@ -32,14 +32,21 @@ def advise(
             found[text] = None
     for text in _together(cluster, trial.all_wishes.documents, tried):
         found[text] = None
-    for one in tried:
-        if one.causes and one.devices_fit:
-            for cause in one.causes:
-                if len(found) < _ENOUGH and (text := trial.told(one.node, cause).advice):
-                    found[text] = None
-            if len(found) >= _ENOUGH:
-                break
+    for text in _for_nodes(trial, [one for one in tried if one.causes and one.devices_fit]):
+        found[text] = None
     return list(found)
+
+
+def _for_nodes(trial: Trial, tried: Sequence[Tried]) -> Iterator[str]:
+    """For each mixture of causes what would help on the node that comes closest; those with fewest causes first."""
+    mixtures: dict[tuple[NodeCause, ...], list[Tried]] = {}
+    for one in tried:
+        mixtures.setdefault(one.causes, []).append(one)
+    for causes, nodes in sorted(mixtures.items(), key=lambda item: len(item[0]))[:_ENOUGH]:
+        closest = min(nodes, key=trial.lack)
+        help = [text for cause in causes if (text := trial.told(closest.node, cause).advice)]
+        if help:
+            yield "; and ".join(help)
 
 
 def before(refusal: Refusal) -> Iterator[str]:
@@ -59,15 +66,16 @@ def _for_request(cluster: Cluster, story: RequestStory) -> Iterator[str]:
     if not story.considered:
         yield "no node has any device: is the driver installed and running? (kubectl get resourceslices)"
         return
-    served = story.usable and story.best >= wanted
+    best = story.best
+    served = story.usable and best.usable >= wanted
     for removed in story.removed:
         # One failing selector stops the search however many devices would do.
         if not served or removed.cause == Cause.SELECTOR_ERROR.value:
             yield from _for_removed(cluster, story, removed)
-    if story.usable and story.usable >= wanted > story.best:
+    if best.usable and wanted > best.usable:
         yield (
-            f"{who} wants {wanted} devices on one node, but the best node ({story.best_node}) has {story.best} "
-            f"usable ones: lower the count to {story.best}, or split the claim over several pods"
+            f"{who} wants {wanted} devices on one node, but the best node ({best.name}) has {best.usable} "
+            f"usable ones: lower the count to {best.usable}, or split the claim over several pods"
         )
 
 
@@ -79,6 +87,8 @@ def _for_removed(cluster: Cluster, story: RequestStory, removed: Removed) -> Ite
             yield from _for_error(removed)
         case Cause.TAINT:
             yield from _for_taint(cluster, story, removed)
+        case Cause.TAKEN if story.best.if_freed < (story.wanted or 1):
+            pass  # to have them freed would not be enough
         case Cause.TAKEN:
             holders = ("one of " if len(removed.holders) > 1 else "") + ", ".join(removed.holders)
             yield f"{removed.count} matching devices are taken: wait for or delete {holders}, or add devices"
@@ -119,6 +129,8 @@ def _for_selector(story: RequestStory, removed: Removed) -> Iterator[str]:
     if len(removed.conditions) > 1 and failing:
         yield f"no device meets this condition of {owner}: {failing[0].source}"
     elif removed.cause == Cause.CLASS_SELECTOR.value:
+        if removed.count < story.considered:
+            return  # other drivers' devices; the class selects some
         yield f"class {story.device_class} selects none of these devices: is it the class you want, is its driver installed?"
     elif removed.conditions and failing:
         yield f"no device meets the selector of {owner}: {removed.source}; see above what devices have"

@@ -15,6 +15,7 @@ from dray.explain.model import Explanation, Outcome, RequestStory
 from dray.explain.snapshot import Document
 from dray.explain.trying import Progress, Trial, Tried, try_nodes
 
+_CAUSES_TOLD = 3
 ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 
 
@@ -279,18 +280,12 @@ def _headline(trial: Trial, tried: Sequence[Tried], stories: Sequence[RequestSto
             return "no node has any device"
         wanted = 1 if story.wanted is None else story.wanted
         if not story.usable:
-            main = story.removed[0] if story.removed else None
-            why = (
-                f", most of them because of: {main.cause}"
-                if main is not None and len(story.removed) > 1
-                else ""
-            )
-            why = why or (f": {main.cause}" if main is not None else "")
-            return f"none of {story.considered} devices can serve request {story.request}{why}"
-        if story.best < wanted:
+            why = ", ".join(f"{one.count} {one.text}" for one in story.removed[:_CAUSES_TOLD])
+            return f"none of {story.considered} devices can serve request {story.request}: {why}"
+        if story.best.usable < wanted:
             return (
-                f"request {story.request} wants {wanted} devices on one node; the best node, {story.best_node}, "
-                f"has {story.best} usable"
+                f"request {story.request} wants {wanted} devices on one node; "
+                f"the best node, {story.best.name}, has {story.best.usable} usable"
             )
     told = {id(one.answer): one.answer.reasons for one in tried}.values()
     together = dict.fromkeys(text for reasons in told if reasons for text in reasons.together)

@@ -28,6 +28,7 @@ class Removed:
 
     cause: str
     detail: str
+    text: str  # the two in words
     count: int
     examples: tuple[DeviceID, ...]
     source: str = ""  # the selector
@@ -39,6 +40,7 @@ class Removed:
         return {
             "cause": self.cause,
             "detail": self.detail,
+            "text": self.text,
             "devices": self.count,
             "examples": [str(one) for one in self.examples],
             "source": self.source,
@@ -46,6 +48,18 @@ class Removed:
             "conditions": [one.as_document() for one in self.conditions],
             "holders": list(self.holders),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class BestNode:
+    """The node with most usable devices for a request."""
+
+    name: str
+    usable: int
+    if_freed: int  # on any one node, if nobody had devices and none were tainted
+
+    def as_document(self) -> dict[str, Any]:
+        return {"name": self.name, "usable": self.usable, "ifFreed": self.if_freed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +72,7 @@ class RequestStory:
     wanted: int | None  # None: all there are
     considered: int
     usable: int
-    best_node: str  # the node with most usable devices
-    best: int
+    best: BestNode
     removed: tuple[Removed, ...]
     nearest: str = ""  # the device that came closest, and what kept it
 
@@ -71,7 +84,7 @@ class RequestStory:
             "wanted": "All" if self.wanted is None else self.wanted,
             "considered": self.considered,
             "usable": self.usable,
-            "bestNode": {"name": self.best_node, "usable": self.best},
+            "bestNode": self.best.as_document(),
             "removed": [one.as_document() for one in self.removed],
             "nearest": self.nearest,
         }

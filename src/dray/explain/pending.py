@@ -12,46 +12,52 @@ from dray.explain.alike import Alike
 from dray.explain.asking import asked, conditions
 from dray.explain.cluster import Cluster, Key
 from dray.explain.devices import Holder, in_class, readable
-from dray.explain.model import NodeGroup, Removed, RequestStory
+from dray.explain.model import BestNode, NodeGroup, Removed, RequestStory
 from dray.explain.snapshot import Document
 from dray.explain.trying import Answer, Trial, Tried, Wishes
+from dray.explain.wording import words
 
 _EXAMPLES = 3
 _HOLDERS = 4
 _SELECTORS = (Cause.CLASS_SELECTOR, Cause.CLAIM_SELECTOR, Cause.SELECTOR_ERROR)
 #: what to say where it is several owners or pools
-_MANY = {Cause.TAKEN: "to other claims", Cause.POOL_INCOMPLETE: "slices of these pools are missing"}
+_MANY = {Cause.TAKEN: "allocated to other claims", Cause.POOL_INCOMPLETE: "slices are missing"}
 _MOMENT = (Cause.TAKEN, Cause.CAPACITY, Cause.COUNTERS)
 
 
 def stories(cluster: Cluster, trial: Trial, tried: Sequence[Tried]) -> list[RequestStory]:
     """One for each request."""
     best: dict[tuple[str, str], tuple[int, str]] = {}
+    in_reach: Counter[tuple[str, str]] = Counter()
     for one in _first_of_each(tried):
         for request in one.answer.reasons.requests if one.answer.reasons is not None else ():
             key = (request.claim, request.request)
             if key not in best or request.usable > best[key][0]:
                 best[key] = request.usable, one.node
+            passing = sum(r.count for r in request.removals if r.cause in (*_MOMENT, Cause.TAINT))
+            in_reach[key] = max(in_reach[key], request.usable + passing)
     found = []
     for reasons in trial.everywhere():
-        usable, node = best.get((reasons.claim, reasons.request), (0, ""))
-        found.append(_story(cluster, trial.all_wishes, reasons, node, usable))
+        key = (reasons.claim, reasons.request)
+        usable, node = best.get(key, (0, ""))
+        best_node = BestNode(node, usable, in_reach[key])
+        found.append(_story(cluster, trial.all_wishes, reasons, best_node))
     return found
 
 
-def _first_of_each(tried: Sequence[Tried]) -> Iterable[Tried]:
+def _first_of_each(tried: Iterable[Tried]) -> Iterable[Tried]:
     """The first node for each different answer."""
-    return {id(one.answer): one for one in reversed(tried)}.values()
+    found: dict[int, Tried] = {}
+    for one in tried:
+        found.setdefault(id(one.answer), one)
+    return found.values()
 
 
-def _story(
-    cluster: Cluster, wishes: Wishes, reasons: RequestReasons, best_node: str, best: int
-) -> RequestStory:
+def _story(cluster: Cluster, wishes: Wishes, reasons: RequestReasons, best: BestNode) -> RequestStory:
     document = request_of(wishes.documents, reasons.claim, reasons.request)
     nearest = ""
     if reasons.nearest is not None and not reasons.usable:
-        said = _said(reasons.nearest.cause, readable(reasons.nearest.detail))
-        nearest = f"{reasons.nearest.device}: {said}"
+        nearest = f"{reasons.nearest.device}: {_near(reasons)}"
     removed = tuple(_removed(cluster, wishes, document, removal) for removal in _merge(reasons.removals))
     return RequestStory(
         reasons.claim,
@@ -60,7 +66,6 @@ def _story(
         reasons.wanted,
         reasons.considered,
         reasons.usable,
-        best_node,
         best,
         removed,
         nearest,
@@ -81,7 +86,8 @@ def _merge(removals: Iterable[Removal]) -> list[Removal]:
             found[key] = Removal(
                 one.cause, detail, known.count + one.count, examples, known.selector, known.source
             )
-    several = sorted(found.values(), key=lambda one: -one.count)
+    # That other drivers' devices are not in the class is said last, however many they are.
+    several = sorted(found.values(), key=lambda one: (one.cause is Cause.CLASS_SELECTOR, -one.count))
     return [one if one.detail else replace(one, detail=_MANY[one.cause]) for one in several]
 
 
@@ -91,6 +97,7 @@ def _removed(cluster: Cluster, wishes: Wishes, request: Document, removal: Remov
     return Removed(
         removal.cause.value,
         readable(removal.detail),
+        words(removal.cause, removal.detail, selector=removal.selector, source=source),
         removal.count,
         removal.examples[:_EXAMPLES],
         source,
@@ -159,16 +166,14 @@ def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
     return {}
 
 
-def _said(cause: Cause, detail: str) -> str:
-    match cause:
-        case Cause.CLASS_SELECTOR | Cause.CLAIM_SELECTOR:
-            return f"not selected by {detail}"
-        case Cause.TAINT:
-            return f"tainted {detail}"
-        case Cause.TAKEN:
-            return detail
-        case _:
-            return f"{cause.value}: {detail}"
+def _near(reasons: RequestReasons) -> str:
+    """What kept the device that came closest."""
+    miss = reasons.nearest
+    assert miss is not None
+    for one in reasons.removals:
+        if (one.cause, one.detail) == (miss.cause, miss.detail):
+            return words(one.cause, one.detail, selector=one.selector, source=one.source)
+    return words(miss.cause, miss.detail)
 
 
 # --- nodes ---
@@ -214,8 +219,10 @@ def _usable(tried: Tried) -> int:
 
 
 def _group(cluster: Cluster, trial: Trial, group: Sequence[Tried]) -> NodeGroup:
-    most = {id(one.answer): one for one in reversed(group)}
-    closest = max(most.values(), key=_usable)
+    if group[0].causes:
+        closest = min(group, key=lambda one: (-_usable(one), trial.lack(one)))
+    else:
+        closest = max(_first_of_each(group), key=_usable)
     # Others that are alike have answered for it so far; what is told is its own.
     closest = trial.on(cluster.nodes[closest.node], cluster.usage)
     answer = closest.answer
@@ -223,7 +230,7 @@ def _group(cluster: Cluster, trial: Trial, group: Sequence[Tried]) -> NodeGroup:
     if closest.elsewhere:
         devices.append(f"claim {closest.elsewhere} is allocated for other nodes")
     if answer.error:
-        devices.append(f"allocation ends with an error: {answer.error}")
+        devices.append("the search ends with an error")
     if answer.reasons is not None:
         devices += [_counted(request) for request in answer.reasons.requests]
         devices += answer.reasons.together
@@ -244,12 +251,11 @@ def _counted(request: RequestReasons) -> str:
     wanted = "all" if request.wanted is None else str(request.wanted)
     causes: Counter[str] = Counter()
     for removal in request.removals:
-        words = removal.cause.value
-        if removal.cause is Cause.TAINT:
-            words = f"tainted {removal.detail}"
-        elif removal.cause in (Cause.CLASS_SELECTOR, Cause.CLAIM_SELECTOR):
-            words = f"not matched by {removal.cause.value} #{removal.selector}"
-        causes[words] += removal.count
-    removed = ", ".join(f"{count} {words}" for words, count in causes.most_common())
+        if removal.cause in (Cause.TAKEN, Cause.COUNTERS, Cause.CAPACITY, Cause.POOL_INCOMPLETE):
+            causes[removal.cause.value] += removal.count
+        else:
+            text = words(removal.cause, removal.detail, selector=removal.selector, source=removal.source)
+            causes[text] += removal.count
+    removed = ", ".join(f"{count} {text}" for text, count in causes.most_common())
     there = f"{request.usable} of {request.considered} devices usable"
     return f"request {request.request}: {wanted} wanted, {there}" + (f" ({removed})" if removed else "")

@@ -81,6 +81,7 @@ class Placing:
     def __init__(self, cluster: Cluster, pod: Document, judge: Judge) -> None:
         self._cluster = cluster
         self._spec = pod.get("spec") or {}
+        self._requests = pod_requests(self._spec)
         self._judge = judge
 
     def causes(self, name: str) -> tuple[NodeCause, ...]:
@@ -129,6 +130,15 @@ class Placing:
             case _:
                 return Told(cause.kind)
 
+    def lack(self, name: str, cause: NodeCause) -> int:
+        """How much of a resource is missing on a node; 0 where it is not about amounts."""
+        reason = cause.refusal.reasons[0]
+        if not reason.startswith("Insufficient "):
+            return 0
+        load, resource = self._judge.load(name), reason.removeprefix("Insufficient ")
+        free = _amount(load.offered, resource) - _amount(load.requested, resource)
+        return _amount(self._requests, resource) - free
+
     def _taint(self, name: str) -> str:
         taints = (self._cluster.nodes[name].get("spec") or {}).get("taints") or ()
         effects = ("NoSchedule", "NoExecute")
@@ -146,7 +156,7 @@ class Placing:
         if reason == "Too many pods":
             return Told(f"{load.pods} of {load.most_pods} pods are there", f"move pods away from {name}")
         resource = reason.removeprefix("Insufficient ")
-        want = _amount(pod_requests(self._spec), resource)
+        want = _amount(self._requests, resource)
         have, used = _amount(load.offered, resource), _amount(load.requested, resource)
         shown = _shown(resource)
         detail = f"{resource}: {shown(want)} wanted, {shown(max(have - used, 0))} of {shown(have)} free"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from dray.allocation import Cause
 from dray.explain.model import Explanation, NodeGroup, Removed, RequestStory
 
 Paint = Callable[[str, str], str]
@@ -23,7 +24,7 @@ def _lines(explanation: Explanation, paint: Paint) -> Iterator[str]:
     state = paint(explanation.outcome.value, colour)
     yield f"{paint(explanation.subject, 'bold')} is {state}: {explanation.headline}"
     if explanation.scheduler:
-        yield f"  the scheduler says: {explanation.scheduler}"
+        yield paint(f"  the scheduler says: {explanation.scheduler}", "dim")
     for fact in explanation.facts:
         yield f"  {fact}"
     for story in explanation.requests:
@@ -46,23 +47,35 @@ def _lines(explanation: Explanation, paint: Paint) -> Iterator[str]:
 
 def _request(story: RequestStory, paint: Paint) -> Iterator[str]:
     wanted = "all devices" if story.wanted is None else f"{story.wanted} device{'s' * (story.wanted != 1)}"
-    head = f"Request {story.request} of claim {story.claim}"
-    yield f"{paint(head, 'bold')} wants {wanted} of class {story.device_class}"
-    yield f"  {story.considered} devices looked at, {story.usable} usable"
+    head = paint(f"Request {story.request} of claim {story.claim}", "bold")
+    usable = paint(str(story.usable), "green" if story.usable else "red")
+    yield f"{head}: {wanted} of class {story.device_class}; {usable} of {story.considered} usable"
+    width = max((len(str(one.count)) for one in story.removed), default=0)
     for removed in story.removed:
-        yield from _removed(removed, paint)
+        yield from _removed(
+            removed, width, paint, brief=_outside(removed) and removed.count < story.considered
+        )
     if story.nearest:
         yield f"  nearest miss: {story.nearest}"
 
 
-def _removed(removed: Removed, paint: Paint) -> Iterator[str]:
-    yield f"  {paint(str(removed.count), 'yellow')} removed by {removed.cause}: {removed.detail}"
+def _outside(removed: Removed) -> bool:
+    return removed.cause == Cause.CLASS_SELECTOR.value
+
+
+def _removed(removed: Removed, width: int, paint: Paint, *, brief: bool) -> Iterator[str]:
+    yield f"  {paint(str(removed.count).rjust(width), 'yellow')} {paint('✗', 'red')} {removed.text}"
+    if brief:
+        return
+    indent = " " * (width + 5)
     if len(removed.conditions) > 1:
         for condition in removed.conditions:
             mark = paint("✓", "green") if condition.true else paint("✗", "red")
             fails = f", fails on {condition.failing}: {condition.error}" if condition.error else ""
             total = condition.true + condition.false
-            yield f"      {mark} {condition.source}   (true on {condition.true} of {total}{fails})"
+            yield f"{indent}{mark} {condition.source}   (true on {condition.true} of {total}{fails})"
+    elif removed.source:
+        yield f"{indent}{removed.source}"
     for one in removed.asked:
         values = ", ".join(f"{value} ({count})" for value, count in one.values)
         if one.others:
@@ -71,11 +84,11 @@ def _removed(removed: Removed, paint: Paint) -> Iterator[str]:
             values += f"{', ' if values else ''}none ({one.missing})"
         sort = "capacity " if one.table == "capacity" else ""
         hint = f"   ← did you mean {one.suggestion}?" if one.suggestion else ""
-        yield f"      {sort}{one.name} on the devices asked: {values}{paint(hint, 'cyan') if hint else ''}"
+        yield f"{indent}devices have {sort}{one.name}: {values}{paint(hint, 'cyan') if hint else ''}"
     if removed.holders:
-        yield f"      in use by {', '.join(removed.holders)}"
+        yield f"{indent}in use by {', '.join(removed.holders)}"
     elif removed.examples and not removed.source:
-        yield f"      such as {', '.join(map(str, removed.examples))}"
+        yield f"{indent}such as {', '.join(map(str, removed.examples))}"
 
 
 def _group(group: NodeGroup, paint: Paint) -> Iterator[str]:
@@ -83,6 +96,7 @@ def _group(group: NodeGroup, paint: Paint) -> Iterator[str]:
     names = ", ".join(group.examples) + (" …" if group.count > len(group.examples) else "")
     count = f"{group.count} node{'s' * (group.count != 1)}"
     yield f"  {mark} {count}: {names}"
-    lead = f"      on {group.closest}: " if group.count > 1 else "      "
+    lead = f"on {group.closest}: " if group.count > 1 else ""
     for text in (*group.causes, *group.devices):
-        yield f"{lead}{text}"
+        yield f"      {lead}{text}"
+        lead = " " * len(lead)

@@ -126,6 +126,11 @@ class Trial:
         assert self._placing is not None
         return self._placing.told(node, cause)
 
+    def lack(self, tried: Tried) -> int:
+        """How much a node is short of, to find the one that comes closest; comparable between like causes only."""
+        assert self._placing is not None
+        return sum(self._placing.lack(tried.node, cause) for cause in tried.causes)
+
     # --- one node ---
 
     def on(self, node: Document, usage: Usage) -> Tried:

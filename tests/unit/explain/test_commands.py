@@ -58,7 +58,7 @@ def test_explain_tells_by_its_exit_code_whether_all_is_well(world: Path) -> None
 def test_explain_speaks_json(world: Path) -> None:
     told = json.loads(run("explain", "claim", "two", "--snapshot", world, "-o", "json").output)
     assert told["outcome"] == "pending"
-    assert told["requests"][0]["bestNode"] == {"name": "n", "usable": 1}
+    assert told["requests"][0]["bestNode"] == {"name": "n", "usable": 1, "ifFreed": 2}
 
 
 def test_explain_takes_manifests_before_they_are_applied() -> None:
