@@ -24,6 +24,7 @@ from dray.scheduler.verdicts import Rejection, unavailable
 Document = Mapping[str, Any]
 
 MAX_NODES = 128  # in a PodSchedulingContext
+MAX_CONSUMERS = 32  # of a claim that can be shared
 
 _UNSUITABLE = Rejection(
     PLUGIN, ("resourceclaim cannot be allocated for the node (unsuitable)",), resolvable=False
@@ -45,6 +46,11 @@ class Entry:
     @property
     def allocated(self) -> bool:
         return claims.allocation(self.claim) is not None
+
+    @property
+    def delayed(self) -> bool:
+        """Allocated for the sake of a pod, so it may be given back for one."""
+        return bool(self.claim["spec"].get("allocationMode") != "Immediate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +102,21 @@ class Attempt:
     def judge(self, node: Node) -> Given | Rejection:
         """What the node would give, as far as this generation is concerned."""
         here = True
+        said: Rejection | None = None
         for entry in self.entries:
             matches = entry.nodes is None or entry.nodes(node.name, node.labels)
             if entry.allocated:
                 if not matches:
+                    # Noted down even where another claim rules the node out, or it would be kept for nothing.
                     here = False
-                    if entry.claim["spec"].get("allocationMode") != "Immediate":
+                    if entry.delayed:
                         self.unavailable[entry.claim["metadata"]["uid"]] = entry.claim
             elif not matches:
-                return _EXCLUDED
+                said = said or _EXCLUDED
             elif entry.wanted is None and node.name in ((entry.answer or {}).get("unsuitableNodes") or ()):
-                return _UNSUITABLE
+                said = said or _UNSUITABLE
+        if said is not None:
+            return said
         try:
             given = self._allocate(node.name)
         except Suitability as problem:
@@ -139,6 +149,15 @@ class Attempt:
             tuple(results),
             tuple(entry.wanted.driver for entry in open_entries if entry.wanted is not None),
         )
+
+    @property
+    def held(self) -> Document | None:
+        """A claim that a driver has allocated for this pod alone, which keeps others from it as long as it waits."""
+        for entry in self.entries:
+            users = [u.get("uid") for u in (entry.claim.get("status") or {}).get("reservedFor") or ()]
+            if entry.allocated and entry.delayed and users == [self.pod.uid]:
+                return entry.claim
+        return None
 
     # -- the negotiation --------------------------------------------------------------------------------------------
 
@@ -229,7 +248,13 @@ class Classic:
         older = attempt.classic if isinstance(attempt, Mixed) else attempt
         if isinstance(decision, Unschedulable):
             claim = decision.deallocate
-            if claim is None or claim["metadata"]["uid"] not in older.unavailable:
+            wants_more = bool(older.pending) or older is not attempt
+            if claim is None and wants_more and PLUGIN in decision.plugins and not self._alone:
+                # 1.30 lets a pod keep a claim that fits its only node, though another claim does not.
+                claim = older.held
+            elif claim is not None and claim["metadata"]["uid"] not in older.unavailable:
+                claim = None  # today's
+            if claim is None:
                 return decision
             first = self._writer.deallocation(older.pod, claim, older.context)
             return replace(decision, deallocate=None, first=first)
@@ -305,8 +330,11 @@ class Classic:
             raise NotReady("resourceclaim must be reallocated")
         allocation = status.get("allocation")
         if allocation is not None:
-            in_use = status.get("reservedFor") and not allocation.get("shareable")
-            if in_use and not claims.is_reserved_for(claim, pod.uid):
+            users = status.get("reservedFor") or ()
+            in_use = users and not allocation.get("shareable")
+            # 1.30 tries to add one more all the same, and is turned down by the API server.
+            full = len(users) >= MAX_CONSUMERS and not self._alone
+            if (in_use or full) and not claims.is_reserved_for(claim, pod.uid):
                 raise NotReady("resourceclaim in use")
             selector = allocation.get("availableOnNodes")
             return Entry(name, claim, matching.node_selector(selector) if selector else None)

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from dray.api.kinds import Object, UserInfo
+from dray.app import server as app_server
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import NODES, PODS
@@ -29,7 +30,15 @@ CLAIM_CONTROLLERS = (
 
 @asynccontextmanager
 async def cluster(emulate: str, *, nodes: tuple[str, ...] = ("node-0", "node-1")) -> AsyncIterator[Scene]:
-    async with server(emulate) as scene, controllers(scene, *CLAIM_CONTROLLERS):
+    async with server(emulate) as scene:
+        app_server._bridge_generations(scene.api)
+        async with _components(scene, nodes):
+            yield scene
+
+
+@asynccontextmanager
+async def _components(scene: Scene, nodes: tuple[str, ...]) -> AsyncIterator[None]:
+    async with controllers(scene, *CLAIM_CONTROLLERS):
         for name in nodes:
             await scene.client.create(NODES, "", node(name))
         release = scene.api.release
@@ -37,7 +46,7 @@ async def cluster(emulate: str, *, nodes: tuple[str, ...] = ("node-0", "node-1")
             gates=scene.api.gates, release=release.number[1], classic=release.serves_classic
         )
         async with running(lambda: scheduling.run(client(scene, "scheduler"), options=options)):
-            yield scene
+            yield
 
 
 def client(scene: Scene, name: str) -> Client:
