@@ -49,10 +49,6 @@ class History:
         uid, name = metadata["uid"], f"{metadata['namespace']}/{metadata['name']}"
         now = set() if kind == "DELETED" else exclusive(claim)
         before = self._held.get(uid, set())
-        if kind == "DELETED" and exclusive(claim):
-            self.violations.append(
-                f"claim {name} was deleted at {metadata['resourceVersion']} while it was allocated"
-            )
         for device in before - now:
             if self._holder.get(device, ("", ""))[0] == uid:
                 del self._holder[device]

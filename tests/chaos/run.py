@@ -173,11 +173,14 @@ class _Run:
     # -- the end ----------------------------------------------------------------------------------------------------
 
     async def _settle(self) -> None:
-        """All pods are gone: so must be what they held, and what was made for them."""
-        await self._until(lambda: not self._left(), "claims stay as they should not")
+        """All pods are gone: so must be what they held and what was made for them, and nothing may hold a claim."""
+        await self._until(lambda: not self._left(), "claims stay allocated")
         self._report.violations += [f"{name}: {why}" for name, why in self._left().items()]
         if self._history.held:
             self._report.violations.append(f"{self._history.held} devices are still in use")
+        for i in range(SHARED):
+            await self._client.delete(RESOURCE_CLAIMS, "default", f"shared-{i}")
+        await self._until(lambda: not self._claims.items(), "claims cannot be deleted")
         self._report.violations += [f"{name} died by itself" for name in self._parts.died()]
 
     def _left(self) -> dict[str, str]:
@@ -186,8 +189,8 @@ class _Run:
             metadata, status = claim["metadata"], claim.get("status") or {}
             if not metadata["name"].startswith("shared-"):
                 left[metadata["name"]] = "was made for a pod that is gone"
-            elif status.get("allocation") or status.get("reservedFor") or metadata.get("finalizers"):
-                left[metadata["name"]] = f"is not free: {status}, finalizers {metadata.get('finalizers')}"
+            elif status.get("allocation") or status.get("reservedFor"):
+                left[metadata["name"]] = f"is not free: {status}"
         return left
 
     async def _until(self, true: Any, otherwise: str) -> bool:

@@ -51,12 +51,15 @@ class BindingError(Exception):
     """The pod could not be bound; what was promised to it must be taken back.
 
     ``reserved``: the claims that have been, or may have been, reserved for it on the way. Other claims may be reserved
-    for it too, by another scheduler, and are not ours to release.
+    for it too, by another scheduler, and are not ours to release. ``made``: the claim made for extended resources.
     """
 
-    def __init__(self, message: str, reserved: Sequence[Document] = ()) -> None:
+    def __init__(
+        self, message: str, *, reserved: Sequence[Document] = (), made: Document | None = None
+    ) -> None:
         super().__init__(message)
         self.reserved = reserved
+        self.made = made
 
 
 class Nominate(Enum):
@@ -104,9 +107,9 @@ class Writer:
                 await decision.carry.write()
             await self._client.bind(pod.namespace, pod.name, decision.node, uid=pod.uid)
         except StatusError as problem:
-            raise BindingError(str(problem), reserved) from problem
+            raise BindingError(str(problem), reserved=reserved, made=_made(reserved)) from problem
         except BindingError as problem:
-            problem.reserved = reserved
+            problem.reserved, problem.made = reserved, problem.made or _made(reserved)
             raise
         self._recorder.event(
             PODS,
@@ -136,7 +139,7 @@ class Writer:
                 claim = await self._bind_claim(claim, given.get(id(claim)), pod, reserved)
             bound.append(claim)
         if plan.generated is not None:
-            bound.append(await self._bind_generated(pod, plan, given[id(plan.generated)], reserved))
+            bound.append(await self._bind_generated(pod, plan, given.get(id(plan.generated)), reserved))
         return bound
 
     async def _bind_claim(
@@ -199,8 +202,9 @@ class Writer:
         return {**claim, "status": status}
 
     async def _bind_generated(
-        self, pod: Pod, plan: devices.NodePlan, allocation: Document, reserved: list[Document]
+        self, pod: Pod, plan: devices.NodePlan, allocation: Document | None, reserved: list[Document]
     ) -> Document:
+        """The claim for extended resources: made, allocated, and named in the pod's status."""
         assert plan.generated is not None
         claim: Document = plan.generated
         if not claim["metadata"].get("name"):
@@ -211,10 +215,33 @@ class Writer:
                     f"create claim for extended resources {pod.namespace}/: {problem}"
                 ) from problem
             self._ledger.adopt(stand_in(pod), claim)
-        bound = await self._bind_claim(claim, allocation, pod, reserved)
-        status = {"requestMappings": list(plan.mappings), "resourceClaimName": bound["metadata"]["name"]}
-        await self._patch_status(pod, {"extendedResourceClaimStatus": status})
-        return bound
+            try:
+                claim = await self._bind_claim(claim, allocation, pod, reserved)
+            except BindingError as problem:
+                problem.made = claim
+                raise
+        name = claim["metadata"]["name"]
+        await self._name_claim(pod, {"requestMappings": list(plan.mappings), "resourceClaimName": name})
+        return claim
+
+    async def _name_claim(self, pod: Pod, status: dict[str, Any]) -> None:
+        """Only if the pod has no node yet: what a running pod uses is not to be changed under it."""
+        for _ in range(_ATTEMPTS):
+            current = await self._client.get(PODS, pod.namespace, pod.name)
+            if current["metadata"]["uid"] != pod.uid or current["spec"].get("nodeName"):
+                raise BindingError(f"pod {pod.key} got a node in the meantime")
+            if (current.get("status") or {}).get("extendedResourceClaimStatus") == status:
+                return
+            try:
+                await self._patch_status(
+                    pod,
+                    {"extendedResourceClaimStatus": status},
+                    version=current["metadata"]["resourceVersion"],
+                )
+            except Conflict:
+                continue
+            return
+        raise BindingError(f"name the claim for extended resources in pod {pod.key}: too many conflicts")
 
     async def _wait_for_devices(self, pod: Pod, bound: Sequence[Document], node: str, limit: float) -> None:
         self._recorder.event(
@@ -302,22 +329,25 @@ class Writer:
         else:
             self._ledger.set_claim(written)
 
-    async def remove(self, claim: Document) -> None:
-        """A claim made for extended resources that came to nothing."""
+    async def remove(self, pod: Pod, claim: Document) -> None:
+        """A claim made for extended resources that came to nothing, as long as it is what it was and nobody uses it."""
+        if await self._is_bound(pod):
+            return
         metadata = claim["metadata"]
         try:
             finalizers = [f for f in metadata.get("finalizers") or () if f != claims.FINALIZER]
             if finalizers != (metadata.get("finalizers") or []):
-                await self._client.update(
-                    RESOURCE_CLAIMS,
-                    metadata["namespace"],
-                    {**claim, "metadata": {**metadata, "finalizers": finalizers}},
-                )
+                released = {**claim, "metadata": {**metadata, "finalizers": finalizers}}
+                claim = await self._client.update(RESOURCE_CLAIMS, metadata["namespace"], released)
             await self._client.delete(
-                RESOURCE_CLAIMS, metadata["namespace"], metadata["name"], uid=metadata["uid"]
+                RESOURCE_CLAIMS,
+                metadata["namespace"],
+                metadata["name"],
+                uid=metadata["uid"],
+                resource_version=claim["metadata"]["resourceVersion"],
             )
-        except NotFound:
-            pass
+        except (NotFound, Conflict):
+            pass  # it has gone, or somebody has begun to use it
         except StatusError as problem:
             log.warning("claim %s/%s is left over: %s", metadata["namespace"], metadata["name"], problem)
 
@@ -397,9 +427,21 @@ class Writer:
                 return {**condition, "lastProbeTime": None, "lastTransitionTime": since or now}
         return {**condition, "lastProbeTime": None, "lastTransitionTime": now}
 
-    async def _patch_status(self, pod: Pod, status: dict[str, Any]) -> Document:
-        patch = {"metadata": {"uid": pod.uid}, "status": status}
+    async def _patch_status(self, pod: Pod, status: dict[str, Any], *, version: str = "") -> Document:
+        metadata = {"uid": pod.uid, "resourceVersion": version} if version else {"uid": pod.uid}
+        patch = {"metadata": metadata, "status": status}
         return await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
+
+
+def _made(reserved: Sequence[Document]) -> Document | None:
+    """The claim for extended resources among those that have been reserved."""
+    return next(
+        (
+            claim for claim in reserved
+            if (claim["metadata"].get("annotations") or {}).get(claims.EXTENDED_RESOURCE_ANNOTATION) == "true"
+        ),
+        None,
+    )  # fmt: skip
 
 
 def _same_devices(claim: Document, other: Document) -> bool:

@@ -69,7 +69,8 @@ class NodePlan:
 
     claims: tuple[Document, ...]
     results: tuple[Document, ...]
-    generated: Document | None = None  # the claim to be made for extended resources; the last of ``claims``
+    #: the claim for extended resources: the last of ``claims``, to be made, or one that is there and allocated
+    generated: Document | None = None
     mappings: Sequence[Document] = ()
 
 
@@ -258,11 +259,13 @@ class Attempt:
                     return rejection
                 case extended.Requests(requests, mapped) if requests:
                     mappings = mapped
-                    generated = {
-                        **(self._made or extended.template(self._pod)),
-                        "spec": {"devices": {"requests": requests}},
-                    }
-                    wanted.append(generated)
+                    if self._made is not None:
+                        generated = self._made
+                    else:
+                        generated = {
+                            **extended.template(self._pod), "spec": {"devices": {"requests": requests}},
+                        }  # fmt: skip
+                        wanted.append(generated)
         available = True
         for claim, test in self._nodes_of:
             here = test is None or test(node.name, node.labels)
@@ -280,7 +283,7 @@ class Attempt:
                     pass
         if not available:
             return _NOT_HERE
-        if not wanted:
+        if not wanted and generated is None:
             return _NOTHING_TO_DO
         return NodePlan(tuple(wanted), tuple(results), generated, mappings)
 
@@ -331,8 +334,6 @@ class Attempt:
             raise SearchTimeout(f"node {node.name}: timed out trying to allocate devices") from None
 
     def _extended(self, node: Node) -> extended.Requests | Rejection:
-        if self._made is not None and (self._made["spec"].get("devices") or {}).get("requests"):
-            return Rejection(PLUGIN, ("cannot schedule extended resource claim",), resolvable=False)
         served = [name for name in self._resources if not node.allocatable.scalars.get(name)]
         for name in self._pod.requests.scalars:
             if (
@@ -341,7 +342,26 @@ class Attempt:
                 and name not in node.allocatable.scalars
             ):
                 return Rejection(PLUGIN, ("cannot fit resource",), resolvable=False)
-        return extended.requests(self._pod, served, self._ledger.classes.serving)
+        wanted = extended.requests(self._pod, served, self._ledger.classes.serving)
+        if self._made is not None and not self._resumes(self._made, wanted, node):
+            return Rejection(PLUGIN, ("cannot schedule extended resource claim",), resolvable=False)
+        return wanted
+
+    def _resumes(self, made: Document, wanted: extended.Requests, node: Node) -> bool:
+        """Whether a claim is what an attempt that did not come to its end would have gone on with on this node.
+
+        A scheduler was killed before it could bind the pod, or another one is about to. Upstream begins anew in every
+        case, and takes away the claim under a pod that is about to be bound.
+        """
+        given = claims.allocation(made)
+        if given is None or not claims.is_reserved_for(made, self._pod.uid):
+            return False
+        if extended.summary(made["spec"]["devices"].get("requests") or ()) != extended.summary(
+            wanted.requests
+        ):
+            return False
+        selector = given.get("nodeSelector")
+        return selector is None or matching.node_selector(selector)(node.name, node.labels)
 
     def _binding_possible(self, claim: Document) -> bool:
         """An allocated claim whose devices failed to bind, or took too long to, is no use on any node."""
@@ -365,6 +385,8 @@ class Attempt:
                 parts.append(
                     [(c["name"], c.get("restartPolicy"), c.get("resources")) for c in spec.get(group) or ()]
                 )
+            if self._made is not None:
+                parts.append(self._made["metadata"]["uid"])
         if self._nodes_of:
             parts.append([c["metadata"]["uid"] for c, _ in self._nodes_of])
         return _encode(parts)

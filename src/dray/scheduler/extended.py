@@ -101,6 +101,13 @@ def template(pod: Pod) -> dict[str, Any]:
     }
 
 
+def summary(asked: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
+    """What requests ask for, with or without the defaults that the API server fills in."""
+    return sorted(
+        (r["name"], e["deviceClassName"], e.get("count") or 1) for r in asked for e in (r["exactly"],)
+    )
+
+
 def requests(pod: Pod, resources: Iterable[str], class_of: ClassOf) -> Requests:
     spec = pod.document["spec"]
     init = list(spec.get("initContainers") or ())

@@ -47,10 +47,9 @@ class Ledger:
         return self._claims.values()
 
     def made_for(self, pod_uid: str) -> Document | None:
-        """The claim that stands for the pod's extended resources, if it has been made."""
-        for key in self._by_owner.get(pod_uid, ()):
-            return self._claims[key]
-        return None
+        """The claim that stands for the pod's extended resources, if it has been made; of several the oldest."""
+        made = [self._claims[key] for key in self._by_owner.get(pod_uid, ())]
+        return min(made, key=_age) if made else None
 
     def set_claim(self, claim: Document) -> None:
         """A claim as the API server has it. Older news than what is known is passed over."""
@@ -218,6 +217,11 @@ def _speaks_of(rule: Document, driver: str, pool: str) -> bool:
 def _taint(rule: Document) -> Document:
     taint: Document = rule["spec"]["taint"]
     return taint
+
+
+def _age(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return metadata.get("creationTimestamp") or "", metadata["name"]
 
 
 def _version(document: Document) -> int:

@@ -455,7 +455,7 @@ class Scheduler:
         try:
             await self._writer.bind(pod, decision, binding_timeout=profile.binding_timeout)
         except BindingError as problem:
-            await self._undo(entry, decision, problem.reserved)
+            await self._undo(entry, decision, problem)
             await self._writer.report(pod, reason="SchedulerError", message=str(problem), nominated="")
             self._requeue(entry)
         else:
@@ -465,7 +465,7 @@ class Scheduler:
         finally:
             self._room.release()
 
-    async def _undo(self, entry: Queued, decision: Bind, reserved: Sequence[Document]) -> None:
+    async def _undo(self, entry: Queued, decision: Bind, problem: BindingError) -> None:
         pod = entry.pod
         self.cluster.unplace(pod.uid)
         if decision.carry is not None:
@@ -474,12 +474,13 @@ class Scheduler:
         if decision.plan is not None:
             for claim in decision.plan.claims:
                 self.ledger.take_back(claim["metadata"].get("uid") or stand_in(pod))
-        await self._writer.unreserve(pod, reserved)
-        if decision.plan is not None and decision.plan.generated is not None:
-            made = self.ledger.made_for(pod.uid)
-            if made is not None:
-                self.ledger.take_back(made["metadata"]["uid"])
-                await self._writer.remove(made)
+        made_uid = problem.made["metadata"]["uid"] if problem.made is not None else ""
+        await self._writer.unreserve(pod, [c for c in problem.reserved if c["metadata"]["uid"] != made_uid])
+        if problem.made is not None:
+            metadata = problem.made["metadata"]
+            self.ledger.take_back(made_uid)
+            made = self.ledger.claim(metadata["namespace"], metadata["name"])
+            await self._writer.remove(pod, made if made is not None else problem.made)
         self._wake(Change("AssignedPod", "delete", pod, None))
 
     def _requeue(self, entry: Queued) -> None:
@@ -532,7 +533,7 @@ class Scheduler:
         if decision.deallocate is not None:
             await self._writer.deallocate(decision.deallocate)
         if decision.remove is not None:
-            await self._writer.remove(decision.remove)
+            await self._writer.remove(pod, decision.remove)
         return await self._writer.report(
             pod,
             reason=decision.reason,
