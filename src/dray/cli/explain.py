@@ -143,8 +143,12 @@ def _explanations(
 def _there(key: Key, known: Mapping[Key, object], kind: str) -> None:
     if key in known:
         return
-    others = sorted(str(one) for one in known if one.name == key.name)
-    hint = f"; there is {', '.join(others)}" if others else ""
+    from difflib import get_close_matches
+
+    here = [one.name for one in known if one.namespace == key.namespace]
+    close = [name for name in here if name.startswith(key.name)] or get_close_matches(key.name, here, n=3)
+    meant = sorted(str(one) for one in known if one.name == key.name) or sorted(close)[:3]
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
     raise click.ClickException(f"there is no {kind} {key}{hint}")
 
 

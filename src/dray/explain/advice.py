@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from dray.allocation import Cause, PoolID
 from dray.allocation.devices import Device
-from dray.allocation.selectors import expression
 from dray.allocation.taints import obstacle
-from dray.cel import CompileError
 from dray.explain.asking import shown
 from dray.explain.cluster import Cluster
-from dray.explain.devices import in_class, value_of
+from dray.explain.devices import selected, value_of
 from dray.explain.model import Removed, RequestStory
 from dray.explain.placing import NodeCause, Refusal
 from dray.explain.snapshot import Document
@@ -232,27 +230,18 @@ def _largest(
 
 def _usable(cluster: Cluster, claims: Sequence[Document], node: str) -> Iterator[Device]:
     """Devices of a node that would do for some request, one by one."""
-    tests = []
-    for claim in claims:
-        for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
-            exact = request.get("exactly") or {}
-            own = [
-                expression((s.get("cel") or {}).get("expression") or "", cluster.features)
-                for s in exact.get("selectors") or ()
-            ]
-            tests.append(
-                (in_class(cluster, exact.get("deviceClassName") or ""), own, exact.get("tolerations") or ())
-            )
+    requests = [
+        request.get("exactly") or {}
+        for claim in claims
+        for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+    ]
+    tests = [(selected(cluster, one), one.get("tolerations") or ()) for one in requests]
     for pool in cluster.inventory.pools(cluster.nodes[node], cluster.features):
         part = cluster.usage.of(pool.id)
         for device in pool.devices:
             if device.name in part.taken:
                 continue
-            for in_its_class, own, tolerations in tests:
-                try:
-                    matches = in_its_class(device) and all(device.shape.verdict(one) is True for one in own)
-                except CompileError:
-                    matches = False
-                if matches and obstacle(device, tolerations) is None:
-                    yield device
-                    break
+            if any(
+                selects(device) and obstacle(device, tolerations) is None for selects, tolerations in tests
+            ):
+                yield device

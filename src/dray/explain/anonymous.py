@@ -2,7 +2,7 @@
 
 What allocation depends on stays: numbers, versions, the shape of selectors and who refers to whom. Names of nodes,
 namespaces, pods, containers, claims and pools, and values of node labels, become ``node-1``, ``ns-2`` and so on;
-annotations, images and environments go. Names of classes, drivers, devices and attributes and the values of attributes
+annotations, images, environments, messages and events go. Names of classes, drivers, devices and attributes and the values of attributes
 stay, as selectors mean nothing without them, except where a value is the name of a node or looks like a serial number.
 """
 
@@ -18,7 +18,7 @@ from dray.explain.snapshot import Document, Snapshot
 _SERIAL = re.compile(r"(?i)(uuid|serial|mac(address)?|ip(address)?|hostname)")
 _POD_SPEC = (
     "nodeName", "nodeSelector", "affinity", "tolerations", "resourceClaims", "schedulerName",
-    "priority", "resources", "overhead", "schedulingGates",
+    "priority", "resources", "overhead", "schedulingGates", "topologySpreadConstraints",
 )  # fmt: skip
 _CONTAINER = ("name", "resources", "restartPolicy", "ports")
 _NODE_STATUS = ("allocatable", "capacity", "conditions")
@@ -61,6 +61,10 @@ def anonymised(snapshot: Snapshot) -> Snapshot:
         templates=each(snapshot.templates, _template),
         pods=each(snapshot.pods, _pod),
         taint_rules=each(snapshot.taint_rules, _rule),
+        volume_claims=each(snapshot.volume_claims, _volume_claim),
+        volumes=each(snapshot.volumes, _volume),
+        storage_classes=each(snapshot.storage_classes, _storage_class),
+        events=(),
         classes=tuple(_typed(one, {"metadata": {"name": one["metadata"]["name"]}, "spec": one.get("spec") or {}}) for one in snapshot.classes),
     )  # fmt: skip
 
@@ -90,7 +94,7 @@ def _metadata(names: _Names, document: Document, sort: str) -> dict[str, Any]:
 def _namespace(names: _Names, document: Document) -> dict[str, Any]:
     metadata = _metadata(names, document, "ns")
     labels = (document["metadata"].get("labels") or {}).items()
-    kept = {key: value for key, value in labels if key.startswith("resource.kubernetes.io/")}
+    kept = {k: v if k.startswith("resource.kubernetes.io/") else _value(names, v) for k, v in labels}
     return _typed(document, {"metadata": {**metadata, "labels": kept}})
 
 
@@ -159,15 +163,23 @@ def _attribute(names: _Names, name: str, value: Mapping[str, Any]) -> Mapping[st
 
 
 def _selector(names: _Names, selector: Any) -> Any:
-    """A node selector or affinity, with the values of its requirements replaced."""
+    """A selector of nodes or pods, or whatever contains some, with all values and namespaces replaced."""
     if isinstance(selector, list):
         return [_selector(names, one) for one in selector]
     if not isinstance(selector, Mapping):
         return selector
-    return {
-        key: [_value(names, value) for value in one] if key == "values" else _selector(names, one)
-        for key, one in selector.items()
-    }
+    changed: dict[str, Any] = {}
+    for key, one in selector.items():
+        match key:
+            case "values":
+                changed[key] = [_value(names, value) for value in one]
+            case "matchLabels":
+                changed[key] = _labels(names, one)
+            case "namespaces":
+                changed[key] = [names.of("ns", name) for name in one]
+            case _:
+                changed[key] = _selector(names, one)
+    return changed
 
 
 def _claim(names: _Names, document: Document) -> dict[str, Any]:
@@ -223,9 +235,12 @@ def _pod(names: _Names, document: Document) -> dict[str, Any]:
     spec = {key: old[key] for key in _POD_SPEC if key in old}
     if spec.get("nodeName"):
         spec["nodeName"] = names.of("node", spec["nodeName"])
-    if spec.get("affinity"):
-        of_nodes = spec["affinity"].get("nodeAffinity")
-        spec["affinity"] = {"nodeAffinity": _selector(names, of_nodes)} if of_nodes else {}
+    for field in ("affinity", "topologySpreadConstraints"):
+        if spec.get(field):
+            spec[field] = _selector(names, spec[field])
+    volumes = [v for v in old.get("volumes") or () if v.get("persistentVolumeClaim")]
+    if volumes:
+        spec["volumes"] = [_volume_of_pod(names, volume) for volume in volumes]
     if spec.get("nodeSelector"):
         spec["nodeSelector"] = _labels(names, spec["nodeSelector"])
     if spec.get("tolerations"):
@@ -243,7 +258,38 @@ def _pod(names: _Names, document: Document) -> dict[str, Any]:
         kept["nominatedNodeName"] = names.of("node", kept["nominatedNodeName"])
     if kept.get("conditions"):
         kept["conditions"] = _without_messages(kept["conditions"])
-    return _typed(document, {"metadata": _metadata(names, document, "pod"), "spec": spec, "status": kept})
+    if status.get("extendedResourceClaimStatus"):
+        name = status["extendedResourceClaimStatus"].get("resourceClaimName", "")
+        kept["extendedResourceClaimStatus"] = {"resourceClaimName": names.of("claim", name)}
+    metadata = _metadata(names, document, "pod")
+    if labels := (document.get("metadata") or {}).get("labels"):
+        metadata["labels"] = _labels(names, labels)
+    return _typed(document, {"metadata": metadata, "spec": spec, "status": kept})
+
+
+def _volume_of_pod(names: _Names, volume: Mapping[str, Any]) -> dict[str, Any]:
+    claim = names.of("pvc", volume["persistentVolumeClaim"].get("claimName", ""))
+    return {"name": names.of("volume", volume.get("name", "")), "persistentVolumeClaim": {"claimName": claim}}
+
+
+def _volume_claim(names: _Names, document: Document) -> dict[str, Any]:
+    spec = document.get("spec") or {}
+    kept = {
+        "volumeName": names.of("pv", spec.get("volumeName") or ""),
+        "storageClassName": names.of("storage", spec.get("storageClassName") or ""),
+    }
+    return _typed(document, {"metadata": _metadata(names, document, "pvc"), "spec": kept})
+
+
+def _volume(names: _Names, document: Document) -> dict[str, Any]:
+    affinity = (document.get("spec") or {}).get("nodeAffinity")
+    spec = {"nodeAffinity": _selector(names, affinity)} if affinity else {}
+    return _typed(document, {"metadata": _metadata(names, document, "pv"), "spec": spec})
+
+
+def _storage_class(names: _Names, document: Document) -> dict[str, Any]:
+    mode = {"volumeBindingMode": document.get("volumeBindingMode")}
+    return _typed(document, {"metadata": _metadata(names, document, "storage"), **mode})
 
 
 def _without_messages(conditions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

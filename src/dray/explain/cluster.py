@@ -102,6 +102,16 @@ class Cluster:
             for entry in reserved
         )
 
+    def warnings(self, document: Document, *, most: int = 3) -> list[str]:
+        """What was last warned of about an object, each thing once."""
+        uid = (document.get("metadata") or {}).get("uid")
+        about = [
+            one for one in self.snapshot.events if uid and (one.get("involvedObject") or {}).get("uid") == uid
+        ]
+        about.sort(key=lambda one: one.get("lastTimestamp") or one.get("eventTime") or "", reverse=True)
+        said = dict.fromkeys(f"{one.get('reason', '')}: {one.get('message', '')}" for one in about)
+        return list(said)[:most]
+
     @cached_property
     def _pods_by_uid(self) -> dict[str | None, Key]:
         return {(pod.get("metadata") or {}).get("uid"): key for key, pod in self.pods.items()}

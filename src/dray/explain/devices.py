@@ -116,6 +116,14 @@ def in_class(cluster: Cluster, name: str) -> Wanted:
     return lambda device: all(test(device) for test in tests)
 
 
+def selected(cluster: Cluster, request: Mapping[str, Any]) -> Wanted:
+    """Whether class and selectors of a request select a device."""
+    sources = [(one.get("cel") or {}).get("expression") or "" for one in request.get("selectors") or ()]
+    tests = [_test(expression(source, cluster.features)) for source in sources]
+    of_class = in_class(cluster, request.get("deviceClassName") or "")
+    return lambda device: of_class(device) and all(test(device) for test in tests)
+
+
 def _test(asked: Expression) -> Wanted:
     """Whether an expression is true on a device; what looks the same to it is asked about once."""
     known: dict[Hashable, bool] = {}

@@ -146,7 +146,7 @@ def _claim_of(cluster: Cluster, key: Key, pod: Document, entry: Document) -> tup
         fact = f"there is no ResourceClaim {reference.claim} in namespace {key.namespace}"
         help = (
             _meant(reference.claim, known)
-            or f"create the claim {reference.claim}, or look why it was refused"
+            or f"create the claim {reference.claim}; if it was refused, dray explain -f FILE says why"
         )
         return None, fact, help
     if (claim.get("metadata") or {}).get("deletionTimestamp"):
@@ -239,7 +239,7 @@ def _tried(
         return Explanation(
             subject=subject,
             outcome=Outcome.FITS,
-            headline=f"fits on {len(fitting)} of {len(tried)} nodes, the first being {first.node}",
+            headline=f"on {len(fitting)} of {len(tried)} nodes, the first being {first.node}",
             scheduler=said,
             facts=tuple(holding.granted(trial.wishes(first.node).documents, first)),
             nodes=nodes,

@@ -12,6 +12,7 @@ from dray.client.discovery import Discovery
 from dray.client.resources import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    EVENTS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -46,6 +47,7 @@ async def gather(client: Client) -> Snapshot:
         "volume_claims": PERSISTENT_VOLUME_CLAIMS,
         "volumes": PERSISTENT_VOLUMES,
         "storage_classes": STORAGE_CLASSES,
+        "events": EVENTS,
     }
     async with asyncio.TaskGroup() as group:
         lists = {
@@ -65,6 +67,8 @@ async def gather(client: Client) -> Snapshot:
 
 async def _gathered(client: Client, discovery: Discovery, resource: Resource) -> Documents | None:
     """All objects in the newest shape; None if one may not read them."""
+    if resource is EVENTS:
+        return await _list(client, resource, field_selector="type=Warning")
     if resource.group != RESOURCE_SLICES.group:
         return await _list(client, resource)
     rules = resource is DEVICE_TAINT_RULES
@@ -79,9 +83,9 @@ async def _gathered(client: Client, discovery: Discovery, resource: Resource) ->
     return tuple(map(newest, found))
 
 
-async def _list(client: Client, resource: Resource) -> Documents | None:
+async def _list(client: Client, resource: Resource, *, field_selector: str = "") -> Documents | None:
     try:
-        items = (await client.list(resource)).items
+        items = (await client.list(resource, field_selector=field_selector)).items
     except StatusError as error:
         if error.code == 404:
             return ()

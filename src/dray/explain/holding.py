@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from dray.allocation import DeviceID
@@ -10,6 +11,7 @@ from dray.api import claims as pod_claims
 from dray.explain.alike import Alike
 from dray.explain.asking import asked
 from dray.explain.cluster import Cluster, Key
+from dray.explain.devices import selected
 from dray.explain.model import Explanation, Outcome
 from dray.explain.pending import request_of
 from dray.explain.snapshot import Document
@@ -21,28 +23,29 @@ def settled_pod(cluster: Cluster, key: Key, pod: Document) -> Explanation | None
     subject = f"pod {key}"
     metadata, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
     phase = status.get("phase")
-    if phase in ("Succeeded", "Failed"):
-        return Explanation(subject=subject, outcome=Outcome.DONE, headline=f"the pod has ended: {phase}")
-    facts = list(_devices_of_pod(cluster, key, pod))
+    ended = phase in ("Succeeded", "Failed")
+    facts = [] if ended else list(_devices_of_pod(cluster, key, pod))
     if metadata.get("deletionTimestamp"):
         return Explanation(
             subject=subject,
             outcome=Outcome.STUCK,
-            headline=f"the pod is being deleted since {metadata['deletionTimestamp']}",
+            headline=f"being deleted since {metadata['deletionTimestamp']}",
             facts=(*_held(cluster, pod), *facts),
             advice=tuple(_let_go(cluster, pod)),
         )
+    if ended:
+        return Explanation(subject=subject, outcome=Outcome.DONE, headline=f"it has ended: {phase}")
     node = spec.get("nodeName")
     if not node:
         return None
     if phase == "Running":
         return Explanation(
-            subject=subject, outcome=Outcome.RUNNING, headline=f"the pod runs on {node}", facts=tuple(facts)
+            subject=subject, outcome=Outcome.RUNNING, headline=f"on {node}", facts=tuple(facts)
         )
     return Explanation(
         subject=subject,
         outcome=Outcome.STUCK,
-        headline=f"the pod has node {node} but does not run yet",
+        headline=f"it is bound to {node} but does not run yet",
         facts=(*_preparing(cluster, key, pod), *facts),
         advice=tuple(_prepare_advice(cluster, key, pod)),
     )
@@ -57,7 +60,7 @@ def settled_claim(cluster: Cluster, key: Key, claim: Document) -> Explanation | 
         return Explanation(
             subject=subject,
             outcome=Outcome.STUCK,
-            headline=f"the claim is being deleted since {metadata['deletionTimestamp']}",
+            headline=f"being deleted since {metadata['deletionTimestamp']}",
             facts=(*holders_of_claim(cluster, key, claim), *facts),
             advice=tuple(_free_claim(cluster, key, claim)),
         )
@@ -65,16 +68,24 @@ def settled_claim(cluster: Cluster, key: Key, claim: Document) -> Explanation | 
         return None
     users = cluster.users_of(key)
     who = f"reserved for {', '.join(f'pod {user}' for user in users)}" if users else "reserved for nobody"
-    return Explanation(
-        subject=subject, outcome=Outcome.ALLOCATED, headline=f"the claim is allocated and {who}", facts=facts
-    )
+    return Explanation(subject=subject, outcome=Outcome.ALLOCATED, headline=who, facts=facts)
 
 
 def _devices_of_pod(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
-    for reference in pod_claims.references(pod):
-        claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
+    for name in _claims_of(pod):
+        claim = cluster.claims.get(Key(key.namespace, name))
         if claim is not None:
-            yield from _devices_of_claim(cluster, Key(key.namespace, reference.claim or ""), claim)
+            yield from _devices_of_claim(cluster, Key(key.namespace, name), claim)
+
+
+def _claims_of(pod: Document) -> Iterator[str]:
+    """The claims of a pod, the one for extended resources among them."""
+    for reference in pod_claims.references(pod):
+        if reference.claim:
+            yield reference.claim
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    if extended.get("resourceClaimName"):
+        yield extended["resourceClaimName"]
 
 
 def _devices_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
@@ -83,31 +94,88 @@ def _devices_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[s
     if allocation is None:
         return
     results = (allocation.get("devices") or {}).get("results") or ()
-    for result in results:
-        id = DeviceID(result["driver"], result["pool"], result["device"])
-        text = f"claim {key}, request {result['request']}: {id}"
-        if result.get("adminAccess"):
-            text += " (admin access: others may have it too)"
-        device = cluster.inventory.device(id)
-        if device is None:
-            yield text + ", which is no longer published by its driver"
-            continue
-        request = request_of([claim], str(key), result["request"])
-        matched = list(_matched(cluster, request, device))
-        yield text + (f", with {', '.join(matched)}" if matched else "")
+    node = _node_of(allocation)
+    for name in dict.fromkeys(result["request"] for result in results):
+        given = [result for result in results if result["request"] == name]
+        yield f"claim {key}, request {name}: {', '.join(_given(cluster, one) for one in given)}"
+        yield from _why(cluster, claim, key, name, given, node)
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
         alternatives = [one["name"] for one in request.get("firstAvailable") or ()]
-        given = {
+        chosen = {
             r["request"].partition("/")[2] for r in results if r["request"].startswith(request["name"] + "/")
         }
         for position, name in enumerate(alternatives):
-            if name in given and position:
-                yield f"request {request['name']}: alternative {name} was taken as {', '.join(alternatives[:position])} could not be had"
+            if name in chosen and position:
+                earlier = ", ".join(alternatives[:position])
+                yield f"  alternative {name} was taken as {earlier} could not be had"
     selector = allocation.get("nodeSelector")
-    if selector:
-        yield f"usable on nodes with {_selector(selector)}: devices are given in the order of pool and slice, the first that fit"
+    if node:
+        yield f"  usable on {node} only"
     else:
-        yield "usable on any node"
+        yield f"  usable on {f'nodes with {_selector(selector)}' if selector else 'any node'}"
+
+
+def _given(cluster: Cluster, result: Document) -> str:
+    id = DeviceID(result["driver"], result["pool"], result["device"])
+    notes = []
+    if result.get("adminAccess"):
+        notes.append("admin access: others may have it too")
+    if consumed := result.get("consumedCapacity"):
+        notes.append("a share with " + ", ".join(f"{name} {amount}" for name, amount in consumed.items()))
+    if cluster.inventory.device(id) is None:
+        notes.append("no longer published by its driver")
+    return f"{id} ({'; '.join(notes)})" if notes else str(id)
+
+
+def _why(
+    cluster: Cluster, claim: Document, key: Key, name: str, given: Sequence[Document], node: str
+) -> Iterator[str]:
+    """What the devices have that was asked for, and how many others have it too."""
+    request = request_of([claim], str(key), name)
+    ids = [DeviceID(one["driver"], one["pool"], one["device"]) for one in given]
+    known = [device for id in ids if (device := cluster.inventory.device(id)) is not None]
+    matched = dict.fromkeys(text for device in known for text in _matched(cluster, request, device))
+    if matched:
+        yield (
+            f"  they match with {', '.join(matched)}"
+            if len(ids) > 1
+            else f"  it matches with {', '.join(matched)}"
+        )
+    if node not in cluster.nodes or not known or request.get("allocationMode") == "All":
+        return
+    selects = selected(cluster, request)
+    matching = Counter(
+        {
+            name: sum(
+                map(selects, (d for p in cluster.inventory.pools(one, cluster.features) for d in p.devices))
+            )
+            for name, one in cluster.nodes.items()
+        }
+    )
+    if matching[node] > len(ids):
+        yield (
+            f"  {matching[node]} devices on {node} match; "
+            "those that were free were taken in the order of pools and slices"
+        )
+    elif matching[node] == len(ids):
+        yield f"  no other device on {node} matches"
+    others = sum(count >= len(ids) for name, count in matching.items() if name != node)
+    if others:
+        which = f"{others} other nodes have" if others > 1 else "one other node has"
+        yield f"  {which} enough that match; of nodes that fit the scheduler takes the one it scores highest"
+    else:
+        yield "  no other node has enough that match"
+
+
+def _node_of(allocation: Document) -> str:
+    """The only node an allocation is for; empty if there may be several."""
+    terms: Sequence[Document] = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
+    if len(terms) != 1:
+        return ""
+    for one in terms[0].get("matchFields") or ():
+        if one.get("key") == "metadata.name" and one.get("operator") == "In" and len(one["values"]) == 1:
+            return str(one["values"][0])
+    return ""
 
 
 def _matched(cluster: Cluster, request: Document, device: Device) -> Iterator[str]:
@@ -184,14 +252,19 @@ def _held(cluster: Cluster, pod: Document) -> Iterator[str]:
             yield f"its node {node_name} is gone, so nobody stops it there"
         elif not _ready(node):
             yield f"its node {node_name} is not ready, so nobody may be stopping it there"
-        else:
+        elif (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
             yield f"node {node_name} is stopping its containers and unpreparing its devices"
+    yield from cluster.warnings(pod)
 
 
 def _let_go(cluster: Cluster, pod: Document) -> Iterator[str]:
     node_name = (pod.get("spec") or {}).get("nodeName")
     node = cluster.nodes.get(node_name or "")
     metadata = pod.get("metadata") or {}
+    if finalizers := metadata.get("finalizers"):
+        yield f"whoever set finalizer {', '.join(finalizers)} must remove it"
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return
     if node_name and (node is None or not _ready(node)):
         yield (
             f"once the node is known to be off: kubectl delete pod -n {metadata.get('namespace')} "
@@ -228,22 +301,24 @@ def _preparing(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
         yield "its node is gone"
     elif not _ready(node):
         yield "its node is not ready"
+    warnings = cluster.warnings(pod)
+    yield from warnings
     for group in ("initContainerStatuses", "containerStatuses"):
         for container in (pod.get("status") or {}).get(group) or ():
             waiting = (container.get("state") or {}).get("waiting")
-            if waiting:
+            if waiting and not (warnings and waiting.get("reason") == "ContainerCreating"):
                 message = f": {waiting['message']}" if waiting.get("message") else ""
                 yield f"container {container['name']} waits: {waiting.get('reason', '')}{message}"
 
 
 def _prepare_advice(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
-    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    spec = pod.get("spec") or {}
     for reference in pod_claims.references(pod):
         claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
         if claim is None or pod_claims.allocation(claim) is None:
             yield "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead"
             return
-    yield (
-        f"kubectl describe pod -n {metadata.get('namespace')} {metadata.get('name')} shows what the kubelet says; "
-        f"look at the driver's pod on {spec.get('nodeName')}"
-    )
+    if any("PrepareDynamicResources" in one for one in cluster.warnings(pod)):
+        yield "the driver refuses to prepare the claim, see above: correct what it complains of in the claim or its class"
+        return
+    yield f"look at the driver's pod on {spec.get('nodeName')}: has it registered with the kubelet, what does it log?"

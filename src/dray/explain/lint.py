@@ -12,14 +12,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from dray.allocation.devices import Device
-from dray.allocation.selectors import expression
 from dray.api import claims as pod_claims
 from dray.cel import CompileError
 from dray.cel.devices import Device as Visible
 from dray.explain.asking import alike, asked, split
 from dray.explain.checking import Finding, Level, finding
 from dray.explain.cluster import Cluster, Key
-from dray.explain.devices import compiled, in_class
+from dray.explain.devices import compiled, in_class, selected
 from dray.explain.manifests import Manifest
 from dray.explain.snapshot import Document
 
@@ -149,17 +148,7 @@ def _typos(world: World, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _matches(world: World, request: Document) -> list[Device]:
-    class_name = request.get("deviceClassName") or ""
-    selects = in_class(world.cluster, class_name)
-    own = [expression(source, world.cluster.features) for _, source in _sources(request)]
-
-    def wanted(device: Device) -> bool:
-        try:
-            return selects(device) and all(device.shape.verdict(one) is True for one in own)
-        except CompileError:
-            return False
-
-    return [device for device in world.devices if wanted(device)]
+    return list(filter(selected(world.cluster, request), world.devices))
 
 
 def _class_matches_nothing(world: World, manifest: Manifest) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ KINDS: Final[Mapping[str, str]] = {
     "volume_claims": "PersistentVolumeClaim",
     "volumes": "PersistentVolume",
     "storage_classes": "StorageClass",
+    "events": "Event",
 }
 FIELDS: Final[Mapping[str, str]] = {kind: name for name, kind in KINDS.items()}
 
@@ -52,6 +53,7 @@ class Snapshot:
     volume_claims: Documents = ()
     volumes: Documents = ()
     storage_classes: Documents = ()
+    events: Documents = ()  # warnings about pods and claims
     unread: tuple[str, ...] = ()  # kinds that one was not allowed to read: nothing can be said about them
     release: str = ""  # of the cluster, such as 1.36; empty: the newest
     gates: frozenset[str] | None = None  # those that are on; None: not known, the release's defaults

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dray.allocation import Cause
-from dray.explain.model import Explanation, NodeGroup, Removed, RequestStory
+from dray.explain.model import Explanation, NodeGroup, Outcome, Removed, RequestStory
 
 Paint = Callable[[str, str], str]
 _GROUPS_SHOWN = 8
@@ -22,7 +22,8 @@ def tell(explanation: Explanation, *, paint: Paint = _plain) -> str:
 def _lines(explanation: Explanation, paint: Paint) -> Iterator[str]:
     colour = "green" if explanation.well else "red"
     state = paint(explanation.outcome.value, colour)
-    yield f"{paint(explanation.subject, 'bold')} is {state}: {explanation.headline}"
+    verb = "" if explanation.outcome is Outcome.FITS else "is "
+    yield f"{paint(explanation.subject, 'bold')} {verb}{state}: {explanation.headline}"
     if explanation.scheduler:
         yield paint(f"  the scheduler says: {explanation.scheduler}", "dim")
     for fact in explanation.facts:

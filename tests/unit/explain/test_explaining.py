@@ -109,7 +109,7 @@ def test_allocated_claim_tells_what_its_device_was_chosen_for() -> None:
         cluster(node("n"), slice_("n", device("a")), device_class(), given), Key("default", "c")
     )
     assert found.outcome is Outcome.ALLOCATED
-    assert "gpu.example.com/model=A100" in found.facts[0]
+    assert "  it matches with device.driver=gpu.example.com, gpu.example.com/model=A100" in found.facts
 
 
 def test_pod_bound_without_the_scheduler_is_stuck() -> None:
