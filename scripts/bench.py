@@ -142,6 +142,19 @@ def cluster(data: Path, nodes: int) -> None:
         show("resident afterwards, MB", resident_mb(pid), UPSTREAM["resident_mb"], less_is_better=True)
 
 
+def generations() -> None:
+    print("Pods with claims of each generation, 10 nodes")
+    quiet = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
+    with running("up", "--nodes", "0", *quiet) as (url, _, _):
+        figures = load(ROOT / "scripts" / "bench_classic.py", url)
+    slowest = figures["classic"]
+    show("classic negotiation, pods_per_s", slowest)
+    for name, what in (("structured", "1.30's structured parameters"), ("today", "today's devices")):
+        print(
+            f"  {f'{what}, pods_per_s':38} {figures[name]:12,.1f}   {figures[name] / slowest:6.1f} × classic"
+        )
+
+
 def node() -> None:
     print("A pod with a claim on a node: process runtime, a driver over gRPC, one after the other")
     with running("up") as (url, _, _):
@@ -172,16 +185,19 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared", help="where bench/*.py are")
     parser.add_argument(
         "--only",
-        choices=["api", "auth", "cluster", "cluster-5000", "node", "pure", "simulated"],
+        choices=["api", "auth", "cluster", "cluster-5000", "generations", "node", "pure", "simulated"],
         help="one part only",
     )
     args = parser.parse_args()
     parts = {
         "node": node,
         "simulated": simulated,
-        "pure": lambda: [script(f"bench_{n}.py") for n in ("cel", "allocation", "validation", "store", "tools")],
+        "pure": lambda: [
+            script(f"bench_{n}.py") for n in ("cel", "allocation", "validation", "store", "tools")
+        ],
         "api": lambda: api(args.data),
         "auth": lambda: script("bench_auth.py"),
+        "generations": generations,
         "cluster": lambda: cluster(args.data, 500),
         "cluster-5000": lambda: cluster(args.data, 5000),
     }

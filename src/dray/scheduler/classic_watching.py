@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from dray.api import claims
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import (
@@ -19,6 +20,7 @@ from dray.client.resources import (
 )
 from dray.scheduler.classic import Classic
 from dray.scheduler.classic_book import Book
+from dray.scheduler.classic_structured import holdings
 from dray.scheduler.classic_writing import ClassicWriter
 
 Document = Mapping[str, Any]
@@ -33,10 +35,13 @@ def watch(
     early: bool = False,
     claim_changed: Callable[[Document], None],
     wake: Callable[[], None],
+    wake_pod: Callable[[str], None],
 ) -> Classic:
     """The classic generation, kept up to date. ``served`` are its resources that the server has, in one version.
 
-    ``early``: names and words are those of 1.26 and 1.27. ``wake`` lets every pod try again that was turned down because of its claims, as 1.30 does it.
+    ``early``: names and words are those of 1.26 and 1.27. ``claim_changed`` lets the users of a
+    claim try again, ``wake_pod`` one pod (by its uid), ``wake`` every pod that was turned down because of its claims.
+    1.30 wakes all at every change; none but these can fare differently.
     """
     book = Book()
     by_name = {resource.plural: resource for resource in served}
@@ -65,6 +70,17 @@ def watch(
             book.set_claim(claim)
             claim_changed(claim)
 
+    def came_free(old: Document | None, new: Document) -> bool:
+        """Whether instances that the scheduler gave away are back."""
+        return claims.allocation(new) is None and bool(holdings(claims.allocation(old or {})))
+
+    def answered(old: Document | None, new: Document) -> bool:
+        owner = claims.controller_of(new)
+        # What the scheduler wrote itself is no news.
+        if owner is not None and (new.get("status") or {}) != ((old or {}).get("status") or {}):
+            wake_pod(owner["uid"])
+        return False
+
     def claim_gone(claim: Document) -> None:
         book.remove_claim(claim)
         if not alone:
@@ -92,13 +108,8 @@ def watch(
         lambda d: book.remove_slice(d["metadata"]["name"]),
         lambda old, new: not alone,
     )
-    # What the scheduler wrote itself is no news.
-    follow(
-        contexts,
-        *into(book.contexts),
-        lambda old, new: (new.get("status") or {}) != ((old or {}).get("status") or {}),
-    )
-    follow(CLASSIC_RESOURCE_CLAIMS, claim_set, claim_gone)
+    follow(contexts, *into(book.contexts), answered)
+    follow(CLASSIC_RESOURCE_CLAIMS, claim_set, claim_gone, came_free)
     writer = ClassicWriter(
         client,
         resource=by_name.get(CLASSIC_RESOURCE_CLAIMS.plural, CLASSIC_RESOURCE_CLAIMS),

@@ -11,7 +11,7 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -155,8 +155,9 @@ class Scheduler:
             served=served,
             alone=alone,
             early=claims.has_fixed_names((1, release)),
-            claim_changed=self._recheck,
+            claim_changed=self._wake_users,
             wake=lambda: self._wake(Change("Classic", "update")),
+            wake_pod=lambda uid: self._wake_pods((uid,)),
         )
 
     def _watch(self, gates: Gates, *, modern: bool) -> None:
@@ -248,19 +249,29 @@ class Scheduler:
             self._wake(Change("ResourceClaim", "delete", claim, None))
 
     def _recheck(self, claim: Document) -> None:
-        """Pods that may have waited for this claim: those that name it, and the one it was made for."""
-        metadata = claim["metadata"]
-        uids = set(self._users.get((metadata["namespace"], metadata["name"]), ()))
-        owner = claims.controller_of(claim)
-        if owner is not None:
-            uids.add(owner["uid"])
-        for uid in uids:
+        """Pods that may have waited for this claim."""
+        for uid in self._users_of(claim):
             entry = self.queue.get(uid)
             if entry is not None and entry.gated_by:
                 gate = self._gate(entry.pod)
                 if not gate:
                     self.queue.update(entry.pod, gate="", may_help=True)
                     self._wakeup.set()
+
+    def _users_of(self, claim: Document) -> set[str]:
+        """The pods that name a claim, and the one it was made for."""
+        metadata = claim["metadata"]
+        uids = set(self._users.get((metadata["namespace"], metadata["name"]), ()))
+        owner = claims.controller_of(claim)
+        return uids | {owner["uid"]} if owner is not None else uids
+
+    def _wake_users(self, claim: Document) -> None:
+        self._recheck(claim)
+        self._wake_pods(self._users_of(claim))
+
+    def _wake_pods(self, uids: Iterable[str]) -> None:
+        if self.queue.wake_these(uids):
+            self._wakeup.set()
 
     def _pod_set(self, document: Document) -> None:
         metadata, spec = document["metadata"], document["spec"]
