@@ -141,30 +141,40 @@ async def gpu_driver(cluster: Cluster, ready: Ready) -> None:
 
 
 async def cats_driver(cluster: Cluster, ready: Ready) -> None:
-    """The example cats of all generations: on every node, and in the control plane for classic claims."""
+    """The example cats: on every node, and in the control plane for classic claims.
+
+    Beside the default driver they keep out of the way: their devices appear when a class asks for them.
+    """
     from dray.client.client import Client
-    from dray.driver import classic
-    from dray.drivers.cats import CatsController, CatsDriver, control_plane
+    from dray.driver import classic, simulated
+    from dray.drivers.cats import CatsController, CatsDriver, calling, control_plane
     from dray.drivers.cats.install import install
 
-    client = Client(cluster.transport(CATS))
+    client, release = Client(cluster.transport(CATS)), cluster.server.api.release
     await cluster.registered.wait()
     await install(Client(cluster.transport("system:dray:setup", "system:masters")), user=CATS)
+    beside = cluster.options.drivers is None and release.at_least("1.32")
+    shy = beside and not await calling.called(client)
+    drivers = [CatsDriver(hidden=shy) for _ in cluster.node_names]
     async with asyncio.TaskGroup() as group:
-        if cluster.server.api.release.serves_classic:
+        if release.serves_classic:
             begun = asyncio.Event()
             controller = CatsController(cluster.node_names)
             group.create_task(control_plane(client, controller, options=classic.Options(), ready=begun.set))
             await begun.wait()
         if cluster.options.runtime == "simulated":
-            from dray.driver import simulated
-
-            group.create_task(simulated.publish(client, CatsDriver(), nodes=cluster.node_names))
+            await simulated.publish_named(client, drivers[0], cluster.node_names)
         else:
-            await asyncio.gather(
-                *(_on_node(group, client, CatsDriver(), cluster, name) for name in cluster.node_names)
-            )
+            placed = zip(drivers, cluster.node_names, strict=True)
+            await asyncio.gather(*(_on_node(group, client, driver, cluster, name) for driver, name in placed))
         ready()
+        if shy:
+            await calling.call(client)
+            for driver in drivers:
+                driver.show()
+        if cluster.options.runtime == "simulated" and release.at_least("1.32"):
+            await simulated.publish(client, drivers[0], nodes=cluster.node_names)
+        await asyncio.Event().wait()
 
 
 async def _on_node(

@@ -10,7 +10,7 @@ from dray.api.errors import AlreadyExists
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import CLASSIC_RESOURCE_SLICES
-from dray.driver.api import NoResourceApi, ResourceApi
+from dray.driver.api import ResourceApi
 from dray.driver.base import Driver
 from dray.driver.publisher import Publisher
 
@@ -20,14 +20,7 @@ async def publish(client: Client, driver: Driver, *, nodes: Sequence[str]) -> No
 
     One watch serves all of them. Claims need no preparing there: simulated nodes take every driver for granted.
     """
-    if driver.classic:
-        await _publish_named(client, driver, nodes)
-    try:
-        api = await ResourceApi.connect(client)
-    except NoResourceApi:
-        if not driver.classic:
-            raise
-        await asyncio.Event().wait()  # nothing else is to be kept
+    api = await ResourceApi.connect(client)
     informer = api.slice_informer(driver.name, "")
     async with asyncio.TaskGroup() as group:
         group.create_task(informer.run(), name=f"slices of {driver.name}")
@@ -37,7 +30,7 @@ async def publish(client: Client, driver: Driver, *, nodes: Sequence[str]) -> No
             group.create_task(publisher.run(), name=f"slices of {driver.name} on {node}")
 
 
-async def _publish_named(client: Client, driver: Driver, nodes: Sequence[str]) -> None:
+async def publish_named(client: Client, driver: Driver, nodes: Sequence[str]) -> None:
     """The slices that kubelets of 1.30 would write, where the server has them. They do not change."""
     from dray.driver.handed import named_resources
 

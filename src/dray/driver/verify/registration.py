@@ -15,6 +15,7 @@ _DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])
 
 
 async def check_registration(report: Report, options: Options) -> tuple[list[Service], Path] | None:
+    """The services that can be called and where. Of several drivers it is the first by name, unless one is named."""
     infos = []
     for path in sorted(options.registry.rglob("*.sock")) if options.registry.is_dir() else []:
         try:
@@ -25,8 +26,10 @@ async def check_registration(report: Report, options: Options) -> tuple[list[Ser
     who = f"driver {options.driver}" if options.driver else "a driver"
     if not report.expect("registers", bool(wanted), f"no socket in {options.registry} belongs to {who}"):
         return None
-    path, info = wanted[-1]
-    report.driver = info.name
+    report.driver = min(info.name for _, info in wanted)
+    if others := sorted({info.name for _, info in wanted} - {report.driver}):
+        report.note("other drivers", f"{', '.join(others)}: name the one to check")
+    path, info = [(p, i) for p, i in wanted if i.name == report.driver][-1]
     report.expect("has a DNS name", bool(_DNS.fullmatch(info.name)) and len(info.name) <= 63, info.name)
     endpoint = Path(options.locate(info.endpoint)) if info.endpoint else path
     report.expect("names a socket to be called on", endpoint.is_socket(), f"{info.endpoint} is no socket")

@@ -26,7 +26,7 @@ _RULES: Final = (
     ("", ["pods", "nodes", "configmaps"], _LOOK),
     ("", ["events"], ["create", "patch"]),
     ("events.k8s.io", ["events"], ["create", "patch"]),
-    (_RESOURCE, ["resourceclasses"], _LOOK),
+    (_RESOURCE, ["deviceclasses", "resourceclasses"], _LOOK),
     (_RESOURCE, ["resourceclaims"], [*_LOOK, "update", "patch"]),
     (_RESOURCE, ["resourceclaims/status"], ["update", "patch"]),
     (_RESOURCE, ["resourceclaims/driver"], ["arbitrary-node:update", "arbitrary-node:patch"]),

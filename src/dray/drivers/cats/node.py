@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from dray.driver import Allocated, Claim, Device, DeviceID, Driver, Edits, Handle
+from dray.driver import Allocated, Claim, Device, DeviceID, Driver, Edits, Handle, Plugin, Pool
 from dray.drivers.cats.animals import DRIVER, Generation, cats_of, environment
 
 
@@ -13,8 +13,22 @@ class CatsDriver(Driver):
     name = DRIVER
     classic = True
 
-    def __init__(self, *, count: int = 3) -> None:
+    def __init__(self, *, count: int = 3, hidden: bool = False) -> None:
+        """``hidden`` devices are not published until ``show`` is called."""
         self._count = count
+        self._hidden = hidden
+        self._plugin: Plugin | None = None
+
+    async def started(self, plugin: Plugin) -> None:
+        self._plugin = plugin
+
+    def show(self) -> None:
+        self._hidden = False
+        if self._plugin is not None:
+            self._plugin.publish(self.pools(self._plugin.options.node))
+
+    def pools(self, node: str) -> Mapping[str, Pool]:
+        return {} if self._hidden else super().pools(node)
 
     def devices(self, node: str) -> Iterable[Device]:
         return self._offered(node, Generation.DEVICES)

@@ -1,7 +1,7 @@
 """``ClaimParameters`` of ``cats.resource.example.com``: the driver's own kind, and what 1.30's scheduler makes of it.
 
 With structured parameters the scheduler reads ResourceClaimParameters. Users need not write them: for every ClaimParameters
-the driver keeps one that was generated from it, unless somebody else has written one already.
+the driver keeps one that was generated from it, and steps back where somebody else has written one, as there must be no two.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from dray.api.errors import AlreadyExists, NotFound
 from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.informers import Informers
@@ -70,7 +69,7 @@ def parameters_for(claim_parameters: Mapping[str, Any]) -> Object:
     request = {"namedResources": {"selector": " && ".join(terms) or "true"}}
     return {
         "metadata": {
-            "name": metadata["name"],
+            "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
             "ownerReferences": [
                 {
@@ -94,46 +93,37 @@ async def generate(client: Client) -> None:
     origins.add_handler(
         on_add=lambda new: queue.add(_key(new)), on_update=lambda old, new: queue.add(_key(new))
     )
-    generated.add_handler(on_delete=lambda old: queue.add(_origin(old)))
+    generated.add_handler(
+        on_add=lambda new: queue.add(_origin(new)), on_delete=lambda old: queue.add(_origin(old))
+    )
+    written: dict[str, str] = {}  # what no informer has shown yet: its uid by that of its origin
 
     async def sync(key: Key) -> None:
         origin = origins.get(key.namespace, key.name)
         if origin is None or "deletionTimestamp" in origin["metadata"]:
             return
-        wanted = parameters_for(origin)
-        there = [p for p in generated.items() if _origin(p) == key and _is_generated(p)]
-        if not there:
-            await _create(client, key.namespace, wanted)
-        for found in there:
-            mine = found["metadata"].get("ownerReferences") == wanted["metadata"]["ownerReferences"]
-            if mine and found["driverRequests"] != wanted["driverRequests"]:
-                changed = {**found, "driverRequests": wanted["driverRequests"]}
-                await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)
+        wanted, uid = parameters_for(origin), origin["metadata"]["uid"]
+        there = [p for p in generated.items() if _origin(p) == key]
+        mine = [p for p in there if _owners(p) == _owners(wanted)]
+        if any(p["metadata"]["uid"] == written.get(uid) for p in mine):
+            del written[uid]
+        if len(mine) < len(there):
+            for found in mine:
+                await client.delete(RESOURCE_CLAIM_PARAMETERS, key.namespace, found["metadata"]["name"])
+        elif not mine and uid not in written:
+            stored = await client.create(RESOURCE_CLAIM_PARAMETERS, key.namespace, wanted)
+            written[uid] = stored["metadata"]["uid"]
+        elif mine and mine[0]["driverRequests"] != wanted["driverRequests"]:
+            changed = {**mine[0], "driverRequests": wanted["driverRequests"]}
+            await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)
 
     async with informers, asyncio.TaskGroup() as tasks:
         await informers.synced()
         tasks.create_task(queue.run(sync))
 
 
-async def _create(client: Client, namespace: str, wanted: Object) -> None:
-    try:
-        await client.create(RESOURCE_CLAIM_PARAMETERS, namespace, wanted)
-    except AlreadyExists:
-        name = wanted["metadata"]["name"]
-        found = await client.get(RESOURCE_CLAIM_PARAMETERS, namespace, name)
-        if (
-            found.get("generatedFrom") != wanted["generatedFrom"]
-        ):  # a namesake: what is found by origin needs no name
-            metadata = {**wanted["metadata"], "generateName": f"{name}-"}
-            del metadata["name"]
-            await client.create(RESOURCE_CLAIM_PARAMETERS, namespace, {**wanted, "metadata": metadata})
-    except NotFound:
-        return  # the namespace is gone
-
-
-def _is_generated(parameters: Object) -> bool:
-    origin = parameters.get("generatedFrom") or {}
-    return origin.get("apiGroup") == GROUP and origin.get("kind") == KIND
+def _owners(parameters: Object) -> list[Object]:
+    return parameters["metadata"].get("ownerReferences") or []
 
 
 def _key(document: Object) -> Key:
@@ -141,4 +131,7 @@ def _key(document: Object) -> Key:
 
 
 def _origin(parameters: Object) -> Key:
-    return Key(parameters["metadata"]["namespace"], (parameters.get("generatedFrom") or {}).get("name") or "")
+    """The ClaimParameters that it was generated from; an empty name if it was not."""
+    origin = parameters.get("generatedFrom") or {}
+    ours = origin.get("apiGroup") == GROUP and origin.get("kind") == KIND
+    return Key(parameters["metadata"]["namespace"], origin["name"] if ours else "")

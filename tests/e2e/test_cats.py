@@ -1,0 +1,116 @@
+"""The cats of the documents, from the first manifests to today's, each on the releases it was written for.
+
+Whatever the generation: two claims for one pod, each container with a cat of its own, nothing left when the pod is gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Kubectl, kubectl_for
+from .running import running
+from .test_notes import until
+
+SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
+POD = "pod-with-cats"
+#: release → the manifests that run there
+RELEASES = {
+    "1.26": ("classic-1.27",),
+    "1.27": ("classic-1.27",),
+    "1.30": ("classic-1.27", "structured-1.30"),
+    "": ("classic-1.27", "structured-1.30", "beta-1.32", "v1"),
+}
+
+
+def manifests(folder: str, release: str) -> str:
+    """The cats of a folder; beside others, structured ones are of a class of their own."""
+    text = (SEEDS / folder / "cats.yaml").read_text()
+    if folder == "structured-1.30":
+        text = text.replace(" resource.example.com", " structured.example.com")
+    return text.replace("resource.k8s.io/v1alpha2", "resource.k8s.io/v1alpha1") if release == "1.26" else text
+
+
+def columns(kubectl: Kubectl, what: str) -> str:
+    return " ".join(kubectl("get", what).splitlines()[0].split())
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_container_sees_a_cat_of_its_own(
+    tool: Callable[[str], str], tmp_path: Path, release: str
+) -> None:
+    with running(tmp_path / "c", "up", *(("--emulate", release) if release else ())) as cluster:
+        newest = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache-new")
+        kubectl = newest if not release else kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache")
+        until(lambda: "claimparameters" in kubectl("api-resources", "-o", "name", code=None))
+        spaces = {folder.partition("-")[0]: folder for folder in RELEASES[release]}
+        for space, folder in spaces.items():
+            kubectl("create", "namespace", space)
+            kubectl("apply", "-n", space, "-f", "-", stdin=manifests(folder, release))
+        for space in spaces:
+            kubectl("wait", "-n", space, "--for=condition=Ready", f"pod/{POD}", "--timeout=30s")
+            cats = [newest("exec", "-n", space, POD, "-c", f"container{i}", "--", "env") for i in (0, 1)]
+            assert all("CAT_COLOR=black" in cat and "CAT_SIZE=large" in cat for cat in cats), cats
+            assert len({re.findall("^CAT_NAME=(.*)", cat, re.MULTILINE)[0] for cat in cats}) == 2, cats
+            claims = kubectl("get", "resourceclaims", "-n", space).splitlines()[1:]
+            assert len(claims) == 2 and all("allocated,reserved" in claim for claim in claims)
+            kubectl("delete", "-n", space, "pod", POD, "--grace-period=1", "--wait=false")
+        for space in spaces:
+            until(lambda s=space: not kubectl("get", "resourceclaims", "-n", s, "--no-headers"))
+        specs = [s.name for s in cluster.data.glob("nodes/*/cdi/*") if not s.name.endswith("_common.json")]
+        assert not specs
+
+
+@pytest.mark.parametrize("release", ["1.27", "1.30"])
+def test_plain_claims_are_allocated_at_once_or_with_their_first_consumer(
+    tool: Callable[[str], str], tmp_path: Path, release: str
+) -> None:
+    with running(tmp_path / "c", "up", "--emulate", release) as cluster:
+        kubectl = kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache")
+        kubectl("apply", "-f", "-", stdin=PLAIN)
+        kubectl("wait", "--for=condition=Ready", "pod/plain", "--timeout=30s")
+        assert "CAT_NAME=" in until(lambda: kubectl("logs", "plain", "-c", "now"))
+        of_claims = "NAME RESOURCECLASSNAME ALLOCATIONMODE STATE AGE"
+        assert columns(kubectl, "resourceclaims") == of_claims
+        assert columns(kubectl, "resourceclasses") == "NAME DRIVERNAME AGE"
+        kubectl("delete", "pod", "plain", "--grace-period=1")
+
+        def states() -> list[list[str]]:
+            return [line.split()[2:4] for line in kubectl("get", "resourceclaims").splitlines()[1:]]
+
+        # Since 1.28 the one that was allocated for the pod is given back with it.
+        later = "pending" if release == "1.30" else "allocated"
+        until(lambda: states() == [["WaitForFirstConsumer", later], ["Immediate", "allocated"]])
+        kubectl("delete", "resourceclaims", "--all", "--timeout=20s")
+
+
+PLAIN = """
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClass
+metadata: {name: resource.example.com}
+driverName: resource-driver.example.com
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaim
+metadata: {name: later}
+spec: {resourceClassName: resource.example.com}
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaim
+metadata: {name: now}
+spec: {resourceClassName: resource.example.com, allocationMode: Immediate}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: plain}
+spec:
+  containers:
+  - {name: later, image: x, command: [sleep, "9999"], resources: {claims: [{name: later}]}}
+  - {name: now, image: x, command: [sh, -c, env; sleep 9999], resources: {claims: [{name: now}]}}
+  resourceClaims:
+  - {name: later, source: {resourceClaimName: later}}
+  - {name: now, source: {resourceClaimName: now}}
+"""
