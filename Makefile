@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status demo test unit check format conformance bench tools docs protos clean
+.PHONY: help up down status demo test unit check format chaos conformance bench tools docs protos clean
 
 help: ## list every task
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

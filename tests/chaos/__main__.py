@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--devices", type=int, default=8, help="of each node")
     parser.add_argument("--live", type=int, default=150, help="pods at the same time")
     parser.add_argument("--schedulers", type=int, default=1, help="that work at the same time")
+    parser.add_argument("--replicas", type=int, default=1, help="of every scheduler, of which one leads")
     parser.add_argument("--keep", type=Path, default=None, help="a directory for logs and data")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(2**31)
@@ -34,6 +35,7 @@ def main() -> int:
             devices=given.devices,
             live=given.live,
             schedulers=given.schedulers,
+            replicas=given.replicas,
         )
         report = asyncio.run(run(options))
     print(report)

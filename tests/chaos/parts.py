@@ -16,6 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+_CONFIGURATION = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  resourceName: {name}
+profiles:
+- schedulerName: {name}
+"""
+
 DRAY = str(Path(sys.executable).parent / "dray")
 
 
@@ -64,13 +73,18 @@ class Part:
 
 @dataclass
 class Parts:
-    """API server, nodes, controllers and so many schedulers."""
+    """API server, nodes, controllers and schedulers: so many with names of their own, and each of them so often."""
 
     data: Path
     nodes: int
     schedulers: int = 1
+    replicas: int = 1  # of which one leads
     mortal: list[Part] = field(default_factory=list)  # those that are killed
     _others: list[Part] = field(default_factory=list)
+
+    @property
+    def scheduler_names(self) -> list[str]:
+        return ["default-scheduler", *(f"scheduler-{i}" for i in range(1, self.schedulers))]
 
     @property
     def kubeconfig(self) -> Path:
@@ -99,8 +113,11 @@ class Parts:
             str(self.data / "node"),
         ]
         self._others.append(self._part("nodes", nodes))
-        self.mortal = [self._part(f"scheduler-{i}", ["scheduler", *known]) for i in range(self.schedulers)]
-        self.mortal.append(self._part("controllers", ["controllers", *known]))
+        for name in self.scheduler_names:
+            (self.data / f"{name}.yaml").write_text(_CONFIGURATION.format(name=name))
+            command = ["scheduler", *known, "--config", str(self.data / f"{name}.yaml")]
+            self.mortal += [self._part(f"{name}-{i}", command) for i in range(self.replicas)]
+        self.mortal += [self._part(f"controllers-{i}", ["controllers", *known]) for i in range(self.replicas)]
         for part in (*self._others[1:], *self.mortal):
             part.start()
         return self

@@ -39,8 +39,9 @@ class Options:
     nodes: int = 20
     devices: int = 8
     live: int = 150  # pods at the same time
-    schedulers: int = 1
-    pause: tuple[float, float] = (1.0, 4.0)  # between two kills
+    schedulers: int = 1  # that work at the same time, each for pods of its own
+    replicas: int = 1  # of every part that is killed; one of them leads
+    pause: tuple[float, float] = (0.5, 2.5)  # between two kills
     patience: float = 120.0  # for what has to happen in the end
 
 
@@ -69,7 +70,7 @@ class Report:
 async def run(options: Options) -> Report:
     report = Report(options.seed)
     began = time.monotonic()
-    with Parts(options.data, options.nodes, options.schedulers) as parts:
+    with Parts(options.data, options.nodes, options.schedulers, options.replicas) as parts:
         async with connect(parts.kubeconfig) as client:
             await _Run(options, parts, client, report).run()
         report.kills = {part.name: part.kills for part in parts.mortal}
@@ -151,7 +152,8 @@ class _Run:
     async def _live(self, number: int, rng: random.Random, room: asyncio.Semaphore) -> None:
         name = f"p{number}"
         try:
-            await self._client.create(PODS, "default", _pod(name, rng))
+            scheduler = rng.choice(self._parts.scheduler_names)
+            await self._client.create(PODS, "default", _pod(name, rng, scheduler))
             self._report.created += 1
             if rng.random() < 0.1:
                 await asyncio.sleep(rng.uniform(0, 0.3))  # goes before it may have got anywhere
@@ -213,7 +215,7 @@ KINDS = ("one", "pair", "two", "shared", "extended")
 _WEIGHTS = (55, 15, 10, 15, 5)
 
 
-def _pod(name: str, rng: random.Random) -> dict[str, Any]:
+def _pod(name: str, rng: random.Random, scheduler: str) -> dict[str, Any]:
     kind = rng.choices(KINDS, _WEIGHTS)[0]
     container: dict[str, Any] = {"name": "main", "image": "sleep"}
     claims: list[dict[str, str]] = []
@@ -235,6 +237,7 @@ def _pod(name: str, rng: random.Random) -> dict[str, Any]:
             "containers": [container],
             "resourceClaims": claims,
             "restartPolicy": "Never",
+            "schedulerName": scheduler,
             "terminationGracePeriodSeconds": 1,
         },
     }

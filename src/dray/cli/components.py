@@ -21,9 +21,16 @@ _EMULATE = click.option("--emulate", default="", help="the Kubernetes release wh
 @click.option(
     "--config", type=click.Path(path_type=Path, exists=True), help="a KubeSchedulerConfiguration (v1)"
 )
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Work only while holding the lease of kube-scheduler. Default: as the configuration says, else yes.",
+)
 @_GATES
 @_EMULATE
-def scheduler(kubeconfig: Path | None, config: Path | None, feature_gates: str, emulate: str) -> None:
+def scheduler(
+    kubeconfig: Path | None, config: Path | None, leader_elect: bool | None, feature_gates: str, emulate: str
+) -> None:
     """Schedule pods, with devices as first-class citizens.
 
     \b
@@ -31,6 +38,8 @@ def scheduler(kubeconfig: Path | None, config: Path | None, feature_gates: str, 
       dray scheduler --kubeconfig ~/.kube/config
       dray scheduler --config scheduler.yaml      # profiles beside kube-scheduler
     """
+    from dataclasses import replace
+
     from dray.scheduler import running
     from dray.scheduler.config import ConfigError, Configuration, parse
 
@@ -38,9 +47,12 @@ def scheduler(kubeconfig: Path | None, config: Path | None, feature_gates: str, 
         configuration = parse(_yaml(config)) if config is not None else Configuration()
     except ConfigError as problem:
         raise click.ClickException(f"{config}: {problem}") from None
+    if leader_elect is None:
+        leader_elect = configuration.leader_election.enabled if config is not None else True
+    election = replace(configuration.leader_election, enabled=leader_elect)
     release, gates = _release(emulate, feature_gates)
     options = running.Options(
-        configuration=configuration,
+        configuration=replace(configuration, leader_election=election),
         gates=gates,
         release=release.number[1],
         classic=release.serves_classic,
@@ -57,7 +69,10 @@ def scheduler(kubeconfig: Path | None, config: Path | None, feature_gates: str, 
 @kubeconfig_option
 @click.option("--controllers", "names", default="*", help="which to run: *, name, -name, separated by commas")
 @click.option(
-    "--leader-elect", is_flag=True, help="run only while holding the lease of kube-controller-manager"
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Work only while holding the lease of kube-controller-manager.",
 )
 @_GATES
 @_EMULATE

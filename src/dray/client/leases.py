@@ -17,6 +17,7 @@ from typing import Any, Final
 from dray.api.errors import NotFound, StatusError
 from dray.api.kinds import Object
 from dray.api.timefmt import format_micro_time
+from dray.client import identities
 from dray.client.client import Client
 from dray.client.resources import LEASES
 
@@ -49,7 +50,9 @@ class LeaderElector:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         randomness: Callable[[], float] = random.random,
+        ended: Callable[[str], bool] = identities.ended,
     ) -> None:
+        """``ended``: whether a holder is known to be gone, so that its lease need not run out first."""
         if not lease_duration > renew_deadline > JITTER * retry_period > 0:
             raise ValueError("a lease must outlast the renewal's deadline, and that several tries")
         self._client = client
@@ -63,6 +66,7 @@ class LeaderElector:
         self._now = now
         self._sleep = sleep
         self._randomness = randomness
+        self._ended = ended
         self._observed: Object | None = None  # the Lease as last seen or written
         self._observed_at = 0.0
 
@@ -166,7 +170,7 @@ class LeaderElector:
             self._see(found)
         else:
             self._observed = found
-        if self.leader and not self.is_leader and self._valid():
+        if self.leader and not self.is_leader and self._valid() and not self._ended(self.leader):
             return False
         if self.is_leader:
             record |= self._kept()

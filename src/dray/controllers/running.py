@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import platform
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -15,6 +12,7 @@ from typing import Any
 
 from dray.api.errors import StatusError
 from dray.api.release import Gates, everything
+from dray.client import identities
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.informers import RELIST_BACKOFF
@@ -199,7 +197,7 @@ async def run(
         client,
         namespace="kube-system",
         name="kube-controller-manager",
-        identity=f"{platform.node()}_{os.getpid()}_{uuid.uuid4()}",
+        identity=identities.local(),
     )
     await elector.run(lambda: _run(client, options, client_for, ready))
 

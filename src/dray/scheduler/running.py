@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import platform
-import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from dray.api.release import Gates, everything
+from dray.client import identities
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
@@ -49,7 +47,7 @@ async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], 
         client,
         namespace=election.namespace,
         name=election.name,
-        identity=f"{platform.node()}_{os.getpid()}_{uuid.uuid4()}",
+        identity=identities.local(),
         lease_duration=election.lease_seconds,
         renew_deadline=election.renew_seconds,
         retry_period=election.retry_seconds,

@@ -35,7 +35,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def contender(client, clock):
-    def make(identity: str) -> LeaderElector:
+    def make(identity: str, **more) -> LeaderElector:
         return LeaderElector(
             client,
             namespace="kube-system",
@@ -45,6 +45,7 @@ def contender(client, clock):
             now=clock.moment,
             sleep=clock.sleep,
             randomness=lambda: 0.5,
+            **more,
         )
 
     return make
@@ -96,6 +97,14 @@ async def test_it_changes_hands_when_it_has_not_changed_for_its_duration(contend
     assert server.objects[PATH]["spec"]["leaseTransitions"] == 1
     assert not await a.try_once()
     assert not a.is_leader
+
+
+async def test_the_lease_of_one_that_is_known_to_have_ended_is_free_at_once(contender, server):
+    assert await contender("a").try_once()
+    assert not await contender("b", ended=lambda holder: False).try_once()
+    assert await contender("b", ended=lambda holder: holder == "a").try_once()
+    assert server.objects[PATH]["spec"]["holderIdentity"] == "b"
+    assert server.objects[PATH]["spec"]["leaseTransitions"] == 1
 
 
 async def test_of_two_that_take_an_expired_lease_one_wins(contender, clock):
