@@ -75,9 +75,15 @@ class Outcome(NamedTuple):
 
     holds: bool = True
     error: str = ""  # why it could not be evaluated, in cel-go's words
-    message: str = (
-        ""  # what its messageExpression evaluated to; empty: there is none, or it gave nothing usable
-    )
+    cost: int = 0
+
+
+class Wording(NamedTuple):
+    """What a rule's messageExpression made of a value that breaks the rule."""
+
+    text: str = ""  # empty: there is no such expression, or it gave nothing usable
+    cost: int = 0
+    cancelled: bool = False  # it cost more than evaluating one expression may
 
 
 class Rule(Protocol):
@@ -96,9 +102,16 @@ class Rule(Protocol):
         """Whether the rule looks at ``oldSelf``."""
         ...
 
+    @property
+    def max_cardinality(self) -> int:
+        """How many values of this schema fit into one object, if nothing else bounds their number."""
+        ...
+
     def evaluate(self, value: Any, old: Any) -> Outcome:
         """``old`` is None where there is no old value; the rule is then only asked if ``oldSelf`` is optional."""
         ...
+
+    def wording(self, value: Any, old: Any) -> Wording: ...
 
 
 class RuleCompiler(Protocol):
@@ -110,9 +123,13 @@ class RuleCompiler(Protocol):
 class _Anything:
     verdict = message_verdict = Verdict()
     uses_old = False
+    max_cardinality = 1
 
     def evaluate(self, value: Any, old: Any) -> Outcome:
         return Outcome()
+
+    def wording(self, value: Any, old: Any) -> Wording:
+        return Wording()
 
 
 def accept_any_rule(rule: Mapping[str, Any], schema: Mapping[str, Any], *, root: bool) -> Rule:

@@ -1,7 +1,7 @@
 """CEL: parse, check, estimate the cost of, compile and run expressions exactly as Kubernetes does. Pure.
 
 ``devices`` holds the environment of device selectors, ``admission`` that of admission policies,
-``named_resources`` that of Kubernetes 1.30's structured parameters, ``custom_resources`` the rules in the
+``named_resources`` that of Kubernetes 1.30's structured parameters, ``validations`` that of the rules in the
 schemas of custom resources.
 """
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from dray.api.field import Path
-from dray.cel import CompileError
-from dray.cel.custom_resources import Validator
+from dray.api.apiextensions import rules, values
 from dray.cel.schemas import escape
-from dray.cel.validations import OutOfBudget, compile_rule, scope
+from dray.cel.validations import CompiledRule, compile_rule
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -48,9 +46,15 @@ SPEC: dict[str, Any] = {"replicas": 1, "max": 3, "color": "red"}
 
 
 def complaints(spec: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    validator = Validator(SCHEMA, resource=True)
-    before = None if old is None else {"spec": old}
-    return [str(error) for error in validator.validate({"spec": spec}, before, path=Path("x"))]
+    before = values.MISSING if old is None else {"spec": old}
+    return [
+        str(error)
+        for error in rules.apply(rules.tree(SCHEMA), {"spec": spec}, before, compile_rule, found=())
+    ]
+
+
+def compiled(rule: dict[str, Any]) -> CompiledRule:
+    return compile_rule(rule, SCHEMA, root=True)
 
 
 def test_a_sound_object_has_no_complaints() -> None:
@@ -58,21 +62,21 @@ def test_a_sound_object_has_no_complaints() -> None:
 
 
 def test_broken_rules_are_reported_where_they_are() -> None:
-    assert complaints({**SPEC, "replicas": 5}) == ["x.spec: Invalid value: at most 3"]
+    assert complaints({**SPEC, "replicas": 5}) == ["spec: Invalid value: at most 3"]
     assert complaints({**SPEC, "replicas": -1}) == [
-        "x.spec.replicas: Invalid value: -1: failed rule: self >= 0"
+        "spec.replicas: Invalid value: -1: failed rule: self >= 0"
     ]
 
 
 def test_transition_rules_need_something_to_compare_with() -> None:
     assert complaints({**SPEC, "color": "blue"}) == []
-    assert complaints({**SPEC, "color": "blue"}, SPEC) == ["x.spec.color: Invalid value: color is immutable"]
+    assert complaints({**SPEC, "color": "blue"}, SPEC) == ["spec.color: Invalid value: color is immutable"]
 
 
 def test_elements_of_a_map_list_are_compared_by_key() -> None:
     before = {**SPEC, "ports": [{"name": "a", "port": 2}, {"name": "b", "port": 9}]}
     after = {**SPEC, "ports": [{"name": "b", "port": 8}, {"name": "c", "port": 1}]}
-    assert complaints(after, before) == ["x.spec.ports[0]: Invalid value: ports only grow"]
+    assert complaints(after, before) == ["spec.ports[0]: Invalid value: ports only grow"]
 
 
 def test_what_was_wrong_before_may_stay() -> None:
@@ -82,7 +86,7 @@ def test_what_was_wrong_before_may_stay() -> None:
 def test_rules_that_fail_say_why() -> None:
     found = complaints({"replicas": 1, "color": "red"})
     assert found == [
-        'x.spec: Invalid value: "object": no such key: max evaluating rule: self.replicas <= self.max'
+        'spec: Invalid value: "object": no such key: max evaluating rule: self.replicas <= self.max'
     ]
 
 
@@ -98,7 +102,7 @@ def test_values_have_the_types_of_their_schemas(rule: str) -> None:
         "metadata": {"name": "n"},
         "spec": {**SPEC, "some-name": "x", "tags": ["a", "b"], "when": "2020-01-01T00:00:00Z", "size": "5%", "labels": {"k": "v"}},
     }  # fmt: skip
-    assert compile_rule({"rule": rule}, scope(SCHEMA, resource=True)).evaluate(document).complaint == ""
+    assert compiled({"rule": rule}).evaluate(document, None).holds
 
 
 @pytest.mark.parametrize(
@@ -111,20 +115,45 @@ def test_values_have_the_types_of_their_schemas(rule: str) -> None:
     ],
 )
 def test_rules_that_do_not_fit_are_refused(rule: dict[str, Any], message: str) -> None:
-    with pytest.raises(CompileError, match=message):
-        compile_rule(rule, scope(SCHEMA, resource=True))
+    found = compiled(rule)
+    assert message in (found.message_verdict.error if "messageExpression" in rule else found.verdict.error)
 
 
 def test_the_estimate_knows_the_bounds_of_the_schema() -> None:
-    bounded = compile_rule({"rule": "self.spec.tags.all(t, t != 'x')"}, scope(SCHEMA, resource=True))
-    unbounded = compile_rule({"rule": "self.spec.ports.all(p, p.name != 'x')"}, scope(SCHEMA, resource=True))
-    assert bounded.max_cost < 100 < 1_000_000 < unbounded.max_cost
+    bounded = compiled({"rule": "self.spec.tags.all(t, t != 'x')"})
+    unbounded = compiled({"rule": "self.spec.ports.all(p, p.name != 'x')"})
+    assert bounded.verdict.max_cost < 100 < 1_000_000 < unbounded.verdict.max_cost
 
 
 def test_an_object_has_a_budget() -> None:
-    rule = compile_rule({"rule": "self.spec.replicas > 0"}, scope(SCHEMA, resource=True))
-    with pytest.raises(OutOfBudget, match="validation failed due to running out of cost budget"):
-        rule.evaluate({"spec": SPEC}, budget=2)
+    node = rules.tree(SCHEMA)
+    assert node is not None
+    meter = rules.Meter(left=2)
+    found = list(rules.check(node, {"spec": SPEC}, values.MISSING, compile_rule, "", meter))
+    assert [str(error) for error in found] == [
+        'spec: Invalid value: "object": validation failed due to running out of cost budget, '
+        "no further validation rules will be run"
+    ]
+
+
+def test_one_expression_has_a_limit_too() -> None:
+    dear = "self.spec.tags.all(a, self.spec.tags.all(b, self.spec.tags.all(c, a + b + c != 'x')))"
+    schema: dict[str, Any] = {
+        "type": "object",
+        "x-kubernetes-validations": [{"rule": dear, "message": "dear"}, {"rule": "false"}],
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {"tags": {"type": "array", "items": {"type": "string"}}},
+            }
+        },
+    }
+    document = {"spec": {"tags": [str(i) for i in range(100)]}}
+    found = rules.apply(rules.tree(schema), document, values.MISSING, compile_rule, found=())
+    assert [error.detail for error in found] == [
+        "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to "
+        "call cost exceeds limit for rule: dear"
+    ]
 
 
 def test_an_optional_old_self_is_there_even_if_empty() -> None:
@@ -132,9 +161,8 @@ def test_an_optional_old_self_is_there_even_if_empty() -> None:
         "rule": "!oldSelf.hasValue() || oldSelf.value().spec.max == self.spec.max",
         "optionalOldSelf": True,
     }
-    compiled = compile_rule(rule, scope(SCHEMA, resource=True))
-    assert compiled.evaluate({"spec": SPEC}).complaint == ""
-    assert compiled.evaluate({"spec": SPEC}, {"spec": {**SPEC, "max": 9}}).complaint != ""
+    assert compiled(rule).evaluate({"spec": SPEC}, None).holds
+    assert not compiled(rule).evaluate({"spec": SPEC}, {"spec": {**SPEC, "max": 9}}).holds
 
 
 @pytest.mark.parametrize(

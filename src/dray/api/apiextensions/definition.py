@@ -106,7 +106,8 @@ class DefinitionRules(Rules):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         spec, before = new["spec"], old["spec"]
-        found = list(_check_spec(spec, ctx.rules))
+        known = [version.get("schema") for version in before.get("versions") or ()]
+        found = list(_check_spec(spec, ctx.rules, known=known))
         if is_true(old, "Established"):
             found += immutable(spec.get("scope", ""), before.get("scope", ""), SPEC.child("scope"))
             found += _same_name(spec, before, "kind")
@@ -196,7 +197,10 @@ def _lifted(spec: Part) -> Object:
     return lifted
 
 
-def _check_spec(given: Part, compiler: RuleCompiler) -> Iterator[FieldError]:
+def _check_spec(
+    given: Part, compiler: RuleCompiler, *, known: Sequence[Part | None] = ()
+) -> Iterator[FieldError]:
+    """``known`` are the schemas that the definition has had."""
     spec = _lifted(given)
     group = spec.get("group", "")
     at = SPEC.child("group")
@@ -220,7 +224,8 @@ def _check_spec(given: Part, compiler: RuleCompiler) -> Iterator[FieldError]:
         own = any(v.get("subresources") is not None for v in versions)
         subresources = version.get("subresources") if own else spec.get("subresources")
         status = (subresources or {}).get("status") is not None
-        yield from _check_parts(version, path, path.child("schema"), compiler, status=status)
+        changed = version.get("schema") not in known
+        yield from _check_parts(version, path, path.child("schema"), compiler, status=status, changed=changed)
     yield from _check_versions(versions)
     called: Part = spec.get("names") or {}
     for part in ("plural", "singular", "kind", "listKind"):
@@ -228,7 +233,10 @@ def _check_spec(given: Part, compiler: RuleCompiler) -> Iterator[FieldError]:
             yield field.required(SPEC.child("names", part))
     yield from _check_names(called, SPEC.child("names"))
     any_status = any((v.get("subresources") or {}).get("status") is not None for v in (spec, *versions))
-    yield from _check_parts(spec, SPEC, SPEC.child("validation"), compiler, status=any_status)
+    changed = spec.get("schema") not in known
+    yield from _check_parts(
+        spec, SPEC, SPEC.child("validation"), compiler, status=any_status, changed=changed
+    )
     yield from check_conversion(spec.get("conversion") or {}, SPEC.child("conversion"))
 
 
@@ -263,12 +271,13 @@ def _check_warning(version: Part, path: Path) -> Iterator[FieldError]:
 
 
 def _check_parts(
-    part: Part, path: Path, schema_path: Path, compiler: RuleCompiler, *, status: bool
+    part: Part, path: Path, schema_path: Path, compiler: RuleCompiler, *, status: bool, changed: bool
 ) -> Iterator[FieldError]:
     """What a version says, or what all of them say together."""
     schema = (part.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
-        yield from check_schema(schema, schema_path.child("openAPIV3Schema"), compiler, status=status)
+        at = schema_path.child("openAPIV3Schema")
+        yield from check_schema(schema, at, compiler, status=status, changed=changed)
     scale = (part.get("subresources") or {}).get("scale")
     if scale is not None:
         yield from check_scale(scale, path.child("subresources"))

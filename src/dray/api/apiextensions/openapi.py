@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dray.api import field, internal
-from dray.api.apiextensions import formats, rules, values
+from dray.api.apiextensions import costs, formats, rules, values
 from dray.api.apiextensions.fieldpaths import find_field
 from dray.api.apiextensions.lists import check_embedded
 from dray.api.apiextensions.shaping import (
@@ -50,10 +50,21 @@ class Place:
     no_defaults: str = ""  # why defaults are forbidden here
     in_meta: bool = False
     no_old: Path | None = None  # the part above whose old and new values cannot be told to be the same
+    cardinality: int | None = 1  # how often such a part occurs in one object at most; None: there is no bound
+
+    def below(self, schema: Schema) -> Place:
+        """The place of the parts of a schema that stands here."""
+        count = costs.elements(schema)
+        if self.cardinality is None or count is None:
+            return replace(self, cardinality=None)
+        return self if count == 1 else replace(self, cardinality=costs.times(self.cardinality, count))
 
 
-def check_schema(schema: Schema, path: Path, compiler: RuleCompiler, *, status: bool) -> list[FieldError]:
-    """Everything wrong with the schema of one version; ``status``: it has the status subresource."""
+def check_schema(
+    schema: Schema, path: Path, compiler: RuleCompiler, *, status: bool, changed: bool = True
+) -> list[FieldError]:
+    """Everything wrong with the schema of one version; ``status``: it has the status subresource. One that has not
+    ``changed`` may keep rules that are too dear by today's estimate."""
     found = list(_check_root(schema, path, status=status))
     structural = check_structural(schema, path) if _supported(schema) else None
     node = None
@@ -64,9 +75,9 @@ def check_schema(schema: Schema, path: Path, compiler: RuleCompiler, *, status: 
         found += wrong
         if not wrong:
             node = rules.tree(schema)
-    checker = _Checker(compiler, compiles=node is not None)
+    checker = _Checker(compiler, compiles=node is not None, bill=costs.Bill(each=changed))
     checker.check(schema, path, Place(), root=True)
-    return [*found, *checker.found, *checker.found_in_rules]
+    return [*found, *checker.found, *checker.found_in_rules, *checker.bill.total(path)]
 
 
 def _supported(schema: Schema) -> bool:
@@ -134,9 +145,10 @@ def _check_defaults(
 class _Checker:
     """Walks a schema; problems of rules are told after all others, and only where there are none below."""
 
-    def __init__(self, compiler: RuleCompiler, *, compiles: bool) -> None:
+    def __init__(self, compiler: RuleCompiler, *, compiles: bool, bill: costs.Bill) -> None:
         self._compiler = compiler
         self._compiles = compiles
+        self.bill = bill
         self.found: list[FieldError] = []
         self.found_in_rules: list[FieldError] = []
 
@@ -157,6 +169,7 @@ class _Checker:
 
     def _descend(self, schema: Schema, path: Path, place: Place, *, root: bool, spine: bool) -> None:
         more = additional(schema)
+        place = place.below(schema)
         if "additionalProperties" in schema:
             at = path.child("additionalProperties")
             if schema.get("properties") and schema["additionalProperties"] is not True:
@@ -194,10 +207,17 @@ class _Checker:
             "FieldPath": rule.get("fieldPath", ""),
             "OptionalOldSelf": rule.get("optionalOldSelf"),
         }
+        often = compiled.max_cardinality if place.cardinality is None else place.cardinality
+        cost = costs.times(compiled.verdict.max_cost, often)
+        yield from self.bill.add(path.child("rule"), cost, "estimated rule cost")
         if compiled.verdict.error:
             yield field.invalid(path.child("rule"), shown, compiled.verdict.error)
         if compiled.message_verdict.error:
             yield field.invalid(path.child("messageExpression"), shown, compiled.message_verdict.error)
+        elif cost := compiled.message_verdict.max_cost:
+            yield from self.bill.add(
+                path.child("messageExpression"), cost, "estimated messageExpression cost"
+            )
         if compiled.uses_old and place.no_old is not None:
             words = (
                 f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.no_old}"

@@ -12,8 +12,11 @@ from typing import Any, Final
 
 from dray.api.apiextensions.shaping import EMBEDDED, RULES, Schema, additional, items
 from dray.api.apiextensions.values import MISSING, NO_FIELD, OldItems, same
-from dray.api.expressions import Rule, RuleCompiler
-from dray.api.field import OMIT, ErrorType, FieldError
+from dray.api.expressions import Rule, RuleCompiler, Wording
+from dray.api.field import OMIT, ErrorType, FieldError, quote
+
+#: What evaluating all rules of one object may cost.
+BUDGET: Final = 10_000_000
 
 _BLOCKING: Final = frozenset(
     {
@@ -28,6 +31,8 @@ _UNCHECKED: Final = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
+_OUT_OF_BUDGET: Final = "failed due to running out of cost budget, no further validation rules will be run"
+_CANCELLED: Final = "operation cancelled: actual cost limit exceeded"
 _REASONS: Final = {
     "FieldValueForbidden": ErrorType.FORBIDDEN,
     "FieldValueRequired": ErrorType.REQUIRED,
@@ -70,6 +75,22 @@ def tree(schema: Schema | None, *, root: bool = True) -> Node | None:
     return Node(schema, root, found, more, own)
 
 
+@dataclass(slots=True)
+class Meter:
+    """What validating one object may still cost. When that is spent, no further rule is looked at."""
+
+    left: int = BUDGET
+    over: bool = False
+
+    def pay(self, cost: int) -> bool:
+        """Whether there was enough left."""
+        if cost > self.left:
+            self.over = True
+            return False
+        self.left -= cost
+        return True
+
+
 def apply(
     node: Node | None, value: Any, old: Any, compiler: RuleCompiler, found: Sequence[FieldError]
 ) -> list[FieldError]:
@@ -81,33 +102,37 @@ def apply(
     return list(check(node, value, old, compiler, ""))
 
 
-def check(node: Node, value: Any, old: Any, compiler: RuleCompiler, path: str) -> Iterator[FieldError]:
-    if value is None:
+def check(
+    node: Node, value: Any, old: Any, compiler: RuleCompiler, path: str, meter: Meter | None = None
+) -> Iterator[FieldError]:
+    meter = meter or Meter()
+    if value is None or meter.over:
         return
-    yield from _check_own(node, value, old, compiler, path)
+    yield from _check_own(node, value, old, compiler, path, meter)
     if isinstance(value, list):
         if node.items is not None:
             before = OldItems(node.schema, old)
             for i, item in enumerate(value):
-                yield from check(node.items, item, before.get(item), compiler, f"{path}[{i}]")
+                yield from check(node.items, item, before.get(item), compiler, f"{path}[{i}]", meter)
     elif isinstance(value, dict):
         earlier = old if isinstance(old, dict) else {}
         for name, inner in value.items():
             part = node.properties.get(name)
             if part is not None:
                 at = f"{path}.{name}" if path else name
-                yield from check(part, inner, earlier.get(name, MISSING), compiler, at)
+                yield from check(part, inner, earlier.get(name, MISSING), compiler, at, meter)
             elif node.additional is not None and name not in (node.schema.get("properties") or {}):
                 yield from check(
-                    node.additional, inner, earlier.get(name, MISSING), compiler, f"{path}[{name}]"
+                    node.additional, inner, earlier.get(name, MISSING), compiler, f"{path}[{name}]", meter
                 )
 
 
-def _check_own(node: Node, value: Any, old: Any, compiler: RuleCompiler, path: str) -> Iterator[FieldError]:
-    kind = node.schema.get("type", "")
+def _check_own(
+    node: Node, value: Any, old: Any, compiler: RuleCompiler, path: str, meter: Meter
+) -> Iterator[FieldError]:
+    kind, where = node.schema.get("type", ""), path or NO_FIELD
     before = None if old is MISSING else old
     for rule, compiled in node.rules(compiler):
-        where = path or NO_FIELD
         if compiled.verdict.error:
             words = f"rule compile error: {compiled.verdict.error}"
             yield FieldError(ErrorType.INVALID, where, kind, words)
@@ -115,13 +140,40 @@ def _check_own(node: Node, value: Any, old: Any, compiler: RuleCompiler, path: s
         if compiled.uses_old and before is None and not rule.get("optionalOldSelf"):
             continue
         outcome = compiled.evaluate(value, before)
+        if not meter.pay(outcome.cost):
+            yield FieldError(ErrorType.INVALID, where, kind, f"validation {_OUT_OF_BUDGET}")
+            return
         if outcome.error:
             yield FieldError(ErrorType.INVALID, where, kind, _explain(outcome.error, rule))
-        elif not outcome.holds and not (
-            # What was wrong already and has not changed is let pass.
-            not compiled.uses_old and before is not None and same(value, before)
-        ):
-            yield _broken(rule, outcome.message, OMIT if kind in ("object", "array") else value, path)
+            if outcome.error.startswith(_CANCELLED):
+                meter.over = True
+                return
+            continue
+        if outcome.holds:
+            continue
+        wording = compiled.wording(value, before)
+        trouble = _trouble(wording, rule, meter)
+        # What was wrong already and has not changed is let pass.
+        if compiled.uses_old or before is None or not same(value, before):
+            if trouble:
+                yield FieldError(ErrorType.INVALID, _below(rule, path), kind, trouble)
+            else:
+                yield _broken(rule, wording.text, OMIT if kind in ("object", "array") else value, path)
+        if meter.over:
+            return
+
+
+def _trouble(wording: Wording, rule: Mapping[str, Any], meter: Meter) -> str:
+    """Why nothing more can be validated after a messageExpression; empty if it can."""
+    if not meter.pay(wording.cost):
+        return f"messageExpression evaluation {_OUT_OF_BUDGET}"
+    if wording.cancelled:
+        meter.over = True
+        return (
+            "no further validation rules will be run due to call cost exceeds limit for messageExpression: "
+            + quote(rule.get("messageExpression", ""))
+        )
+    return ""
 
 
 def _explain(error: str, rule: Mapping[str, Any]) -> str:
@@ -129,16 +181,21 @@ def _explain(error: str, rule: Mapping[str, Any]) -> str:
     if error.startswith("no such overload"):
         signature = "call arguments did not match a supported operator, function or macro signature for rule"
         return f"'{error}': {signature}: {shown}"
-    if error.startswith("operation cancelled: actual cost limit exceeded"):
+    if error.startswith(_CANCELLED):
         return f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
     return f"{error} evaluating rule: {shown}"
 
 
+def _below(rule: Mapping[str, Any], path: str) -> str:
+    """What a rule says it is about."""
+    below: str = rule.get("fieldPath", "")
+    return (f"{path}{below}" if path else below.removeprefix(".")) or NO_FIELD
+
+
 def _broken(rule: Mapping[str, Any], message: str, value: Any, path: str) -> FieldError:
-    below = rule.get("fieldPath", "")
-    where = f"{path}{below}" if path else below.removeprefix(".")
+    where = _below(rule, path)
     detail = message or (rule.get("message") or "").strip() or f"failed rule: {rule.get('rule', '').strip()}"
     kind = _REASONS.get(rule.get("reason", ""), ErrorType.INVALID)
     if kind is ErrorType.DUPLICATE:
-        return FieldError(kind, where or NO_FIELD, value)
-    return FieldError(kind, where or NO_FIELD, value, detail)
+        return FieldError(kind, where, value)
+    return FieldError(kind, where, value, detail)

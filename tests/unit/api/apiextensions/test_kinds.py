@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 from tests.unit.api.core.bridges import compile_rule
@@ -357,7 +358,7 @@ def check(schema, **options):
     from dray.api.apiextensions.openapi import check_schema
     from dray.api.field import Path
 
-    return check_schema(schema, Path("s"), compile_rule, status=options.get("status", False))
+    return check_schema(schema, Path("s"), compile_rule, **{"status": False, **options})
 
 
 @pytest.mark.parametrize(
@@ -404,3 +405,46 @@ def test_the_root_of_a_schema_is_special():
 
 def test_the_schema_goes_with_the_version(v1):
     assert v1.versions[0].schema == NEW
+
+
+def pairs(**bounds: Any) -> dict[str, Any]:
+    """A list with a rule that compares each element with each other."""
+    name = {"type": "string", **({"maxLength": bounds["length"]} if "length" in bounds else {})}
+    rule = {"rule": "self.all(a, self.all(b, a.name == b.name))"}
+    listed = {
+        "type": "array",
+        "items": {"type": "object", "properties": {"name": name}},
+        "x-kubernetes-validations": [rule],
+    }
+    return {**listed, "maxItems": bounds["items"]} if "items" in bounds else listed
+
+
+def test_rules_may_not_be_too_dear() -> None:
+    def found(**properties: Any) -> list[str]:
+        return [
+            f"{error.field}: {error.detail}" for error in check({"type": "object", "properties": properties})
+        ]
+
+    hint = (
+        "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength "
+        "where arrays, maps, and strings are declared)"
+    )
+    at = "s.properties[p].x-kubernetes-validations[0].rule"
+    assert found(p=pairs(items=10, length=10)) == []
+    dear = f"exceeds budget by factor of more than 100x {hint}"
+    assert found(p=pairs()) == [
+        f"{at}: estimated rule cost {dear}",
+        f"{at}: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema",
+        f"s: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema {dear}",
+    ]
+    # Bounded as it is, the rule is looked at as often as there are lists of its sort.
+    within = {"type": "array", "items": pairs(items=100, length=10)}
+    assert found(p=pairs(items=100, length=10)) == []
+    assert any("estimated rule cost exceeds budget" in one for one in found(p=within))
+    assert found(p={**within, "maxItems": 2}) == []
+
+
+def test_a_schema_that_has_not_changed_may_keep_dear_rules() -> None:
+    schema = {"type": "object", "properties": {"p": pairs(items=2000, length=20)}}
+    assert check(schema) != []
+    assert check(schema, changed=False) == []
