@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from typing import Self
 
-from dray.api.errors import NotFound, StatusError
+from dray.api.errors import StatusError
 from dray.client.resources import RESOURCE_CLAIMS
 from dray.driver.api import ResourceApi
 from dray.driver.model import ClaimRef
@@ -20,26 +21,28 @@ class Claims:
         self._driver = driver
         self._namespace = options.namespace
         self._resource = RESOURCE_CLAIMS.at(api.version)
-        self._made: list[str] = []
+        self._made: dict[Device, str] = {}  # the claim that has a device at the moment
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for name in self._made:
-            try:
-                await self._api.client.patch_status(
-                    self._resource,
-                    self._namespace,
-                    name,
-                    {"status": {"allocation": None, "reservedFor": None, "devices": None}},
-                )
-                await self._api.client.delete(self._resource, self._namespace, name)
-            except (NotFound, StatusError):
-                continue
+        for device in list(self._made):
+            await self._give_back(device)
+
+    async def _give_back(self, device: Device) -> None:
+        """Removes the claim on a device: a server may refuse to allocate what another claim has."""
+        name, client = self._made.pop(device, ""), self._api.client
+        if not name:
+            return
+        nothing = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
+        with contextlib.suppress(StatusError):
+            await client.patch_status(self._resource, self._namespace, name, nothing)
+            await client.delete(self._resource, self._namespace, name)
 
     async def make(self, device: Device) -> ClaimRef:
-        """A claim that has this device and is reserved for a pod."""
+        """A claim that has this device and is reserved; one made for it before is removed."""
+        await self._give_back(device)
         client, name = self._api.client, f"verify-{secrets.token_hex(4)}"
         exactly = {"deviceClassName": "verify"}
         request = (
@@ -50,7 +53,7 @@ class Claims:
             self._namespace,
             {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},
         )
-        self._made.append(name)
+        self._made[device] = name
         result = {"request": "r", "driver": self._driver, "pool": device.pool, "device": device.name}
         status = {
             "allocation": {"devices": {"results": [result]}},
