@@ -222,15 +222,25 @@ def _of_request(state: State, pools: Sequence[Pool], choice: Choice) -> RequestR
 def _removed_by(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
     """The first cause that removes a device; None if it could be used."""
     pool = spot.pool
-    if pool.incomplete:
-        return _Verdict(Cause.POOL_INCOMPLETE, f"pool {pool.id} is being updated: slices are missing")
-    if pool.invalid:
-        return _Verdict(Cause.POOL_INVALID, f"pool {pool.id}: {pool.invalid}")
+    if not pool.usable:
+        return _unselected(state, choice, spot) or _of_pool(pool)
     for check in (_feature, _selectors, _place, _attributes, _taint, _capacity, _taken, _counters):
         verdict = check(state, choice, spot)
         if verdict is not None:
             return verdict
     return None
+
+
+def _unselected(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+    """A device that would not be selected anyhow is not missed; that a selector would fail is not known yet."""
+    verdict = _selectors(state, choice, spot)
+    return None if verdict is None or verdict.cause is Cause.SELECTOR_ERROR else verdict
+
+
+def _of_pool(pool: Pool) -> _Verdict:
+    if pool.incomplete:
+        return _Verdict(Cause.POOL_INCOMPLETE, f"pool {pool.id} is being updated: slices are missing")
+    return _Verdict(Cause.POOL_INVALID, f"pool {pool.id}: {pool.invalid}")
 
 
 def _feature(state: State, choice: Choice, spot: Spot) -> _Verdict | None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dray.explain.whatif import Placed, WhatIf
 
 
+_ROWS = 40
+
+
 @click.command()
 @source_options
 @output_option
@@ -93,7 +96,7 @@ def allocate(
     whatif = WhatIf(cluster, policy=POLICIES[policy])
     results = _place(whatif, documents, count)
     if output == "text":
-        _print(whatif, results)
+        _print(whatif, results, count)
     else:
         emit({"policy": policy, "pods": [placed.as_document() for _, _, placed in results]}, output)
     if any(placed.problem for _, _, placed in results):
@@ -114,17 +117,32 @@ def _place(whatif: WhatIf, documents: list[Document], count: int) -> list[tuple[
     ]
 
 
-def _print(whatif: WhatIf, results: list[tuple[Key, Document, Placed]]) -> None:
-    rows = [("POD", "NODE", "DEVICES")]
+def _print(whatif: WhatIf, results: list[tuple[Key, Document, Placed]], count: int) -> None:
+    click.echo("\n".join(columns(_by_node(results) if len(results) > _ROWS else _one_by_one(results))))
+    failed = [(key, pod, placed) for key, pod, placed in results if placed.problem]
+    fitting = len(results) - len(failed)
+    # Of each pod that does not fit the first copy is tried, and no more.
+    wanted = count * len({key for key, _, _ in results})
+    click.echo(f"{fitting} of {wanted} fit" if failed else f"all {fitting} fit" if fitting > 1 else "it fits")
+    if failed:
+        click.echo("\n" + _why(whatif.explained(), *failed[-1]))
+
+
+def _one_by_one(results: list[tuple[Key, Document, Placed]]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("POD", "NODE", "DEVICES")]
     for _, _, placed in results:
         devices = ", ".join(f"{one.request}={one.device}" for one in placed.devices)
         rows.append((placed.pod, placed.node or "-", placed.problem or devices or "-"))
-    click.echo("\n".join(columns(rows)))
-    failed = [(key, pod, placed) for key, pod, placed in results if placed.problem]
-    fitting = len(results) - len(failed)
-    click.echo(f"{fitting} of {len(results)} fit" if failed else f"all {fitting} fit")
-    if failed:
-        click.echo("\n" + _why(whatif.explained(), *failed[-1]))
+    return rows
+
+
+def _by_node(results: list[tuple[Key, Document, Placed]]) -> list[tuple[str, ...]]:
+    """Too many to be read one by one: how many go where."""
+    from collections import Counter
+
+    pods = Counter(placed.node for _, _, placed in results if placed.node)
+    devices = Counter(placed.node for _, _, placed in results for _ in placed.devices)
+    return [("NODE", "PODS", "DEVICES"), *((node, str(n), str(devices[node])) for node, n in pods.items())]
 
 
 def _why(cluster: Cluster, key: Key, pod: Document, placed: Placed) -> str:

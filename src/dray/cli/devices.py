@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.looking import columns, emit, failed, in_one_go, look, output_option, source_options
+from dray.cli.looking import columns, emit, failed, in_one_go, look, output_option, paint, source_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,13 +150,19 @@ def _print(views: list[DeviceView], *, wide: bool) -> None:
         ]
     counts = Counter(view.state.value for view in views)
     told = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
-    lines.append(f"{len(views)} devices" + (f": {told}" if told else ""))
+    lines.append(f"{len(views)} device{'s' * (len(views) != 1)}" + (f": {told}" if told else ""))
     click.echo("\n".join(lines))
 
 
 def _details(view: DeviceView) -> list[str]:
-    lines = [f"    {name}: {value}" for name, value in view.attributes.items()]
-    lines += [f"    {name}: {value} (capacity)" for name, value in view.capacity.items()]
+    """Attributes and capacity, a line each."""
+    from dray.explain.asking import shown
+
+    lines = []
+    for what, values in (("attributes", view.attributes), ("capacity", view.capacity)):
+        if values:
+            told = "  ".join(f"{name}={shown(value)}" for name, value in values.items())
+            lines.append(paint(f"    {what}: {told}", "dim"))
     return lines
 
 

@@ -72,8 +72,8 @@ def _for_request(cluster: Cluster, story: RequestStory) -> Iterator[str]:
             yield from _for_removed(cluster, story, removed)
     if best.usable and wanted > best.usable:
         yield (
-            f"{who} wants {wanted} devices on one node, but the best node ({best.name}) has {best.usable} "
-            f"usable ones: lower the count to {best.usable}, or split the claim over several pods"
+            f"{who} wants {wanted} devices on one node, but the best node ({best.name}) has {best.usable} usable: "
+            f"lower the count to {best.usable}, or split the claim over several pods"
         )
 
 
@@ -89,7 +89,8 @@ def _for_removed(cluster: Cluster, story: RequestStory, removed: Removed) -> Ite
             pass  # to have them freed would not be enough
         case Cause.TAKEN:
             holders = ("one of " if len(removed.holders) > 1 else "") + ", ".join(removed.holders)
-            yield f"{removed.count} matching devices are taken: wait for or delete {holders}, or add devices"
+            taken = "1 matching device is" if removed.count == 1 else f"{removed.count} matching devices are"
+            yield f"{taken} taken: wait for or delete {holders}, or add devices"
         case Cause.COUNTERS:
             held = f" (in use by {', '.join(removed.holders)})" if removed.holders else ""
             yield f"the hardware behind these devices is used up by other partitions{held}: {removed.detail}"

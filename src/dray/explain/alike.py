@@ -82,7 +82,7 @@ class Likeness:
         self, pool: Pool, usage: Usage, node: Document | None = None, *, ordered: bool = False
     ) -> Hashable:
         if not pool.usable:
-            return (pool.id.driver, pool.incomplete, pool.invalid, len(pool.withheld))
+            return (pool.id.driver, pool.incomplete, pool.invalid, *map(self._kind, pool.withheld))
         part = usage.of(pool.id)
         kinds: list[Hashable]
         if part.taken or part.shares or part.consumed:

@@ -318,7 +318,11 @@ def _prepare_advice(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
         if claim is None or pod_claims.allocation(claim) is None:
             yield "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead"
             return
-    if any("PrepareDynamicResources" in one for one in cluster.warnings(pod)):
+    warnings = [one for one in cluster.warnings(pod) if "PrepareDynamicResources" in one]
+    if any("is not registered" in one for one in warnings):
+        yield f"the driver does not run on {spec.get('nodeName')}: install it there, or restart it"
+        return
+    if warnings:
         yield "the driver refuses to prepare the claim, see above: correct what it complains of in the claim or its class"
         return
     yield f"look at the driver's pod on {spec.get('nodeName')}: has it registered with the kubelet, what does it log?"

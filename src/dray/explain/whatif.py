@@ -1,22 +1,28 @@
 """What if: which node and devices would pods get, and how many of them still fit?
 
-Pods are placed one after the other, each seeing what those before it have taken. The first node that takes a pod
-gets it; which of several a scheduler would prefer is a matter of its scores.
+Pods are placed one after the other, each seeing what those before it have taken. A pod gets the first node that takes
+it, with ``pack`` the fullest and with ``spread`` the emptiest; which of several a scheduler would prefer otherwise is a
+matter of its scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
-from dray.allocation import DEFAULT, Policy
+from dray.allocation import DEFAULT, SPREAD, Policy
 from dray.allocation.identity import DeviceID
+from dray.allocation.policies import occupancy
 from dray.api import claims as pod_claims
 from dray.explain.cluster import Cluster, Key
 from dray.explain.explaining import gather_claims
 from dray.explain.snapshot import Document
 from dray.explain.trying import Trial
+
+#: filters whose answer may change for the better when other pods are placed
+_CHANGING = ("InterPodAffinity", "PodTopologySpread")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,13 @@ class Placed:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Nodes worth trying, best first: score, position, name."""
+
+    heap: list[tuple[float, int, str]]
+
+
 class WhatIf:
     """A cluster that fills up, in thought only."""
 
@@ -61,24 +74,50 @@ class WhatIf:
         #: claims that several of the pods share are allocated once
         self._allocated: dict[Key, Document] = {}
 
-    def place(self, key: Key, pod: Document, candidates: list[str] | None = None) -> Placed:
-        """Place a pod. ``candidates`` are the nodes worth trying; those that refuse are taken out of it."""
+    def candidates(self) -> Candidates:
+        """All nodes, to be tried in the order that suits the policy."""
+        return Candidates(
+            [(self._score(name), number, name) for number, name in enumerate(self.cluster.nodes)]
+        )
+
+    def _score(self, name: str) -> float:
+        """Less is better: the fuller or the emptier, or all the same."""
+        if self._policy is DEFAULT:
+            return 0.0
+        pools = self.cluster.inventory.pools(self.cluster.nodes[name], self.cluster.features)
+        used = occupancy(pools, self._usage)
+        return used if self._policy is SPREAD else -used
+
+    def place(self, key: Key, pod: Document, candidates: Candidates | None = None) -> Placed:
+        """Place a pod on the first of the candidates that takes it; those that never will are taken out."""
         gathered = gather_claims(self.cluster, key, pod)
         if gathered.facts:
             return Placed(str(key), problem=gathered.facts[0])
         wanted = [self._current(claim) for claim in gathered.claims]
         trial = Trial(self.cluster, pod, wanted, policy=self._policy, scheduling=self._scheduling)
-        names = candidates if candidates is not None else list(self.cluster.nodes)
-        while names:
-            node = self.cluster.nodes[names[0]]
-            if trial.glance(node, self._usage).fits:
+        if trial.judge is not None and (refusal := trial.judge.before()) is not None:
+            return Placed(str(key), problem=refusal.reasons[0])
+        heap = (candidates or self.candidates()).heap
+        later: list[tuple[float, int, str]] = []
+        placed = Placed(str(key), problem="fits on no node")
+        while heap:
+            score, number, name = heappop(heap)
+            node = self.cluster.nodes[name]
+            tried = trial.glance(node, self._usage)
+            if tried.fits:
                 plan = trial.on(node, self._usage).answer.plan
                 assert plan is not None
-                claims = trial.wishes(names[0]).documents
-                self._take(claims, plan.results, names[0], pod)
-                return Placed(str(key), names[0], tuple(_given(claims, plan.results)))
-            names.pop(0)
-        return Placed(str(key), problem="fits on no node")
+                claims = trial.wishes(name).documents
+                self._take(claims, plan.results, name, pod)
+                placed = Placed(str(key), name, tuple(_given(claims, plan.results)))
+                later.append((self._score(name), number, name))
+                break
+            # Taking devices never makes room; but pods may want to be near to others, or evenly spread.
+            if any(cause.refusal.plugin in _CHANGING for cause in tried.causes):
+                later.append((score, number, name))
+        for entry in later:
+            heappush(heap, entry)
+        return placed
 
     def _current(self, claim: Document) -> Document:
         return self._allocated.get(_key(claim), claim)
@@ -108,12 +147,11 @@ class WhatIf:
 
 def how_many(whatif: WhatIf, key: Key, pod: Document, count: int) -> list[Placed]:
     """Place copies of a pod until they are enough or one fails, which is then the last."""
-    candidates = list(whatif.cluster.nodes)
+    candidates = whatif.candidates()
     placed: list[Placed] = []
     for number in range(count):
         name = f"{key.name}-{number}" if count > 1 else key.name
         copy = {**pod, "metadata": {**pod["metadata"], "name": name, "uid": f"{key.namespace}/{name}"}}
-        # Taking devices never makes room: a node that refused one copy refuses the next as well.
         placed.append(whatif.place(Key(key.namespace, name), copy, candidates))
         if placed[-1].problem:
             break

@@ -85,7 +85,7 @@ def test_allocate_counts_what_fits_and_explains_the_rest(world: Path, tmp_path: 
     assert answer.exit_code == 3
     assert "g=" not in answer.output
     assert "r=gpu.example.com/n/b" in answer.output
-    assert "1 of 2 fit" in answer.output
+    assert "1 of 3 fit" in answer.output
 
 
 def test_cel_answers_once_or_at_a_prompt(world: Path) -> None:
