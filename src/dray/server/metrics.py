@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 #: Upstream's buckets for request durations, in seconds.
 _BUCKETS: Final = (
@@ -53,7 +53,13 @@ class Histogram:
             yield f"{self.name}_count{_labels(self.labels, values)} {total:g}"
 
 
-Gauge = Callable[[], Iterable[tuple[Mapping[str, str], float]]]
+Reading = Iterable[tuple[Mapping[str, str], float]]
+
+
+class Gauge(NamedTuple):
+    help: str
+    read: Callable[[], Reading]
+    stability: str
 
 
 class Metrics:
@@ -77,21 +83,21 @@ class Metrics:
             "Requests turned away while too many were in flight.",
             ("request_kind",),
         )
-        self._gauges: dict[str, tuple[str, Gauge]] = {}
+        self._gauges: dict[str, Gauge] = {}
 
     def rejected(self, kind: str) -> None:
         self.rejections.inc(kind)
 
-    def gauge(self, name: str, help: str, read: Gauge) -> None:
-        self._gauges[name] = (help, read)
+    def gauge(self, name: str, help: str, read: Callable[[], Reading], *, stability: str = "STABLE") -> None:
+        self._gauges[name] = Gauge(help, read, stability)
 
     def text(self) -> str:
         lines: list[str] = []
         for family in (self.requests, self.durations, self.rejections):
             lines.extend(family.lines())
-        for name, (help, read) in self._gauges.items():
-            lines += (f"# HELP {name} [STABLE] {help}", f"# TYPE {name} gauge")
-            for labels, value in read():
+        for name, gauge in self._gauges.items():
+            lines += (f"# HELP {name} [{gauge.stability}] {gauge.help}", f"# TYPE {name} gauge")
+            for labels, value in gauge.read():
                 lines.append(f"{name}{_labels(tuple(labels), tuple(labels.values()))} {value:g}")
         return "\n".join(lines) + "\n"
 

@@ -7,11 +7,15 @@ import resource
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from dray.server.api import API
 from dray.server.requests import Request
 from dray.server.responses import Raw, Response
 from dray.server.routing import Target
+
+#: How metrics call the stages of features.
+_STAGES: Final = {"a": "ALPHA", "b": "BETA", "g": "", "d": "DEPRECATED"}
 
 
 def version_info(api: API) -> dict[str, str]:
@@ -79,6 +83,12 @@ class Pages:
         )
         metrics.gauge("apiserver_registered_watchers", "Number of currently registered watchers.", watched)
         metrics.gauge(
+            "kubernetes_feature_enabled",
+            "This metric records the data about the stage and enablement of a k8s feature.",
+            self._features,
+            stability="BETA",
+        )
+        metrics.gauge(
             "process_resident_memory_bytes", "Resident memory size in bytes.", lambda: [({}, _resident())]
         )
         metrics.gauge(
@@ -86,6 +96,10 @@ class Pages:
             "Start time since the epoch in seconds.",
             lambda: [({}, self._started)],
         )
+
+    def _features(self) -> Iterator[tuple[Mapping[str, str], float]]:
+        for name, feature in sorted(self._api.release.known_gates().items()):
+            yield {"name": name, "stage": _STAGES[feature.stage]}, float(name in self._api.gates)
 
     async def root(self, request: Request, target: Target) -> Response:
         paths = {p for p in self._api.pages if p not in ("/", "")}

@@ -97,3 +97,13 @@ async def test_metrics_are_prometheus_text():
     assert 'apiserver_request_total{code="200",component="apiserver",' in text
     assert 'verb="LIST",version="v1",le="0.025"} 0' in text and 'le="0.05"} 1' in text
     assert "apiserver_request_duration_seconds_sum" in text
+
+
+async def test_metrics_tell_which_features_are_on():
+    server = await make_server()
+    server.api.gates = server.api.gates.with_changes({"DRAConsumableCapacity": False})
+    text = (await server.as_user().request("GET", "/metrics")).body.decode()
+    assert "# HELP kubernetes_feature_enabled [BETA] " in text
+    assert 'kubernetes_feature_enabled{name="DynamicResourceAllocation",stage=""} 1' in text
+    assert 'kubernetes_feature_enabled{name="DRAResourcePoolStatus",stage="ALPHA"} 1' in text
+    assert 'kubernetes_feature_enabled{name="DRAConsumableCapacity",stage="BETA"} 0' in text
