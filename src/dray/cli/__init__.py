@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+_COMPLETE = "_DRAY_COMPLETE"
+
 
 def main() -> None:
     from dray.cli.commands import dray
 
-    dray()
+    # kubectl runs what is on the PATH as kubectl-dra for ``kubectl dra``.
+    plugin = Path(sys.argv[0]).name.startswith("kubectl-dra")
+    dray(prog_name="kubectl dra" if plugin else "dray", complete_var=_COMPLETE)
+
+
+def kubectl_complete() -> None:
+    """What kubectl asks for as ``kubectl_complete-dra``: candidates, and a last line that says no more than that."""
+    from click.shell_completion import ShellComplete
+
+    from dray.cli.commands import dray
+
+    *words, last = sys.argv[1:] or [""]
+    for one in ShellComplete(dray, {}, "dray", _COMPLETE).get_completions(words, last):
+        print(one.value)
+    print(":4")  # kubectl's "these are all, do not add file names"

@@ -27,6 +27,9 @@ _COLOURS = {
     "withheld": "red",
 }
 
+_TOO_OLD = 410
+_BREATH = 0.2  # changes come in bunches
+
 
 @click.command()
 @source_options
@@ -179,13 +182,13 @@ def _print_summaries(summaries: list[Summary], by: str) -> None:
 
 
 def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str, Any]) -> None:
-    """Show the devices anew when slices or claims have changed."""
+    """Show the devices anew when slices, claims or taint rules have changed."""
     import asyncio
 
+    from dray.api.errors import StatusError
     from dray.cli.connecting import connect
-    from dray.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
     from dray.explain import Cluster
-    from dray.explain.gathering import gather
+    from dray.explain.gathering import deciding, gather
 
     async def follow() -> None:
         async with connect(kubeconfig, context=context) as client:
@@ -194,18 +197,26 @@ def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str,
             async def listen(resource: Any) -> None:
                 while True:
                     version = (await client.list(resource)).resource_version
-                    async with client.watch(resource, resource_version=version, bookmarks=False) as stream:
-                        async for _ in stream:
-                            changed.set()
+                    try:
+                        async with client.watch(
+                            resource, resource_version=version, bookmarks=False
+                        ) as stream:
+                            async for _ in stream:
+                                changed.set()
+                    except StatusError as error:
+                        if error.code != _TOO_OLD:
+                            raise
 
             async with asyncio.TaskGroup() as group:
-                for resource in (RESOURCE_CLAIMS, RESOURCE_SLICES):
+                for resource in await deciding(client):
                     group.create_task(listen(resource))
                 while True:
                     changed.clear()
+                    seen = Cluster(await gather(client))
                     click.clear()
-                    _show(Cluster(await gather(client)), output, chosen)
+                    _show(seen, output, chosen)
                     await changed.wait()
+                    await asyncio.sleep(_BREATH)
 
     try:
         asyncio.run(follow())

@@ -22,9 +22,33 @@ _CLAIM = ("claim", "claims", "resourceclaim", "resourceclaims")
 _PROGRESS_FROM = 1000
 
 
+def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [kind for kind in ("pod", "claim") if kind.startswith(incomplete)]
+
+
+def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """For the shell's completion: the pods or claims of the namespace; nothing if the cluster cannot be asked."""
+    import asyncio
+
+    from dray.cli.connecting import connect
+    from dray.client.resources import PODS, RESOURCE_CLAIMS
+
+    async def ask() -> list[str]:
+        resource = RESOURCE_CLAIMS if ctx.params.get("what") in _CLAIM else PODS
+        async with asyncio.timeout(3), connect(ctx.params.get("kubeconfig")) as client:
+            found = await client.list(resource, ctx.params.get("namespace") or "default")
+            return [one["metadata"]["name"] for one in found.items]
+
+    try:
+        names = asyncio.run(ask())
+    except Exception:  # whatever it is, nobody wants to read it in the middle of a line
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("what", required=False, metavar="[pod|claim]")
-@click.argument("name", required=False)
+@click.argument("what", required=False, metavar="[pod|claim]", shell_complete=_kinds)
+@click.argument("name", required=False, shell_complete=_names)
 @source_options
 @output_option
 @click.option("-n", "--namespace", default="", help="Default: that of the manifests, or default.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +68,30 @@ async def _gather(kubeconfig: Path | None, context: str) -> Snapshot:
     from dray.explain.gathering import gather
 
     try:
-        async with connect(kubeconfig, context=context) as client:
+        async with connect(kubeconfig, context=context) as client, _patience():
             return await gather(client)
     except ExceptionGroup as several:
         raise failed(several.exceptions[0]) from None
+
+
+@asynccontextmanager
+async def _patience() -> AsyncIterator[None]:
+    """Say on a terminal what takes so long, if it does."""
+    import asyncio
+
+    async def ask() -> None:
+        await asyncio.sleep(1)
+        click.echo("reading the cluster …", err=True, nl=False)
+
+    if not sys.stderr.isatty():
+        yield
+        return
+    asking = asyncio.ensure_future(ask())
+    try:
+        yield
+    finally:
+        if not asking.cancel():
+            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def failed(problem: Exception) -> Exception:

@@ -88,7 +88,7 @@ def _for_removed(cluster: Cluster, story: RequestStory, removed: Removed) -> Ite
         case Cause.TAKEN if story.best.if_freed < (story.wanted or 1):
             pass  # to have them freed would not be enough
         case Cause.TAKEN:
-            holders = ("one of " if len(removed.holders) > 1 else "") + ", ".join(removed.holders)
+            holders = ("some of " if len(removed.holders) > 1 else "") + ", ".join(removed.holders)
             taken = "1 matching device is" if removed.count == 1 else f"{removed.count} matching devices are"
             yield f"{taken} taken: wait for or delete {holders}, or add devices"
         case Cause.COUNTERS:

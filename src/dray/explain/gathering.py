@@ -71,16 +71,26 @@ async def _gathered(client: Client, discovery: Discovery, resource: Resource) ->
         return await _list(client, resource, field_selector="type=Warning")
     if resource.group != RESOURCE_SLICES.group:
         return await _list(client, resource)
-    rules = resource is DEVICE_TAINT_RULES
-    served = await discovery.newest(resource, _RULE_VERSIONS if rules else _VERSIONS)
+    served = await _served(discovery, resource)
     if served is None:
         return ()
     found = await _list(client, served)
-    if not found or served.version == _HUB or rules:
+    if not found or served.version == _HUB or resource is DEVICE_TAINT_RULES:
         return found
     from dray.explain.manifests import newest
 
     return tuple(map(newest, found))
+
+
+async def _served(discovery: Discovery, resource: Resource) -> Resource | None:
+    return await discovery.newest(resource, _RULE_VERSIONS if resource is DEVICE_TAINT_RULES else _VERSIONS)
+
+
+async def deciding(client: Client) -> list[Resource]:
+    """What changes when devices change their state, in the versions that the server has."""
+    discovery = Discovery(client)
+    resources = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_TAINT_RULES)
+    return [served for one in resources if (served := await _served(discovery, one)) is not None]
 
 
 async def _list(client: Client, resource: Resource, *, field_selector: str = "") -> Documents | None:

@@ -131,7 +131,10 @@ def _holders(cluster: Cluster, removal: Removal) -> tuple[str, ...]:
             owners = _drawing(cluster, id.pool_id, removal.detail)
         for owner in owners:
             counts[str(Holder(owner, cluster.users_of(owner)))] += 1
-    return tuple(name for name, _ in counts.most_common(_HOLDERS))
+    names = [name for name, _ in counts.most_common(_HOLDERS)]
+    if names and removal.count > len(removal.examples):
+        names.append("others")
+    return tuple(names)
 
 
 def _drawing(cluster: Cluster, pool_id: PoolID, detail: str) -> list[Key]:
