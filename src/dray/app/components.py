@@ -37,6 +37,7 @@ async def scheduler(cluster: Cluster, ready: Ready) -> None:
         release=cluster.server.api.release.number[1],
         classic=cluster.server.api.release.serves_classic,
         every_write=cluster.server.api.release.emulated,
+        advice=not cluster.server.api.release.emulated,
     )
     await running.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 

@@ -56,6 +56,7 @@ def scheduler(
         gates=gates,
         release=release.number[1],
         classic=release.serves_classic,
+        advice=not release.emulated,
     )
 
     async def run(client: Any) -> None:

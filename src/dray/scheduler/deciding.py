@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol
 
-from dray.allocation import AllocationError
+from dray.allocation import AllocationError, Reasons
 from dray.api import claims
-from dray.scheduler import devices, preemption, volumes
+from dray.scheduler import advising, devices, preemption, volumes
 from dray.scheduler.config import SchedulerProfile
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.neighbours import Constraint
@@ -56,7 +57,7 @@ class Unschedulable:
     keeps_promise: bool = False  # what was promised to the pod before still holds
     deallocate: Document | None = None  # an unused allocated claim that was in the way
     remove: Document | None = None  # a left-over claim for extended resources
-    reasons: Mapping[str, Any] = field(default_factory=dict)  # node → the allocator's structured reasons
+    reasons: Mapping[str, Reasons] = field(default_factory=dict)  # what the allocator said about some nodes
     first: Callable[[], Awaitable[None]] | None = None  # to be done before anything is said
     waiting: bool = False  # for somebody's answer, which is to be acted on at once
     reason: str = "Unschedulable"  # of the pod's condition
@@ -139,11 +140,13 @@ def decide(
     if isinstance(outcome, Found):
         decision = Bind(outcome.node, outcome.plan, attempt.claims if attempt is not None else ())
     else:
-        decision = _unplaced(pod, outcome, attempt, _Room(pod, profile, placement, ledger, budgets))
+        decision = _unplaced(pod, outcome, attempt, _Room(pod, profile, placement, ledger, budgets), options)
     return decision if classic is None or attempt is None else classic.refine(attempt, decision)
 
 
-def _unplaced(pod: Pod, outcome: NotFound, attempt: devices.Attempt | None, room: _Room) -> Unschedulable:
+def _unplaced(
+    pod: Pod, outcome: NotFound, attempt: devices.Attempt | None, room: _Room, options: devices.Options
+) -> Unschedulable:
     deallocate = remove = None
     said = "no new claims to deallocate"
     if attempt is not None:
@@ -156,16 +159,34 @@ def _unplaced(pod: Pod, outcome: NotFound, attempt: devices.Attempt | None, room
     made = room.make(
         outcome.rejections, attempt, about_claims=said, free_devices=deallocate is None and remove is None
     )
+    message = unavailable(outcome.nodes, outcome.rejections.values(), after=made.message)
+    reasons = _reasons(outcome, attempt, room.placement)
+    if options.advice and made.preempt is None and (hint := advising.advice(reasons, nodes=outcome.nodes)):
+        message = f"{message} {hint}"
     return Unschedulable(
-        unavailable(outcome.nodes, outcome.rejections.values(), after=made.message),
+        message,
         outcome.plugins,
         preempt=made.preempt,
         promise=made.promise,
         keeps_promise=made.keeps_promise,
         deallocate=deallocate,
         remove=remove,
-        reasons=dict(attempt.failures) if attempt is not None else {},
+        reasons=reasons,
     )
+
+
+def _reasons(
+    outcome: NotFound, attempt: devices.Attempt | None, placement: Placement
+) -> Mapping[str, Reasons]:
+    """Why some of the nodes that were turned down for their devices cannot have the pod."""
+    if not isinstance(attempt, devices.Attempt):
+        return {}
+    refused = (name for name, rejection in outcome.rejections.items() if rejection.plugin == devices.PLUGIN)
+    nodes = [
+        node for name in islice(refused, advising.SAMPLE) if (node := placement.cluster.get(name)) is not None
+    ]
+    failures = attempt.explain(nodes)
+    return {node.name: failures[node.name].reasons for node in nodes if node.name in failures}
 
 
 @dataclass(frozen=True, slots=True)

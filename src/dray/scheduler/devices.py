@@ -5,8 +5,9 @@ Follows upstream's DynamicResources plugin, rule for rule and word for word; the
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,9 @@ class Options:
     filter_timeout: float = 10.0
     binding_timeout: float = 600.0
     policy: Policy = DEFAULT
+    advice: bool = (
+        True  # whether the message of a pending pod ends with what would help, which upstream's does not
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +290,14 @@ class Attempt:
         if not wanted and generated is None:
             return _NOTHING_TO_DO
         return NodePlan(tuple(wanted), tuple(results), generated, mappings)
+
+    def explain(self, nodes: Iterable[Node]) -> dict[str, Unallocatable]:
+        """What the allocator has to say about these nodes, asked anew where another pod of this shape was told."""
+        for node in nodes:
+            if node.name not in self.failures:
+                with contextlib.suppress(AllocationError, SearchTimeout):
+                    self.on(node)
+        return self.failures
 
     def score(self, plan: NodePlan) -> int:
         """Earlier alternatives are worth more."""

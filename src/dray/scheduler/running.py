@@ -29,6 +29,7 @@ class Options:
     gates: Gates = field(default_factory=lambda: everything().gates())
     release: int = 37  # minor release whose rules hold where releases differ
     every_write: bool = True  # also those of upstream's that tell nobody anything
+    advice: bool = True  # tell in events what would help a pending pod, beyond upstream's words
     classic: bool = False  # the server may have the classic generation: look, and serve it if so
 
     @property
@@ -69,6 +70,7 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         release=options.release,
         modern=options.modern,
         every_write=options.every_write,
+        advice=options.advice,
         classic=await _classic(client) if options.classic else (),
     )
     async with informers, asyncio.TaskGroup() as tasks:

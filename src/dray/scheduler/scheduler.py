@@ -79,6 +79,7 @@ class Scheduler:
         modern: bool = True,
         classic: Collection[Resource] = (),
         every_write: bool = True,
+        advice: bool = True,
         metrics: Metrics | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
@@ -110,6 +111,7 @@ class Scheduler:
                 filter_timeout=p.filter_timeout if "DRASchedulerFilterTimeout" in gates else 0.0,
                 binding_timeout=p.binding_timeout,
                 policy=POLICIES[p.device_policy],
+                advice=advice,
             )
             for p in profiles
         }
@@ -628,13 +630,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _annotations(decision: Unschedulable) -> dict[str, str] | None:
-    """The allocator's reasons, node by node, for those who want more than a sentence."""
-    reasons = {
-        node: failure.reasons
-        for node, failure in decision.reasons.items()
-        if getattr(failure, "reasons", None)
-    }
-    if not reasons:
+    """The allocator's reasons, node by node and with every count, for those who want more than a sentence."""
+    if not decision.reasons:
         return None
-    shown = dict(list(reasons.items())[:16])  # an annotation has its limits; explain shows every node
-    return {REASONS_ANNOTATION: _encode({n: msgspec.to_builtins(r) for n, r in shown.items()}).decode()}
+    return {REASONS_ANNOTATION: _encode({n: r.as_document() for n, r in decision.reasons.items()}).decode()}

@@ -7,7 +7,8 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dray.allocation import POLICIES
+from dray.allocation import POLICIES, Features
+from dray.api.release import everything
 from dray.scheduler.config import SchedulerProfile
 from dray.scheduler.deciding import Bind, Failure, Unschedulable, decide
 from dray.scheduler.devices import Options, policy_score
@@ -86,14 +87,17 @@ def claim(name: str = "", *, count: int = 1, selector: str = "", **status: Any) 
 class Stage:
     """Nodes with devices, and pods that are placed on them one after the other, as the scheduler does it."""
 
-    def __init__(self, nodes: Mapping[str, Iterable[str | dict[str, Any]]], **profile: Any) -> None:
+    def __init__(
+        self, nodes: Mapping[str, Iterable[str | dict[str, Any]]], *, advice: bool = True, **profile: Any
+    ) -> None:
         self.profile = SchedulerProfile(**profile)
         self.cluster = cluster(*(node(name) for name in nodes))
         self.ledger = Ledger(freed=self._freed)
         self.ledger.set_class({"metadata": {"name": "gpu"}, "spec": {}})
         for name, devices in nodes.items():
             self.ledger.set_slice(slice_of(name, devices))
-        self.options = Options(policy=POLICIES[self.profile.device_policy])
+        features = Features.of(everything().gates(), release=37)
+        self.options = Options(features=features, policy=POLICIES[self.profile.device_policy], advice=advice)
         self.placement = Placement(
             self.cluster,
             profile=self.profile.placement,

@@ -49,10 +49,7 @@ def test_it_is_off_by_default() -> None:
     s.place(s.user(claim(), priority=1))
     decision = failed(s, s.user(claim(), priority=10))
     assert decision.preempt is None
-    assert decision.message == (
-        "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
-        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-    )
+    assert "1 Preemption is not helpful for scheduling." in decision.message
 
 
 def test_the_pod_of_lower_priority_gives_its_device_back() -> None:
