@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import NOT_WELL, columns, emit, in_one_go, look, output_option, paint, source_options
+from dray.cli.looking import (
+    NOT_WELL,
+    columns,
+    emit,
+    in_namespace,
+    in_one_go,
+    look,
+    namespace_option,
+    output_option,
+    paint,
+    source_options,
+)
 
 if TYPE_CHECKING:
     from dray.explain import Cluster
@@ -30,7 +41,7 @@ _ROWS = 40
     type=click.Path(path_type=Path, exists=True, allow_dash=True),
     help="Pods, workloads, claims, and anything else that is to be there.",
 )
-@click.option("-n", "--namespace", default="default", show_default=True, help="Of manifests that name none.")
+@namespace_option
 @click.option(
     "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many of each pod."
 )
@@ -86,6 +97,8 @@ def allocate(
     from dray.explain.expanding import expanded
     from dray.explain.whatif import WhatIf
 
+    elsewhere = offline or snapshot_file is not None
+    namespace = in_namespace(namespace, kubeconfig, context, offline=elsewhere)
     snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file)
     try:
         documents = [d for m in manifests.read_files(files) for d in expanded(m.document, namespace)]

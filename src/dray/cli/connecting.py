@@ -26,6 +26,17 @@ def kubeconfig_path(given: Path | None) -> Path | None:
     return running if running.exists() else None
 
 
+def current_namespace(kubeconfig: Path | None, context: str = "") -> str:
+    """The namespace that the kubeconfig's context is about, as kubectl takes it."""
+    from dray.client.config import ConfigError
+    from dray.client.kubeconfig import load
+
+    try:
+        return load(kubeconfig_path(kubeconfig), context=context).namespace
+    except ConfigError:
+        return "default"  # whoever asks the cluster is told
+
+
 @asynccontextmanager
 async def connect(kubeconfig: Path | None = None, *, context: str = "") -> AsyncIterator[Client]:
     from dray.client import connecting

@@ -178,7 +178,9 @@ def _print_summaries(summaries: list[Summary], by: str) -> None:
         (one.name, str(one.total), *(str(one.states.get(state, 0)) for state in present)) for one in summaries
     ]
     colours = ["", "", *(_COLOURS[state.value] for state in present)]
-    click.echo("\n".join(columns(rows, lambda row, column: colours[column])))
+    click.echo(
+        "\n".join(columns(rows, lambda row, column: colours[column] if rows[row][column] != "0" else "dim"))
+    )
 
 
 def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str, Any]) -> None:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import NOT_WELL, emit, in_one_go, look, output_option, paint, source_options
+from dray.cli.looking import (
+    NOT_WELL,
+    emit,
+    in_namespace,
+    in_one_go,
+    look,
+    namespace_option,
+    output_option,
+    paint,
+    source_options,
+)
 
 if TYPE_CHECKING:
     from dray.explain import Cluster, Snapshot
@@ -30,13 +40,14 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     """For the shell's completion: the pods or claims of the namespace; nothing if the cluster cannot be asked."""
     import asyncio
 
-    from dray.cli.connecting import connect
+    from dray.cli.connecting import connect, current_namespace
     from dray.client.resources import PODS, RESOURCE_CLAIMS
 
     async def ask() -> list[str]:
         resource = RESOURCE_CLAIMS if ctx.params.get("what") in _CLAIM else PODS
         async with asyncio.timeout(3), connect(ctx.params.get("kubeconfig")) as client:
-            found = await client.list(resource, ctx.params.get("namespace") or "default")
+            namespace = ctx.params.get("namespace") or current_namespace(ctx.params.get("kubeconfig"))
+            found = await client.list(resource, namespace)
             return [one["metadata"]["name"] for one in found.items]
 
     try:
@@ -51,7 +62,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.argument("name", required=False, shell_complete=_names)
 @source_options
 @output_option
-@click.option("-n", "--namespace", default="", help="Default: that of the manifests, or default.")
+@namespace_option
 @click.option(
     "-f",
     "--file",
@@ -98,6 +109,8 @@ def explain(
         what, name = "pod", what
     if not files and not (what and name):
         raise click.UsageError("name a pod or a claim, or give manifests with -f")
+    elsewhere = offline or snapshot_file is not None
+    namespace = in_namespace(namespace, kubeconfig, context, offline=elsewhere)
     snapshot, manifests = _world(kubeconfig, context, snapshot_file, files, offline, namespace)
     cluster = Cluster(snapshot, scheduling=scheduling)
     explanations = _explanations(cluster, what, name, namespace, manifests)
@@ -133,7 +146,7 @@ def _world(
         found = manifests.read_files(files)
     except SnapshotError as problem:
         raise click.ClickException(str(problem)) from None
-    documents = [expanded(one.document, namespace or "default") for one in found]
+    documents = [expanded(one.document, namespace) for one in found]
     return snapshot.with_objects(d for several in documents for d in several), found
 
 
@@ -146,7 +159,7 @@ def _explanations(
 
     with _progress(len(cluster.nodes)) as advance:
         if name:
-            key = Key(namespace or "default", name)
+            key = Key(namespace, name)
             if what in _CLAIM:
                 _there(key, cluster.claims, "claim")
                 return [explain_claim(cluster, key, progress=advance)]
@@ -154,7 +167,7 @@ def _explanations(
                 raise click.UsageError(f"cannot explain {what}: pod and claim are known")
             _there(key, cluster.pods, "pod")
             return [explain_pod(cluster, key, progress=advance)]
-        documents = [d for m in manifests for d in expanded(m.document, namespace or "default")]
+        documents = [d for m in manifests for d in expanded(m.document, namespace)]
         pods = [key_of(d) for d in documents if d.get("kind") == "Pod"]
         claims = [key_of(d) for d in documents if d.get("kind") == "ResourceClaim"]
         if not pods and not claims:

@@ -39,6 +39,18 @@ def source_options(command: Command) -> Command:
     return command
 
 
+namespace_option = click.option(
+    "-n", "--namespace", default="", help="Default: that of the kubeconfig's context, or default."
+)
+
+
+def in_namespace(given: str, kubeconfig: Path | None, context: str, *, offline: bool) -> str:
+    """The namespace of what names none."""
+    from dray.cli.connecting import current_namespace
+
+    return given or ("default" if offline else current_namespace(kubeconfig, context))
+
+
 output_option = click.option(
     "-o",
     "--output",
