@@ -7,12 +7,15 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dray import driver as sdk
+from dray.api.release import release_named
 from dray.client.connecting import connect
-from dray.driver import Claim, ClaimRef, Driver, Prepared
+from dray.driver import Claim, ClaimRef, Driver, Prepared, classic
+from dray.driver.classic import ClassicDriver, Pending, available_on
 from dray.driver.model import Allocated, Device, Edits
 from dray.drivers.gpu import GpuDriver, GpuOptions
 from dray.node.hostpaths import HostPaths
@@ -115,13 +118,80 @@ async def cluster(kubeconfig: str, directory: Path, prefix: str, profile: str) -
         print("ready", flush=True)
 
 
+class Kennel(ClassicDriver):
+    """Marks devices as files, as Hardware does, for claims that a controller allocates."""
+
+    name = "kennel.example.com"
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    async def allocate(
+        self, pending: Sequence[Pending], *, node: str, others: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        node = node or "n1"
+        results = []
+        for one in pending:
+            uid = one.claim["metadata"]["uid"]
+            device = self._held(uid) or self._free(node)
+            mark = self.directory / device
+            if any(device in str(other["status"]["allocation"]) for other in others):
+                self._note(f"VIOLATION {device} is given to another claim than {uid}")
+            self._note(f"allocate {device} {uid}")
+            mark.write_text(uid)
+            results.append(available_on(node, driver=self.name, data=device))
+        return results
+
+    async def deallocate(self, claim: Mapping[str, Any]) -> None:
+        uid = claim["metadata"]["uid"]
+        self._note(f"deallocate {uid}")
+        if held := self._held(uid):
+            (self.directory / held).unlink()
+
+    def _held(self, uid: str) -> str:
+        return next((p.name for p in self.directory.glob("dev-*") if p.read_text() == uid), "")
+
+    def _free(self, node: str) -> str:
+        names = (f"dev-{node}-{i}" for i in range(4))
+        return next(name for name in names if not (self.directory / name).exists())
+
+    def _note(self, text: str) -> None:
+        with (self.directory / "journal").open("a") as journal:
+            journal.write(text + "\n")
+
+
+async def kennel(kubeconfig: str, directory: Path, _node: str, _: str) -> None:
+    options = classic.Options(refresh=1.0)
+    async with connect(kubeconfig) as client:
+        await classic.run(
+            client, Kennel(directory), options=options, ready=lambda: print("ready", flush=True)
+        )
+
+
+async def control(kubeconfig: str, directory: Path, _node: str, emulate: str) -> None:
+    """Scheduler, controllers and two simulated nodes of a release."""
+    from dray.controllers import running as controllers
+    from dray.scheduler import running as scheduler
+
+    release = release_named(emulate)
+    gates = release.gates()
+    nodes = [NodeOptions.simulated(name, release=release) for name in ("n1", "n2")]
+    planning = scheduler.Options(gates=gates, release=release.number[1], classic=release.serves_classic)
+    async with connect(kubeconfig) as client, asyncio.TaskGroup() as group:
+        group.create_task(controllers.run(client, options=controllers.Options(gates=gates)))
+        group.create_task(scheduler.run(client, options=planning))
+        options = Options(nodes=nodes, runtime="simulated", runtime_dir=directory / "runtime")
+        group.create_task(run(client, options=options, ready=lambda _: print("ready", flush=True)))
+
+
 async def main() -> None:
     what, kubeconfig, directory, node, runtime = sys.argv[1:]
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    program = {"agent": agent, "driver": driver, "cluster": cluster}[what]
-    await program(kubeconfig, Path(directory), node, runtime)
+    programs = {"agent": agent, "driver": driver, "cluster": cluster, "control": control, "kennel": kennel}
+    await programs[what](kubeconfig, Path(directory), node, runtime)
 
 
 if __name__ == "__main__":
