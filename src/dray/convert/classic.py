@@ -204,7 +204,11 @@ class Classic:
             "resourceSliceCount": max(1, self._slices[_pool(document)]),
         }
         instances = (document.get("namedResources") or {}).get("instances") or ()
-        spec["devices"] = [_device(instance, remarks) for instance in instances]
+        devices = [_device(instance, remarks) for instance in instances]
+        spec["devices"] = devices
+        for name, count in Counter(device["name"] for device in devices).items():
+            if count > 1:
+                remarks.lost(f"{count} instances would be called {name}: rename all but one")
         for key in ("driverName", "namedResources"):
             document.pop(key, None)
         if "nodeName" in document:
@@ -248,6 +252,9 @@ def _device(instance: Document, remarks: Remarks) -> dict[str, Any]:
         new = selectors.attribute_name(old)
         if new != old:
             _renamed(old, new, remarks)
+        if new in attributes or new in capacity:
+            remarks.lost(f"attribute {old} of {name}: {new} is another attribute's name")
+            continue
         if "quantity" in attribute:
             capacity[new] = {"value": attribute["quantity"]}
             continue

@@ -11,29 +11,9 @@ from typing import Any
 from dray.convert.notes import Remarks
 from dray.convert.trees import Tree, into_child, move, new_like, out_of_child
 
-EXACT = (
-    "deviceClassName",
-    "selectors",
-    "allocationMode",
-    "count",
-    "adminAccess",
-    "tolerations",
-    "capacity",
-)
-DEVICE = (
-    "attributes",
-    "capacity",
-    "consumesCounters",
-    "nodeName",
-    "nodeSelector",
-    "allNodes",
-    "taints",
-    "bindsToNode",
-    "bindingConditions",
-    "bindingFailureConditions",
-    "allowMultipleAllocations",
-    "nodeAllocatableResourceMappings",
-)
+#: What stays beside ``exactly``, and beside ``basic``; all else belongs into it, whichever release brought it.
+_OF_REQUEST = ("name", "firstAvailable", "exactly")
+_OF_DEVICE = ("name", "basic")
 
 
 def raise_shape(document: Tree, version: str, remarks: Remarks) -> None:
@@ -54,8 +34,10 @@ def raise_shape(document: Tree, version: str, remarks: Remarks) -> None:
                         "controller has no equivalent: drivers no longer allocate, the scheduler does"
                     )
                 for request in _requests(claim):
+                    if "firstAvailable" in request and not request.get("deviceClassName", True):
+                        del request["deviceClassName"]  # v1beta1's servers write it, though it means nothing
                     if "exactly" not in request and "firstAvailable" not in request:
-                        into_child(request, "exactly", EXACT)
+                        into_child(request, "exactly", _others(request, _OF_REQUEST))
         case "ResourceSlice" if version in ("v1alpha3", "v1beta1"):
             for device in spec.get("devices") or ():
                 if version == "v1alpha3":
@@ -77,8 +59,12 @@ def lower(document: Tree) -> None:
         case "ResourceSlice":
             for device in (document.get("spec") or {}).get("devices") or ():
                 if "basic" not in device:
-                    into_child(device, "basic", DEVICE)
+                    into_child(device, "basic", _others(device, _OF_DEVICE))
                     device.setdefault("basic", {})
+
+
+def _others(tree: Tree, kept: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(key for key in tree if key not in kept)
 
 
 def claim_spec(document: Tree) -> Tree | None:

@@ -244,3 +244,14 @@ def test_a_classic_claim_is_complete_exactly_when_nothing_was_lost(
     assert claim["spec"] == {
         "devices": {"requests": [{"name": "req-0", "exactly": {"deviceClassName": "x"}}]}
     }
+
+
+def test_names_that_fall_together_are_told() -> None:
+    attributes = [{"name": "a-b", "int": 1}, {"name": "a_b", "int": 2}]
+    instances = [{"name": "i.0", "attributes": attributes}, {"name": "i-0"}]
+    made, lost = one(old("ResourceSlice", nodeName="n", driverName="d", namedResources={"instances": instances}))  # fmt: skip
+    assert made["spec"]["devices"][0]["attributes"] == {"a_b": {"int": 1}}
+    assert lost == [
+        "attribute a_b of i-0: a_b is another attribute's name",
+        "2 instances would be called i-0: rename all but one",
+    ]
