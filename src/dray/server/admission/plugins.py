@@ -21,6 +21,7 @@ from dray.server.admission.nodeselectors import PodNodeSelector
 from dray.server.admission.nodetaint import TaintNodesByCondition
 from dray.server.admission.owners import OwnerReferencesPermissionEnforcement
 from dray.server.admission.podresize import PodResizeValidator
+from dray.server.admission.podsecurity import PodSecurity
 from dray.server.admission.policies.mutating import MutatingAdmissionPolicy
 from dray.server.admission.policies.validating import ValidatingAdmissionPolicy
 from dray.server.admission.priority import Priority
@@ -62,6 +63,7 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
         ),
         "TaintNodesByCondition": TaintNodesByCondition,
         "AlwaysPullImages": AlwaysPullImages,
+        "PodSecurity": lambda: PodSecurity(lookups, newest=api.release.number[1]),
         "PodNodeSelector": lambda: PodNodeSelector(lookups),
         "Priority": lambda: Priority(lookups),
         "DefaultTolerationSeconds": DefaultTolerationSeconds,
