@@ -12,7 +12,7 @@ from dray.cli.looking import NOT_WELL, emit, in_one_go, paint
 if TYPE_CHECKING:
     from dray.explain import Snapshot
     from dray.explain.checking import Finding
-    from dray.explain.manifests import Manifest
+    from dray.explain.manifests import Manifest, Unreadable
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -61,7 +61,7 @@ def check(
 
     \b
     Exit codes: 0 nothing wrong (there may be warnings); 3 errors, or warnings with --strict;
-    1 a file cannot be read.
+    1 a file or the snapshot cannot be read.
     """
     in_one_go()
     targets = (*paths, *files)
@@ -69,21 +69,25 @@ def check(
         raise click.UsageError("name files or folders of manifests")
     from dray.explain import Snapshot, SnapshotError, manifests, snapshot
 
+    broken: list[manifests.Unreadable] = []
     try:
-        found = manifests.read_files(targets)
+        found = manifests.read_files(targets, unreadable=broken.append)
         known = snapshot.load(snapshot_file) if snapshot_file is not None else Snapshot()
     except SnapshotError as problem:
         raise click.ClickException(str(problem)) from None
-    findings = _findings(found, known, emulate, complete=snapshot_file is not None)
+    findings = _findings(found, known, emulate, broken, complete=snapshot_file is not None)
     _show(findings, len(found), output)
     bad = {"error", "warning"} if strict else {"error"}
     if any(one.level.value in bad for one in findings):
         raise SystemExit(NOT_WELL)
 
 
-def _findings(found: list[Manifest], known: Snapshot, emulate: str, *, complete: bool) -> list[Finding]:
+def _findings(
+    found: list[Manifest], known: Snapshot, emulate: str, broken: list[Unreadable], *, complete: bool
+) -> list[Finding]:
     from dray.api.release import SettingError, release_named
     from dray.explain import Cluster
+    from dray.explain.checking import Finding, Level
     from dray.explain.checking import check as checked
     from dray.explain.expanding import expanded
     from dray.explain.lint import World, lint
@@ -102,6 +106,7 @@ def _findings(found: list[Manifest], known: Snapshot, emulate: str, *, complete:
         }
     findings = checked(found, gates=gates, compiler=compile_expression, namespace_labels=labels)
     findings += lint(World(found, cluster, complete))
+    findings += [Finding("schema", Level.ERROR, one.problem, one.file, one.line) for one in broken]
     return sorted(findings, key=lambda one: (one.file, one.line))
 
 
@@ -117,7 +122,12 @@ def _show(findings: list[Finding], objects: int, output: str) -> None:
         return
     for one in findings:
         level = paint(one.level.value, _COLOURS[one.level.value])
-        click.echo(f"{one.file}:{one.line}: {level}: {one.subject}: {one.message} [{one.rule}]")
+        text = f"{one.subject}: {one.message}" if one.subject else one.message
+        click.echo(f"{one.file}:{one.line}: {level}: {text} [{one.rule}]")
     counts = {level: sum(one.level.value == level for one in findings) for level in _COLOURS}
-    told = ", ".join(f"{count} {level}s" for level, count in counts.items() if count)
-    click.echo(f"{objects} objects: {told or 'nothing to say'}")
+    told = ", ".join(_several(count, level) for level, count in counts.items() if count)
+    click.echo(f"{_several(objects, 'object')}: {told or 'nothing to say'}")
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -1,6 +1,6 @@
 """What a good colleague would say about manifests that the server would take: rules that look at the whole.
 
-Rules that need to know devices are asked only if the snapshot has any.
+Rules that need to know devices are asked only if there is a snapshot and it has any.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ class World:
 
     @cached_property
     def devices(self) -> list[Device]:
+        """Slices among the manifests alone say nothing about the devices there are."""
+        if not self.complete:
+            return []
         return [device for pool in self.cluster.pools.values() for device in pool.devices]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,9 @@ from dray.api.registry import Found, registry
 from dray.explain.snapshot import Document, SnapshotError
 
 Lines = Mapping[str, int]
+
+#: more than any object that a server takes; references to references can make it billions
+_FIELDS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,23 @@ class Manifest:
         return self.line
 
 
-def read_files(paths: Iterable[Path]) -> list[Manifest]:
-    """The objects of files, folders of YAML and JSON files, or ``-`` for standard input."""
+class Unreadable(SnapshotError):
+    """A file that is not YAML or JSON, or holds something else than objects."""
+
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        super().__init__(f"{file}:{line}: {problem}")
+        self.file = file
+        self.line = line
+        self.problem = problem
+
+
+def read_files(
+    paths: Iterable[Path], *, unreadable: Callable[[Unreadable], None] | None = None
+) -> list[Manifest]:
+    """The objects of files, folders of YAML and JSON files, or ``-`` for standard input.
+
+    With ``unreadable`` files that make no sense are told there, and left out from where they do not.
+    """
     found: list[Manifest] = []
     for path in paths:
         for one in _expand(path):
@@ -53,7 +71,12 @@ def read_files(paths: Iterable[Path]) -> list[Manifest]:
                 data = _stdin() if str(one) == "-" else one.read_bytes()
             except OSError as error:
                 raise SnapshotError(f"{one}: {error.strerror or error}") from None
-            found += read(data, str(one))
+            try:
+                found += read(data, str(one))
+            except Unreadable as problem:
+                if unreadable is None:
+                    raise
+                unreadable(problem)
     return found
 
 
@@ -78,8 +101,11 @@ def read(data: bytes, file: str = "") -> Iterator[Manifest]:
             node = loader.get_node()
             document = loader.construct_document(node)
             yield from _objects(document, node, file)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        raise Unreadable(file, line, f"not YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise SnapshotError(f"{file}: {' '.join(str(error).split())}") from None
+        raise Unreadable(file, 1, f"not YAML: {' '.join(str(error).split())}") from None
     finally:
         loader.dispose()
 
@@ -88,7 +114,7 @@ def _objects(document: Any, node: Any, file: str) -> Iterator[Manifest]:
     if document is None:
         return
     if not isinstance(document, dict):
-        raise SnapshotError(f"{file}: line {node.start_mark.line + 1}: not an object")
+        raise Unreadable(file, node.start_mark.line + 1, "not an object")
     if isinstance(document.get("items"), list) and str(document.get("kind", "")).endswith("List"):
         nodes = next((value for key, value in node.value if key.value == "items"), node).value
         kind, version = str(document["kind"]).removesuffix("List"), document.get("apiVersion", "")
@@ -99,10 +125,14 @@ def _objects(document: Any, node: Any, file: str) -> Iterator[Manifest]:
         return
     lines: dict[str, int] = {}
     _walk(node, "", lines)
+    if len(lines) > _FIELDS:
+        raise Unreadable(file, node.start_mark.line + 1, "an object of too many fields")
     yield manifest(document, file=file, line=node.start_mark.line + 1, lines=lines)
 
 
 def _walk(node: Any, path: str, lines: dict[str, int]) -> None:
+    if len(lines) > _FIELDS:
+        return
     if node.id == "mapping":
         for key, value in node.value:
             here = f"{path}.{key.value}" if path else str(key.value)

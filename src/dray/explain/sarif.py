@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from dray.explain.checking import Finding
 from dray.explain.lint import RULES
@@ -41,7 +42,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": finding.file.removeprefix("./")},
+                    "artifactLocation": {"uri": quote(finding.file.removeprefix("./"))},
                     "region": {"startLine": finding.line},
                 }
             }

@@ -34,6 +34,10 @@ KINDS: Final[Mapping[str, str]] = {
 FIELDS: Final[Mapping[str, str]] = {kind: name for name, kind in KINDS.items()}
 
 
+#: Claims and slices of these have another shape, and are nothing to allocate devices from.
+_OTHER_GENERATIONS: Final = frozenset({"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2"})
+
+
 class SnapshotError(Exception):
     """A file that cannot be used, with the reason."""
 
@@ -63,7 +67,7 @@ class Snapshot:
         added: dict[str, dict[tuple[str, str], Document]] = {}
         for document in documents:
             name = FIELDS.get(document.get("kind", ""))
-            if name is not None:
+            if name is not None and document.get("apiVersion") not in _OTHER_GENERATIONS:
                 added.setdefault(name, {})[_key(document)] = document
         changes = {
             name: (*(d for d in getattr(self, name) if _key(d) not in new), *new.values())

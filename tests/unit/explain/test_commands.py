@@ -109,7 +109,9 @@ def test_check_fails_on_errors_and_with_strict_on_warnings(tmp_path: Path) -> No
     log = json.loads(run("check", "-f", manifest, "-o", "sarif").output)
     assert log["runs"][0]["results"][0]["ruleId"] == "deprecated-version"
     manifest.write_text("kind: [")
-    assert run("check", manifest).exit_code == 1
+    broken = run("check", manifest)
+    assert broken.exit_code == 3
+    assert f"{manifest}:2: error: not YAML" in broken.output
 
 
 def test_snapshot_of_a_snapshot_is_the_same_and_can_be_anonymous(world: Path, tmp_path: Path) -> None:
