@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 from dray.server import auth
-from dray.server.admission import AdmissionPlugin
+from dray.server.admission import DEFAULT_ON, AdmissionPlugin
 from dray.server.admission.certificates import (
     CertificateApproval,
     CertificateSigning,
@@ -40,6 +41,8 @@ from dray.server.admission.webhooks.calling import Caller
 from dray.server.admission.webhooks.mutating import MutatingAdmissionWebhook
 from dray.server.admission.webhooks.validating import ValidatingAdmissionWebhook
 from dray.server.api import API
+
+log = logging.getLogger(__name__)
 
 
 def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
@@ -87,6 +90,8 @@ def plugins(api: API, names: frozenset[str]) -> list[AdmissionPlugin]:
         "ResourceQuota": lambda: ResourceQuota(api, lookups),
         "AlwaysDeny": AlwaysDeny,
     }
+    for name in sorted(names - DEFAULT_ON - known.keys() - {"AlwaysAdmit"}):
+        log.warning("admission plugin %s was asked for; it has no effect here", name)
     unwanted = {name for name, gate in _GATES.items() if gate not in api.gates}
     return [make() for name, make in known.items() if name in names and name not in unwanted]
 

@@ -8,6 +8,7 @@ from dray.server.admission import DEFAULT_ON, ORDER, AdmissionChain, Attributes,
 from dray.server.admission.plugins import plugins
 
 from ..conftest import make_server
+from .conftest import make_world
 
 
 def attributes() -> Attributes:
@@ -92,3 +93,12 @@ def test_a_refusal_names_the_object_or_what_its_name_begins_with() -> None:
     assert request.forbidden("no").message == 'configmaps "Unknown" is forbidden: no'
     request.object = {"metadata": {"generateName": "web-"}}
     assert request.forbidden("no").message == 'configmaps "web-" is forbidden: no'
+
+
+async def test_asking_for_a_plugin_that_does_nothing_here_is_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await make_world("NamespaceLifecycle", "EventRateLimit", "StorageObjectInUseProtection", "AlwaysAdmit")
+    assert [record.getMessage() for record in caplog.records] == [
+        "admission plugin EventRateLimit was asked for; it has no effect here"
+    ]
