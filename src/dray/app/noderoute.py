@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 from dray.api.errors import BadRequest, StatusError
-from dray.node import channels
 from dray.node.proxy import LogQuery, NodeProxy
-from dray.runtimes.interface import Session
+from dray.node.streaming import handshake
+from dray.runtimes.interface import Forwarded, Session
 from dray.runtimes.logs import LogOptions
 from dray.server.calls import Call
 from dray.server.documents import Document
 from dray.server.metadata import Clock
-from dray.server.requests import Query, Sink
+from dray.server.requests import Query, Sink, parse_int64
 from dray.server.responses import Response, Streaming, Upgraded
 
 
@@ -33,21 +33,34 @@ class LocalNodes:
         return Response(200, Streaming(_Chunks(chunks), "text/plain"))
 
     async def interact(self, call: Call, pod: Document, container: str) -> Response:
-        query = call.request.query
-        action = call.target.subresource
+        action, query, headers = call.target.subresource, call.request.query, call.request.headers.all
         if action == "portforward":
-            raise StatusError("ports cannot be forwarded to this node", code=501, reason="NotImplemented")
+            return self._forward(call, pod)
         tty, stdin = query.boolean("tty"), query.boolean("stdin")
-        _, headers = channels.accept(call.request.headers.get)
+        if action == "exec" and not query.all("command"):
+            raise BadRequest("you must specify at least 1 command for the container")
 
         async def start() -> Session:
             if action == "attach":
                 return await self._nodes.attach(pod.hub, container, tty=tty, stdin=stdin)
             return await self._nodes.exec(pod.hub, container, query.all("command"), tty=tty, stdin=stdin)
 
-        if action == "exec" and not query.all("command"):
-            raise BadRequest("you must specify at least 1 command for the container")
-        return Response(101, Upgraded(channels.ChannelConnection(start), headers))
+        self._nodes.check_running(pod.hub, container)
+        streams = [s for s in ("stdin", "stdout", "stderr") if query.boolean(s)]
+        upgrade = handshake.for_command(headers, start, streams=streams, tty=tty)
+        return Response(101, Upgraded(upgrade.duplex, upgrade.headers))
+
+    def _forward(self, call: Call, pod: Document) -> Response:
+        async def connect(port: int) -> Forwarded:
+            return await self._nodes.port_forward(pod.hub, port)
+
+        self._nodes.check_running(pod.hub)
+        asked = [parse_int64(p) for value in call.request.query.all("ports") for p in value.split(",")]
+        metadata = pod.hub["metadata"]
+        upgrade = handshake.for_ports(
+            call.request.headers.all, connect, asked=asked, pod=metadata["name"], uid=metadata["uid"]
+        )
+        return Response(101, Upgraded(upgrade.duplex, upgrade.headers))
 
     async def proxy(self, call: Call) -> Response:
         raise StatusError(f"{call.target.resource} cannot be proxied to", code=501, reason="NotImplemented")

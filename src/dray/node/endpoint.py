@@ -1,6 +1,6 @@
 """The node agent's own HTTPS endpoint: what an API server on another machine asks a kubelet for.
 
-``/containerLogs``, ``/exec`` and ``/attach`` have the kubelet's paths and parameters; interactive ones are WebSockets.
+``/containerLogs``, ``/exec``, ``/attach`` and ``/portForward`` have the kubelet's paths and parameters.
 Who may ask is decided by the client's certificate, which the TLS context must demand.
 """
 
@@ -17,14 +17,18 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from dray.api.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, StatusError
-from dray.node.channels import ChannelConnection, accept
+from dray.api.kinds import Object
 from dray.node.proxy import LogQuery, NodeProxy
-from dray.runtimes.interface import Session
+from dray.node.streaming import handshake
+from dray.node.streaming.handshake import Upgrade
+from dray.runtimes.interface import Forwarded, Session
 
 log = logging.getLogger(__name__)
 
 _LONGEST_HEAD = 64 * 1024
 _IDLE = 30.0
+#: Streams, and what a kubelet calls them in a query.
+_STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error"}
 #: Whose requests are answered: an API server's client certificate, and administrators.
 CALLERS = ("kube-apiserver-kubelet-client", "kube-apiserver")
 GROUP = "system:masters"
@@ -39,6 +43,11 @@ class Request(NamedTuple):
     def get(self, name: str) -> str:
         found = self.query.get(name)
         return found[0] if found else ""
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a header."""
+        value = self.headers.get(name)
+        return [value] if value is not None else []
 
     def flag(self, name: str) -> bool:
         return self.get(name).lower() not in ("", "false", "0")
@@ -114,57 +123,73 @@ class Endpoint:
                 pieces = self._proxy.logs(found, container, LogQuery.of(request.get, now=time.time()))
                 await _stream(writer, pieces)
             case ("exec" | "attach" as what, namespace, pod, container):
-                await self._interact(what, namespace, pod, container, request, reader, writer)
+                upgrade = self._command(what, self._proxy.pod(namespace, pod), container, request)
+                await _converse(upgrade, reader, writer)
+            case ("portForward", namespace, pod):
+                await _converse(self._ports(self._proxy.pod(namespace, pod), request), reader, writer)
             case _:
                 raise NotFound("404 page not found")
 
-    async def _interact(
-        self,
-        what: str,
-        namespace: str,
-        pod: str,
-        container: str,
-        request: Request,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        found = self._proxy.pod(namespace, pod)
-        _, headers = accept(lambda name: request.headers.get(name, ""))
-        tty, stdin = request.flag("tty"), request.flag("input") or request.flag("stdin")
-        command = request.query.get("command", [])
+    def _command(self, what: str, pod: Object, container: str, request: Request) -> Upgrade:
+        tty, command = request.flag("tty"), request.query.get("command", [])
+        streams = [s for s, name in _STREAMS.items() if request.flag(name) or request.flag(s)]
         if what == "exec" and not command:
             raise BadRequest("you must specify at least 1 command")
 
         async def start() -> Session:
             if what == "exec":
-                return await self._proxy.exec(found, container, command, tty=tty, stdin=stdin)
-            return await self._proxy.attach(found, container, tty=tty, stdin=stdin)
+                return await self._proxy.exec(pod, container, command, tty=tty, stdin="stdin" in streams)
+            return await self._proxy.attach(pod, container, tty=tty, stdin="stdin" in streams)
 
-        head = "".join(f"{k}: {v}\r\n" for k, v in headers)
-        writer.write(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode())
-        connection = ChannelConnection(start)
-        connection.opened(_Wire(writer))
-        over = asyncio.create_task(connection.finished())
-        try:
-            while not over.done():
-                reading = asyncio.create_task(reader.read(65536))
-                await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
-                if not reading.done():
-                    reading.cancel()
-                    break
-                if not (data := reading.result()):
-                    break
-                connection.received(data)
-        finally:
-            connection.lost()
-            await asyncio.gather(over, return_exceptions=True)
+        self._proxy.check_running(pod, container)
+        return handshake.for_command(request.all, start, streams=streams, tty=tty)
+
+    def _ports(self, pod: Object, request: Request) -> Upgrade:
+        async def connect(port: int) -> Forwarded:
+            return await self._proxy.port_forward(pod, port)
+
+        self._proxy.check_running(pod)
+        asked = [int(p) for p in request.query.get("port", []) if p.isdigit()]
+        metadata = pod["metadata"]
+        return handshake.for_ports(
+            request.all, connect, asked=asked, pod=metadata["name"], uid=metadata["uid"]
+        )
+
+
+async def _converse(upgrade: Upgrade, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Leaves HTTP, and carries the session until one side has had enough."""
+    head = "".join(f"{k}: {v}\r\n" for k, v in upgrade.headers)
+    writer.write(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode())
+    wire = _Wire(writer)
+    upgrade.duplex.opened(wire)
+    over = asyncio.create_task(upgrade.session.finished())
+    try:
+        while not over.done():
+            reading = asyncio.create_task(wire.read(reader))
+            await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                reading.cancel()
+                break
+            if not (data := reading.result()):
+                break
+            upgrade.duplex.received(data)
+    finally:
+        upgrade.duplex.lost()
+        await asyncio.gather(over, return_exceptions=True)
 
 
 class _Wire:
-    """A stream writer as the channel connection wants it."""
+    """A stream writer as sessions want it."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def read(self, reader: asyncio.StreamReader) -> bytes:
+        """What came next, when the session has room for it."""
+        await self._room.wait()
+        return await reader.read(65536)
 
     @property
     def closed(self) -> bool:
@@ -174,7 +199,17 @@ class _Wire:
         self._writer.write(data)
 
     async def drained(self) -> None:
-        await self._writer.drain()
+        with contextlib.suppress(OSError):
+            await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def pause(self) -> None:
+        self._room.clear()
+
+    def resume(self) -> None:
+        self._room.set()
 
 
 async def _read(reader: asyncio.StreamReader) -> Request | None:
@@ -189,8 +224,10 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
         raise MethodNotAllowed("only GET and POST are allowed")
     parts = urlsplit(target)
     path = tuple(unquote(p) for p in parts.path.split("/") if p)
-    pairs = (line.partition(":") for line in lines if line)
-    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    headers: dict[str, str] = {}
+    for name, _, value in (line.partition(":") for line in lines if line):
+        key = name.strip().lower()
+        headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
     return Request(method, path, parse_qs(parts.query, keep_blank_values=True), headers)
 
 

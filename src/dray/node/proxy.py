@@ -19,7 +19,7 @@ from dray.node.agent import Agent
 from dray.node.lifecycle import Container
 from dray.node.nodes import Nodes
 from dray.node.worker import PodWorker
-from dray.runtimes.interface import RuntimeFailure, Session
+from dray.runtimes.interface import Forwarded, RuntimeFailure, Session
 from dray.runtimes.logs import LogOptions, read
 
 
@@ -93,6 +93,20 @@ class NodeProxy:
         except RuntimeFailure as e:
             raise InternalError(f"error attaching to container: {e}") from e
 
+    async def port_forward(self, pod: Object, port: int) -> Forwarded:
+        agent, sandbox = self._sandbox(pod)
+        try:
+            return await agent.runtime.port_forward(sandbox, port)
+        except RuntimeFailure as e:
+            raise InternalError(str(e)) from e
+
+    def check_running(self, pod: Object, container: str = "") -> None:
+        """Raises what a client is told instead of being given a session."""
+        if container:
+            self._running(pod, container)
+        else:
+            self._sandbox(pod)
+
     def pod(self, namespace: str, name: str) -> Object:
         """A pod that runs here."""
         for agent in self._nodes.agents.values():
@@ -121,6 +135,14 @@ class NodeProxy:
         if not known.running or known.current is None:
             raise InternalError(f'container not found ("{container}")')
         return agent, known.current.id
+
+    def _sandbox(self, pod: Object) -> tuple[Agent, str]:
+        agent = self._agent(pod)
+        worker = agent.workers.get(pods.uid(pod))
+        if worker is None or worker.state.sandbox is None or worker.state.torn_down:
+            name = pod["metadata"]["name"]
+            raise InternalError(f'pod "{name}" is not running')
+        return agent, worker.state.sandbox.id
 
     def _log_path(
         self, agent: Agent, pod: Object, worker: PodWorker | None, container: str, *, previous: bool

@@ -12,11 +12,12 @@ from typing import Any
 
 from dray.kubelet_api.services import CRI_IMAGES, CRI_RUNTIME, stub
 from dray.kubelet_api.unix import SocketPath
-from dray.runtimes.cri_streams import StreamSession
+from dray.runtimes.cri_streams import ForwardedPort, StreamSession
 from dray.runtimes.interface import (
     ContainerConfig,
     ContainerStatus,
     ExecResult,
+    Forwarded,
     Listing,
     RuntimeFailure,
     SandboxConfig,
@@ -213,14 +214,19 @@ class CriRuntime:
             container_id=container, cmd=list(command), tty=tty, stdin=stdin, stdout=True, stderr=not tty
         )
         answer = await self._call(self._runtime.Exec, request, failure="ExecError")
-        return await StreamSession.open(answer.url)
+        return await StreamSession.open(answer.url, tty=tty, stdin=stdin)
 
     async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session:
         request = self._messages.AttachRequest(
             container_id=container, tty=tty, stdin=stdin, stdout=True, stderr=not tty
         )
         answer = await self._call(self._runtime.Attach, request, failure="AttachError")
-        return await StreamSession.open(answer.url)
+        return await StreamSession.open(answer.url, tty=tty, stdin=stdin)
+
+    async def port_forward(self, sandbox: str, port: int) -> Forwarded:
+        request = self._messages.PortForwardRequest(pod_sandbox_id=sandbox, port=[port])
+        answer = await self._call(self._runtime.PortForward, request, failure="PortForwardError")
+        return await ForwardedPort.open(answer.url, port)
 
     # Messages
 

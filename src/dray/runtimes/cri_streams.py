@@ -1,80 +1,72 @@
-"""Interactive sessions with a CRI runtime: it names a URL, and speaks Kubernetes' channel protocol over a WebSocket.
+"""Interactive sessions and forwarded ports of a CRI runtime: it names a URL, and speaks SPDY there.
 
-A client of a hundred lines, for a server that runs beside us and sends small frames.
+SPDY rather than a WebSocket, because only over SPDY can runtimes be told that a command's input has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
-import os
-import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Self
 from urllib.parse import urlsplit
 
+from dray.kubelet_api import spdy
 from dray.runtimes.interface import Output, RuntimeFailure
 
-_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
-_BINARY, _TEXT, _CLOSING, _PING, _PONG = 2, 1, 8, 9, 10
-_STREAMS = {_STDOUT: "stdout", _STDERR: "stderr"}
-_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_COMMANDS = ("v4.channel.k8s.io",)
+_PORTS = ("portforward.k8s.io",)
+_CHUNK = 64 << 10
+#: Seconds in which a runtime must have taken note of a stream.
+_PATIENCE = 30.0
 
 
-class StreamSession:
-    """A command, or a container's own streams, at the other end of a WebSocket."""
+class Dialed:
+    """A SPDY connection to a runtime's streaming server."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, protocol: str) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._protocol = protocol
-        self._queue: asyncio.Queue[Output | None] = asyncio.Queue()
-        self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._receive())
+        self._room = asyncio.Event()
+        self._room.set()
+        self.spdy = spdy.Connection(client=True)
+        self.spdy.opened(self)
+        self._task = asyncio.create_task(self._receive(), name="streams of a runtime")
 
     @classmethod
-    async def open(cls, url: str) -> Self:
+    async def open(cls, url: str, protocols: tuple[str, ...], *, failure: str) -> Self:
         parts = urlsplit(url)
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        key = base64.b64encode(os.urandom(16)).decode()
-        writer.write(
-            (
-                f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n"
-                f"Sec-WebSocket-Protocol: {', '.join(_PROTOCOLS)}\r\n\r\n"
-            ).encode()
-        )
-        head = (await reader.readuntil(b"\r\n\r\n")).decode(errors="replace")
-        status, *lines = head.split("\r\n")
+        offered = "".join(f"X-Stream-Protocol-Version: {p}\r\n" for p in protocols)
+        try:
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+            writer.write(
+                f"POST {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: Upgrade\r\n"
+                f"Upgrade: {spdy.UPGRADE}\r\n{offered}Content-Length: 0\r\n\r\n".encode()
+            )
+            head = (await reader.readuntil(b"\r\n\r\n")).decode(errors="replace")
+        except (OSError, asyncio.IncompleteReadError) as e:
+            raise RuntimeFailure(failure, f"the runtime's streaming server does not answer: {e}") from e
+        status = head.split("\r\n")[0]
         if " 101 " not in status:
             writer.close()
-            raise RuntimeFailure("ExecError", f"the runtime did not open a session: {status}")
-        headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
-        return cls(reader, writer, headers.get("sec-websocket-protocol", _PROTOCOLS[-1]))
+            raise RuntimeFailure(failure, f"the runtime did not open a session: {status}")
+        return cls(reader, writer)
 
-    async def output(self) -> AsyncIterator[Output]:
-        while (piece := await self._queue.get()) is not None:
-            yield piece
+    async def open_streams(self, *headers: Mapping[str, str]) -> list[spdy.Stream]:
+        """Runtimes lose what is sent on a stream before they have answered for it."""
+        streams = [self.spdy.open_stream(h) for h in headers]
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                for stream in streams:
+                    await stream.replied.wait()
+        except TimeoutError:
+            await self.hang_up()
+            raise RuntimeFailure("StreamError", "the runtime does not answer") from None
+        return streams
 
-    async def write(self, data: bytes) -> None:
-        self._send(_BINARY, bytes([_STDIN]) + data)
-        await self._writer.drain()
-
-    async def close_input(self) -> None:
-        if self._protocol.startswith("v5"):
-            self._send(_BINARY, bytes([_CLOSE, _STDIN]))
-            await self._writer.drain()
-
-    async def resize(self, *, rows: int, columns: int) -> None:
-        size = json.dumps({"Width": columns, "Height": rows}).encode()
-        self._send(_BINARY, bytes([_RESIZE]) + size)
-
-    async def wait(self) -> int:
-        return await asyncio.shield(self._code)
-
-    async def close(self) -> None:
+    async def hang_up(self) -> None:
+        self.spdy.close()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._writer.close()
@@ -83,57 +75,125 @@ class StreamSession:
 
     async def _receive(self) -> None:
         try:
-            while True:
-                opcode, data = await self._frame()
-                if opcode == _CLOSING:
-                    return
-                if opcode == _PING:
-                    self._send(_PONG, data)
-                elif opcode in (_BINARY, _TEXT) and data:
-                    self._take(data[0], data[1:])
-        except (asyncio.IncompleteReadError, OSError):
-            return
+            while data := await self._reader.read(_CHUNK):
+                self.spdy.received(data)
+                await self._room.wait()
+        except OSError:
+            pass  # as good as the end
         finally:
-            self._queue.put_nowait(None)
-            if not self._code.done():
-                self._code.set_result(0)
+            self.spdy.lost()
 
-    def _take(self, channel: int, data: bytes) -> None:
-        if channel in _STREAMS and data:
-            self._queue.put_nowait(Output(_STREAMS[channel], data))
-        elif channel == _ERROR and data and not self._code.done():
-            self._code.set_result(exit_code(data))
+    # The connection's wire
 
-    async def _frame(self) -> tuple[int, bytes]:
-        """One message, put together from its frames."""
-        message, kind = b"", 0
-        while True:
-            first, second = await self._reader.readexactly(2)
-            length = second & 0x7F
-            if length == 126:
-                (length,) = struct.unpack(">H", await self._reader.readexactly(2))
-            elif length == 127:
-                (length,) = struct.unpack(">Q", await self._reader.readexactly(8))
-            opcode = first & 0x0F
-            data = await self._reader.readexactly(length)
-            if opcode >= 8:
-                return opcode, data
-            kind = opcode or kind
-            message += data
-            if first & 0x80:
-                return kind, message
+    @property
+    def closed(self) -> bool:
+        return self._writer.is_closing()
 
-    def _send(self, opcode: int, data: bytes) -> None:
-        mask = os.urandom(4)
-        if len(data) < 126:
-            head = struct.pack(">BB", 0x80 | opcode, 0x80 | len(data))
-        elif len(data) < 65536:
-            head = struct.pack(">BBH", 0x80 | opcode, 0x80 | 126, len(data))
-        else:
-            head = struct.pack(">BBQ", 0x80 | opcode, 0x80 | 127, len(data))
-        stream = (mask * (len(data) // 4 + 1))[: len(data)]
-        masked = (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(data), "big")
-        self._writer.write(head + mask + masked)
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def drained(self) -> None:
+        with contextlib.suppress(OSError):
+            await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def pause(self) -> None:
+        self._room.clear()
+
+    def resume(self) -> None:
+        self._room.set()
+
+
+class StreamSession:
+    """A command, or a container's own streams, at the other end."""
+
+    def __init__(self, dialed: Dialed, streams: Mapping[str, spdy.Stream]) -> None:
+        self._dialed = dialed
+        self._streams = streams
+        self._queue: asyncio.Queue[Output | None] = asyncio.Queue(16)
+        reading = [s for s in ("stdout", "stderr") if s in streams]
+        self._tasks = [asyncio.create_task(self._read(s)) for s in reading]
+        self._open = len(reading)
+        self._code = asyncio.create_task(self._read_code())
+
+    @classmethod
+    async def open(cls, url: str, *, tty: bool, stdin: bool) -> Self:
+        dialed = await Dialed.open(url, _COMMANDS, failure="ExecError")
+        kinds = ["error", *(["stdin"] if stdin else []), "stdout", "resize" if tty else "stderr"]
+        streams = await dialed.open_streams(*({"streamType": kind} for kind in kinds))
+        return cls(dialed, dict(zip(kinds, streams, strict=True)))
+
+    async def output(self) -> AsyncIterator[Output]:
+        while (piece := await self._queue.get()) is not None:
+            yield piece
+
+    async def write(self, data: bytes) -> None:
+        if stdin := self._streams.get("stdin"):
+            await stdin.write(data)
+
+    async def close_input(self) -> None:
+        if stdin := self._streams.get("stdin"):
+            stdin.end()
+
+    async def resize(self, *, rows: int, columns: int) -> None:
+        if resize := self._streams.get("resize"):
+            await resize.write(json.dumps({"Width": columns, "Height": rows}).encode() + b"\n")
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._code)
+
+    async def close(self) -> None:
+        tasks = [*self._tasks, self._code]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._dialed.hang_up()
+
+    async def _read(self, stream: str) -> None:
+        async for piece in self._streams[stream].pieces():
+            await self._queue.put(Output(stream, piece))
+        self._open -= 1
+        if not self._open:
+            await self._queue.put(None)
+
+    async def _read_code(self) -> int:
+        status = b"".join([piece async for piece in self._streams["error"].pieces()])
+        return exit_code(status) if status else 0
+
+
+class ForwardedPort:
+    """A connection to a port of a sandbox."""
+
+    def __init__(self, dialed: Dialed, data: spdy.Stream, errors: spdy.Stream) -> None:
+        self._dialed, self._data, self._errors = dialed, data, errors
+
+    @classmethod
+    async def open(cls, url: str, port: int) -> Self:
+        dialed = await Dialed.open(url, _PORTS, failure="PortForwardError")
+        headers = {"port": str(port), "requestID": "0"}
+        errors, data = await dialed.open_streams(
+            {"streamType": "error", **headers}, {"streamType": "data", **headers}
+        )
+        errors.end()  # nothing is ever said on it from this side
+        return cls(dialed, data, errors)
+
+    async def received(self) -> AsyncIterator[bytes]:
+        async for piece in self._data.pieces():
+            yield piece
+        problem = b"".join([piece async for piece in self._errors.pieces()])
+        if problem:
+            raise ConnectionError(problem.decode(errors="replace"))
+
+    async def send(self, data: bytes) -> None:
+        await self._data.write(data)
+
+    async def end(self) -> None:
+        self._data.end()
+
+    async def close(self) -> None:
+        await self._dialed.hang_up()
 
 
 def exit_code(status: bytes) -> int:

@@ -193,6 +193,20 @@ class Session(Protocol):
         """Ends the session; a command that still runs is killed."""
 
 
+class Forwarded(Protocol):
+    """A connection to a port of a pod."""
+
+    def received(self) -> AsyncIterator[bytes]:
+        """What the pod sends, until it ends its side. Raises OSError if the connection breaks."""
+
+    async def send(self, data: bytes) -> None: ...
+
+    async def end(self) -> None:
+        """Says that nothing more will be sent."""
+
+    async def close(self) -> None: ...
+
+
 class Runtime(Protocol):
     """Runs the containers of one node, or of several."""
 
@@ -235,6 +249,9 @@ class Runtime(Protocol):
     async def exec(self, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Session: ...
 
     async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session: ...
+
+    async def port_forward(self, sandbox: str, port: int) -> Forwarded:
+        """Connects to a port on which something in the pod listens."""
 
 
 def document(value: Any) -> Any:

@@ -18,6 +18,7 @@ from dray.runtimes.interface import (
     ContainerConfig,
     ContainerStatus,
     ExecResult,
+    Forwarded,
     Listing,
     RuntimeFailure,
     SandboxConfig,
@@ -166,6 +167,9 @@ class SimulatedRuntime:
 
     async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session:
         raise RuntimeFailure("Unsupported", "nothing runs in a simulated container")
+
+    async def port_forward(self, sandbox: str, port: int) -> Forwarded:
+        raise RuntimeFailure("Unsupported", "nothing listens in a simulated pod")
 
     def _end(self, it: _Container, *, exit_code: int) -> None:
         if it.status.state is State.EXITED:

@@ -427,6 +427,14 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.write(data)
 
+    def pause(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
+
     async def drained(self) -> None:
         while self._room is not None and self._transport is not None:
             await self._room.wait()

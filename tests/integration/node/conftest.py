@@ -151,6 +151,9 @@ def end_containers(supervisor: Path) -> None:
         connection.recv(1024)
 
 
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+
+
 class NodeWorld:
     """One node in a directory: its agent, its driver, its pods."""
 
@@ -160,6 +163,7 @@ class NodeWorld:
         self.name = name
         self.runtime = runtime
         self._programs: list[Program] = []
+        self._claims: list[str] = []
 
     def start(self, what: str, *, faults: str = "") -> Program:
         program = Program(
@@ -176,15 +180,20 @@ class NodeWorld:
         for program in self._programs:
             program.stop()
         end_containers(self.directory / "runtime" / "supervisor.sock")
+        for claim in self._claims:  # the next test has devices of the same names
+            self.server.patch(
+                f"{CLAIMS}/{claim}/status", {"status": {"allocation": None, "reservedFor": None}}
+            )
+            self.server.request("DELETE", f"{CLAIMS}/{claim}")
 
     def pod_with_claim(
         self, name: str, *devices: str, pod: Mapping[str, Any] | None = None, **container: Any
     ) -> None:
         """A claim that is allocated to and reserved for a pod, which is then bound to this node."""
-        claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+        self._claims.append(name)
         requests = [{"name": "r", "exactly": {"deviceClassName": "any", "count": len(devices)}}]
         self.server.request(
-            "POST", claims, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
+            "POST", CLAIMS, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
         )
         made = self.server.request(
             "POST",
@@ -216,7 +225,7 @@ class NodeWorld:
             "allocation": {"devices": {"results": results}},
             "reservedFor": [{"resource": "pods", "name": name, "uid": made["metadata"]["uid"]}],
         }
-        self.server.patch(f"{claims}/{name}/status", {"status": status})
+        self.server.patch(f"{CLAIMS}/{name}/status", {"status": status})
         target = {"apiVersion": "v1", "kind": "Node", "name": self.name}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         self.server.request("POST", f"/api/v1/namespaces/default/pods/{name}/binding", binding)

@@ -14,7 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.api.errors import BadRequest, InternalError
-from dray.node.channels import ChannelConnection, FrameReader, accept
+from dray.kubelet_api.websocket import FrameReader
+from dray.kubelet_api.wire import Throttle
+from dray.node.streaming import handshake
+from dray.node.streaming.channels import ChannelConnection
 from dray.runtimes.interface import Output, Session
 
 
@@ -34,11 +37,17 @@ def test_the_handshake_answers_as_the_standard_says() -> None:
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
         "sec-websocket-protocol": "v4.channel.k8s.io, v5.channel.k8s.io",
     }
-    protocol, answer = accept(lambda name: headers.get(name, ""))
-    assert protocol == "v5.channel.k8s.io"
-    assert ("Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") in answer
+
+    async def start() -> Session:
+        raise AssertionError
+
+    upgrade = handshake.for_command(
+        lambda name: [headers[name]] if name in headers else [], start, streams=(), tty=False
+    )
+    assert ("Sec-WebSocket-Protocol", "v5.channel.k8s.io") in upgrade.headers
+    assert ("Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") in upgrade.headers
     with pytest.raises(BadRequest, match="Upgrade request required"):
-        accept(lambda name: "")
+        handshake.for_command(lambda name: [], start, streams=(), tty=False)
 
 
 @given(
@@ -96,6 +105,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.paused = False
         self.news = asyncio.Event()
 
     def write(self, data: bytes) -> None:
@@ -104,6 +114,15 @@ class Wire:
 
     async def drained(self) -> None:
         return
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
     async def messages(self, number: int) -> list[tuple[int, bytes]]:
         while True:
@@ -182,3 +201,26 @@ async def test_clients_that_break_the_rules_are_let_go() -> None:
     connection.received(b"\x82\x05hello")
     while not echo.closed:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
+
+
+async def test_a_client_that_sends_faster_than_the_command_reads_has_to_wait() -> None:
+    wire, reads = Wire(), asyncio.Semaphore(0)
+
+    class Slow(Echo):
+        async def write(self, data: bytes) -> None:
+            await reads.acquire()
+
+    async def start() -> Session:
+        return Slow()
+
+    connection = ChannelConnection(start)
+    connection.opened(wire)
+    pieces = Throttle.HIGH // 60_000 + 2
+    for _ in range(pieces):
+        connection.received(masked(2, b"\x00" + bytes(60_000)))
+    assert wire.paused
+    for _ in range(pieces):
+        reads.release()
+    while wire.paused:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    connection.lost()

@@ -61,6 +61,8 @@ class Proxy:
 
         return pieces()
 
+    def check_running(self, pod: Any, container: str = "") -> None: ...
+
     async def exec(self, pod: Any, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Any:
         return Echo(command)
 

@@ -317,7 +317,8 @@ def test_a_session_carries_input_and_output(kind: str, tmp_path: Path) -> None:
     scene(kind, tmp_path, play)
 
 
-def test_the_end_of_the_input_reaches_the_command(tmp_path: Path) -> None:
+@real_runtimes
+def test_the_end_of_the_input_reaches_the_command(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))
         created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
@@ -330,7 +331,29 @@ def test_the_end_of_the_input_reaches_the_command(tmp_path: Path) -> None:
         assert await session.wait() == 6
         await session.close()
 
-    scene("process", tmp_path, play)
+    scene(kind, tmp_path, play)
+
+
+@real_runtimes
+def test_a_port_of_a_pod_can_be_reached_and_a_closed_one_says_so(kind: str, tmp_path: Path) -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello " + await reader.readexactly(5))
+        writer.close()
+
+    async def play(runtime: Runtime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path))  # on the host's network, as this test is
+        server = await asyncio.start_server(greet, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connection = await runtime.port_forward(sandbox.id, port)
+        await connection.send(b"there")
+        assert b"".join([data async for data in connection.received()]) == b"hello there"
+        await connection.close()
+        server.close()
+        with pytest.raises((RuntimeFailure, OSError), match=str(port)):
+            refused = await runtime.port_forward(sandbox.id, port)
+            assert not [data async for data in refused.received()]
+
+    scene(kind, tmp_path, play)
 
 
 @real_runtimes

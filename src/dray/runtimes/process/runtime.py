@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from dray.kubelet_api.unix import SocketPath
+from dray.runtimes.forwarding import TcpConnection
 from dray.runtimes.interface import (
     ContainerConfig,
     ContainerStatus,
     ExecResult,
+    Forwarded,
     Listing,
     RuntimeFailure,
     SandboxConfig,
@@ -209,6 +211,10 @@ class ProcessRuntime:
         if connection is None:
             raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
         return await AttachedSession.open(connection, container, tty=tty, stdin=stdin)
+
+    async def port_forward(self, sandbox: str, port: int) -> Forwarded:
+        """Pods share the host's network here."""
+        return await TcpConnection.open("127.0.0.1", port)
 
     def _connect(self) -> socket.socket | None:
         connection = socket.socket(socket.AF_UNIX)
