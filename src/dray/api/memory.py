@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -44,3 +44,25 @@ class Memory:
                 del self._good[next(iter(self._good))]
             self._good[key] = None
         return found
+
+
+class Shared:
+    """Equal values held once. Thousands of devices have the same model and the same amount of memory."""
+
+    __slots__ = ("_known", "_size")
+
+    def __init__(self, size: int = 4096) -> None:
+        self._known: dict[bytes, Any] = {}
+        self._size = size
+
+    def one(self, value: T) -> T:
+        """The value itself, or an equal one that was here before; neither may be changed from now on."""
+        key = content(value)
+        if not key:
+            return value
+        if (known := self._known.get(key)) is not None:
+            return cast("T", known)
+        if len(self._known) >= self._size:
+            self._known.clear()
+        self._known[key] = value
+        return value

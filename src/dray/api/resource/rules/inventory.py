@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from dray.api import field, meta
 from dray.api.field import FieldError
 from dray.api.kinds import Context, Object, UpdateRules
+from dray.api.memory import Shared
 from dray.api.resource.rules.common import finalizers, metadata_update
 from dray.api.resource.rules.gating import drop_class_fields, drop_slice_fields
 from dray.api.resource.validation import checks
@@ -48,6 +50,9 @@ class ClassRules(Subdomain):
         return errs
 
 
+_shared: Final = Shared()
+
+
 class SliceRules(Subdomain):
     delete_returns_object = True
 
@@ -56,6 +61,12 @@ class SliceRules(Subdomain):
         drop_slice_fields(obj, None, ctx.gates)
         _forget_empty_lists(obj, ctx)
         _date_taints(obj, ctx)
+
+    def canonicalize(self, obj: Object) -> None:
+        for device in _spec(obj).get("devices") or ():
+            for part in ("attributes", "capacity"):
+                if values := device.get(part):
+                    device[part] = {name: _shared.one(value) for name, value in values.items()}
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
