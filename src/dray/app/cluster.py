@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,10 +44,23 @@ def _state_path(data: Path) -> Path:
     return data / "dray.json"
 
 
+def make_own(data: Path) -> None:
+    """Make a directory that only we can enter. One that is there must not be somebody else's to write to: whoever can
+    put files or links into it owns the cluster."""
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = data.stat()
+    if found.st_mode & stat.S_IWOTH:
+        raise OptionError(
+            f"{data} can be written by everybody; choose another directory, or: chmod o-w {data}"
+        )
+    if os.geteuid() not in (0, found.st_uid):
+        raise OptionError(f"{data} belongs to somebody else; choose another directory")
+
+
 @contextmanager
 def held(data: Path) -> Iterator[None]:
     """Hold the data directory; one process at a time may."""
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_own(data)
     descriptor = os.open(_lock_path(data), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from dray.api.errors import NotFound
 from dray.app import kubeconfig
+from dray.app.cluster import make_own
 from dray.app.pki import write_private
 from dray.client.client import Client
 from dray.client.connecting import connect
@@ -82,7 +83,7 @@ async def join(
         pem = await certificates.request(client, member.name, seconds=seconds, waiting=waiting)
     async with connect(replace(config, token="", certificate=pem)) as client:
         await _free(client, member.name)
-    member.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_own(member.data)
     member.keeper.keep(pem)
     kubeconfig.write_node(
         member.kubeconfig,

@@ -140,6 +140,7 @@ def join(
     """
     from dray.api.errors import StatusError
     from dray.app import joined
+    from dray.app.options import OptionError
     from dray.client.config import ConfigError
     from dray.node.joining import JoinError
 
@@ -155,7 +156,7 @@ def join(
         if not member.keeper.usable():
             _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
         options = member.options()
-    except (JoinError, StatusError, ConfigError, OSError) as problem:
+    except (JoinError, StatusError, ConfigError, OptionError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
 
     async def serve(client: Any) -> None:

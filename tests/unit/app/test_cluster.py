@@ -26,6 +26,22 @@ def test_a_data_directory_has_one_cluster_at_a_time(tmp_path: Path):
     assert not cluster.running(tmp_path)
 
 
+def test_a_directory_that_others_can_write_to_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    with pytest.raises(OptionError, match="can be written by everybody"), cluster.held(open_to_all):
+        pass
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(OptionError, match="belongs to somebody else"), cluster.held(tmp_path):
+        pass
+
+
+def test_a_directory_is_made_for_its_owner_alone(tmp_path: Path):
+    with cluster.held(tmp_path / "new"):
+        assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
 def test_what_a_dead_cluster_left_behind_is_no_running_cluster(tmp_path: Path):
     cluster.write(tmp_path, state())
     assert cluster.read(tmp_path) == state()
