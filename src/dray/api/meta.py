@@ -74,7 +74,10 @@ def _only_upkeep(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     """Whether an update leaves everything alone that a client has a say in, which most do."""
     if not new.get("resourceVersion") or new.get("generation", 0) < old.get("generation", 0):
         return False
-    return all(name in _UPKEEP or new.get(name) == old.get(name) for name in new.keys() | old.keys())
+    for name, value in new.items():
+        if value is not (was := old.get(name)) and value != was and name not in _UPKEEP:
+            return False
+    return all(name in new or name in _UPKEEP or value is None for name, value in old.items())
 
 
 def _validate_namespace(namespace: str, namespaced: bool, path: Path) -> list[FieldError]:

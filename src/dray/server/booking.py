@@ -57,8 +57,11 @@ class DeviceBookings:
                 del self._promised[device]
 
     def _changed(self, change: Change) -> None:
-        before = exclusive(change.before.hub) if change.before is not None else frozenset()
-        after = exclusive(change.after.hub) if change.after is not None else frozenset()
+        was = change.before.hub if change.before is not None else {}
+        now = change.after.hub if change.after is not None else {}
+        if _allocation(was) is _allocation(now):
+            return
+        before, after = exclusive(was), exclusive(now)
         if before or after:
             document = change.after or change.before
             assert document is not None

@@ -306,9 +306,9 @@ def _cap(managers: Managers) -> None:
         excess -= 1
 
 
-def same_but_for_times(new: Iterable[Entry] | None, old: Iterable[Entry] | None) -> bool:
+def same_but_for_times(new: Sequence[Entry] | None, old: Sequence[Entry] | None) -> bool:
     """Whether two lists of entries differ in nothing but their times: such a write is no change."""
-    return _timeless(new) == _timeless(old)
+    return len(new or ()) == len(old or ()) and _timeless(new) == _timeless(old)
 
 
 def _timeless(entries: Iterable[Entry] | None) -> list[Entry]:
