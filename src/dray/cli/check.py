@@ -94,7 +94,7 @@ def _findings(
     from dray.server.expressions import compile_expression
 
     try:
-        gates = release_named(emulate).gates()
+        release = release_named(emulate)
     except SettingError as problem:
         raise click.UsageError(str(problem)) from None
     whole = [d for m in found if not m.problems for d in expanded(m.document, "default")]
@@ -104,7 +104,13 @@ def _findings(
         labels = {
             name: (one.get("metadata") or {}).get("labels") or {} for name, one in cluster.namespaces.items()
         }
-    findings = checked(found, gates=gates, compiler=compile_expression, namespace_labels=labels)
+    findings = checked(
+        found,
+        gates=release.gates(),
+        compiler=compile_expression,
+        namespace_labels=labels,
+        served=release.serving({"api/all": True}) if emulate else None,
+    )
     findings += lint(World(found, cluster, complete))
     findings += [Finding("schema", Level.ERROR, one.problem, one.file, one.line) for one in broken]
     return sorted(findings, key=lambda one: (one.file, one.line))

@@ -9,7 +9,7 @@ from typing import Any
 
 from dray.api import expressions, meta
 from dray.api.kinds import Context
-from dray.api.release import RESOURCE_GROUP, Gates
+from dray.api.release import RESOURCE_GROUP, Gates, Serving
 from dray.api.strategies import path_segment
 from dray.explain.manifests import Manifest
 
@@ -55,8 +55,12 @@ def check(
     gates: Gates,
     compiler: expressions.Compiler,
     namespace_labels: Mapping[str, Mapping[str, str]] | None = None,
+    served: Serving | None = None,
 ) -> list[Finding]:
-    """What the API server would refuse or warn about. ``namespace_labels``: None if namespaces are not known."""
+    """What the API server would refuse or warn about.
+
+    ``namespace_labels``: None if namespaces are not known. ``served``: what it can be made to serve; None: anything.
+    """
     labels = namespace_labels
     context = Context(
         gates=gates,
@@ -65,7 +69,9 @@ def check(
         expressions=compiler,
         namespace_labels=lambda name: _ANY if labels is None else labels.get(name),
     )
-    return [found for manifest in manifests for found in _check(manifest, context)]
+    return [
+        found for manifest in manifests for found in (*_version(manifest, served), *_check(manifest, context))
+    ]
 
 
 #: Where namespaces are not known, nothing is held against them.
@@ -73,6 +79,28 @@ _ANY: Mapping[str, str] = {
     "resource.kubernetes.io/admin-access": "true",
     "resource.k8s.io/admin-access": "true",
 }
+
+
+def _version(manifest: Manifest, served: Serving | None) -> Iterator[Finding]:
+    """What there is to say about the version alone."""
+    found = manifest.found
+    if found is None:
+        return
+    group, _, version = manifest.api_version.rpartition("/")
+    if served is not None and not served(group, version, found.kind.plural):
+        text = f'this release has no kind "{manifest.kind}" in version "{manifest.api_version}"'
+        yield finding(manifest, "schema", Level.ERROR, text, path="apiVersion")
+        return
+    text = found.version.deprecated
+    if _ours(manifest.api_version) and version in _GONE:
+        text = f"{manifest.api_version} {manifest.kind} is not served since Kubernetes {_GONE[version]}"
+    if text:
+        help = "; dray convert --to v1 rewrites it" if _ours(manifest.api_version) else ""
+        yield finding(manifest, "deprecated-version", Level.WARNING, text + help, path="apiVersion")
+
+
+#: Versions of the generations before today's → the first release without them.
+_GONE: Mapping[str, str] = {"v1alpha1": "1.27", "v1alpha2": "1.31"}
 
 
 def _check(manifest: Manifest, context: Context) -> Iterator[Finding]:
@@ -87,10 +115,6 @@ def _check(manifest: Manifest, context: Context) -> Iterator[Finding]:
         return
     for problem in manifest.problems:
         yield finding(manifest, "schema", Level.ERROR, problem, path=_path_in(problem))
-    if found.version.deprecated:
-        yield finding(
-            manifest, "deprecated-version", Level.WARNING, found.version.deprecated, path="apiVersion"
-        )
     kind = found.kind
     obj: dict[str, Any] = _copy(manifest.document)
     metadata = obj.setdefault("metadata", {})

@@ -76,9 +76,7 @@ class WhatIf:
 
     def candidates(self) -> Candidates:
         """All nodes, to be tried in the order that suits the policy."""
-        return Candidates(
-            [(self._score(name), number, name) for number, name in enumerate(self.cluster.nodes)]
-        )
+        return Candidates(sorted((self._score(n), number, n) for number, n in enumerate(self.cluster.nodes)))
 
     def _score(self, name: str) -> float:
         """Less is better: the fuller or the emptier, or all the same."""

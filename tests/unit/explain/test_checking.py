@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
-from dray.api.release import everything
+from dray.api.release import everything, release_named
 from dray.explain import Cluster, Snapshot, manifests
 from dray.explain.checking import Finding, check
 from dray.explain.expanding import expanded
@@ -130,3 +131,33 @@ def test_sarif_places_each_finding() -> None:
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "count-too-high"
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 11}
     assert {one.rule for one in found} <= set(RULES)
+
+
+def test_versions_of_past_generations_are_told_of() -> None:
+    text = "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {resourceClassName: r}\n"
+    (found,) = findings(text)
+    assert found.rule == "deprecated-version"
+    assert "not served since Kubernetes 1.31; dray convert --to v1 rewrites it" in found.message
+
+
+@pytest.mark.parametrize(("release", "known"), [("1.30", True), ("1.36", False)])
+def test_release_may_not_have_the_version(release: str, known: bool) -> None:
+    text = b"apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {resourceClassName: r}\n"
+    chosen = release_named(release)
+    served = chosen.serving({"api/all": True})
+    found = check(manifests.read(text), gates=chosen.gates(), compiler=compile_expression, served=served)
+    assert [one.level.value for one in found] == ["warning" if known else "error"]
+
+
+def test_slices_among_the_manifests_are_not_taken_for_all_there_is() -> None:
+    slices = yaml.safe_dump({"apiVersion": "resource.k8s.io/v1", **slice_("n", device("a"))})
+    wanted = CLAIM.format(count=5, source="""'device.driver == "other"'""")
+    classes = yaml.safe_dump({"apiVersion": "resource.k8s.io/v1", **device_class()})
+    assert rules(f"{slices}---{wanted}---\n{classes}") == {}
+
+
+def test_file_of_many_references_is_refused() -> None:
+    levels = ["a0: &a0 [x, x, x, x, x, x, x, x]"]
+    levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12)]
+    with pytest.raises(manifests.Unreadable, match="too many fields"):
+        list(manifests.read("\n".join(["kind: ConfigMap", *levels]).encode(), "bomb.yaml"))

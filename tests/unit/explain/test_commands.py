@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from dray.cli import kubectl_complete
 from dray.cli.commands import dray
 from dray.explain import snapshot
 
@@ -124,3 +126,32 @@ def test_snapshot_of_a_snapshot_is_the_same_and_can_be_anonymous(world: Path, tm
 @pytest.mark.parametrize("name", ["devices", "explain", "allocate", "cel", "check", "snapshot"])
 def test_every_tool_has_examples_in_its_help(name: str) -> None:
     assert "Examples:" in run(name, "--help").output
+
+
+def test_name_that_is_not_there_is_answered_with_those_that_are(world: Path) -> None:
+    assert "did you mean waits?" in run("explain", "pod", "wait", "--snapshot", world).output
+
+
+def test_allocate_spreads_or_packs_over_nodes(tmp_path: Path) -> None:
+    found = cluster(
+        *(d for n in ("a", "b") for d in (node(n), slice_(n, device("x"), device("y"), device("z")))), device_class(),
+        claim("old", taken=("b/x",)),
+    )  # fmt: skip
+    path = tmp_path / "cluster.json"
+    snapshot.save(found.snapshot, path)
+    wish = tmp_path / "claims.yaml"
+    documents = [{"apiVersion": "resource.k8s.io/v1", **claim(f"c{i}")} for i in range(2)]
+    wish.write_text(yaml.safe_dump_all(documents))
+    nodes = {}
+    for policy in ("default", "pack", "spread"):
+        answer = run("allocate", "--snapshot", path, "-f", wish, "--policy", policy, "-o", "json").output
+        nodes[policy] = [one["node"] for one in json.loads(answer)["pods"]]
+    assert nodes == {"default": ["a", "a"], "pack": ["b", "b"], "spread": ["a", "a"]}
+
+
+def test_kubectl_is_told_how_to_complete(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kubectl_complete-dra", "devices", "--state", "t"])
+    kubectl_complete()
+    assert capsys.readouterr().out.splitlines() == ["tainted", ":4"]
