@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from dray.api.errors import StatusError
+from dray.client.queue_metrics import QueueWatch
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,10 @@ class WorkQueue(Generic[T]):
         retries_per_second: float = RETRIES_PER_SECOND,
         retry_burst: float = RETRY_BURST,
         timers: Timers | None = None,
+        watch: QueueWatch | None = None,
     ) -> None:
+        """``watch`` is told what happens to items, and counts it."""
+        self._watch = watch
         self._timers: Timers = timers or asyncio.get_running_loop()
         self._first_retry = first_retry
         self._longest_retry = longest_retry
@@ -99,6 +103,8 @@ class WorkQueue(Generic[T]):
         if self._closed or item in self._dirty:
             return
         self._dirty.add(item)
+        if self._watch is not None:
+            self._watch.added(item)
         if item not in self._working:
             self._ready.append(item)
             self._wake()
@@ -120,6 +126,8 @@ class WorkQueue(Generic[T]):
 
     def add_rate_limited(self, item: T) -> None:
         """Add the item after a pause that grows with each failure since ``forget``."""
+        if self._watch is not None:
+            self._watch.retried()
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
         pause = min(self._first_retry * 2.0 ** min(failures, 64), self._longest_retry)
@@ -152,11 +160,15 @@ class WorkQueue(Generic[T]):
         item = self._ready.popleft()
         self._dirty.remove(item)
         self._working.add(item)
+        if self._watch is not None:
+            self._watch.taken(item)
         return item
 
     def done(self, item: T) -> None:
         """The work on an item has ended, well or not; if it was added meanwhile it is ready again."""
         self._working.discard(item)
+        if self._watch is not None:
+            self._watch.done(item)
         if item in self._dirty:
             self._ready.append(item)
             self._wake()

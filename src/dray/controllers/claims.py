@@ -9,7 +9,8 @@ is something to write, and leave the rest to the workers.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from dray.api import claims
@@ -87,6 +88,27 @@ def should_reserve(pod: Document, claim: Document) -> bool:
     )
 
 
+def looks_only(claim: Document) -> bool:
+    """Whether a claim asks for administrative access."""
+    requests = ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+    return any((request.get("exactly") or {}).get("adminAccess") for request in requests)
+
+
+def count(known: Iterable[Document]) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """How many claims there are: allocated or not, for administrators or not, and by whom they were made."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for claim in known:
+        notes = claim["metadata"].get("annotations") or {}
+        source = ""
+        if notes.get(claims.EXTENDED_RESOURCE_ANNOTATION) == "true":
+            source = "extended_resource"
+        elif notes.get(claims.POD_CLAIM_ANNOTATION):
+            source = "resource_claim_template"
+        allocated = claims.allocation(claim) is not None
+        counts[str(allocated).lower(), str(looks_only(claim)).lower(), source] += 1
+    return ((labels, float(n)) for labels, n in counts.items())
+
+
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
@@ -115,6 +137,7 @@ class ClaimController(Controller[Key]):
         self._usurped: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim with a name taken from pods → pods
         self._admin_access = "DRAAdminAccess" in kit.gates
         self._alternatives = "DRAPrioritizedList" in kit.gates
+        self._show()
         self._pods.add_handler(
             on_add=self._pod_set, on_update=lambda old, new: self._pod_set(new), on_delete=self._pod_gone
         )
@@ -126,6 +149,16 @@ class ClaimController(Controller[Key]):
         self._templates.add_handler(
             on_add=self._template_set, on_update=lambda old, new: self._template_set(new)
         )
+
+    def _show(self) -> None:
+        self.kit.metrics.registry.gauge(
+            "resourceclaim_controller_resource_claims",
+            "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be "
+            "'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty "
+            "(manually created by a user).",
+            "allocated", "admin_access", "source",
+            read=lambda: count(self._claims.items()),
+        )  # fmt: skip
 
     # -- what generations differ in ---------------------------------------------------------------------------------
 
@@ -374,12 +407,15 @@ class ClaimController(Controller[Key]):
                 f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
             )
         wanted = self.make(pod, entry, template)
+        created, admin = self.kit.metrics.claims_created, "true" if looks_only(wanted) else "false"
         try:
             made = await self.kit.client.create(self._resource, namespace, wanted)
         except StatusError as problem:
+            created.inc("failure", admin)
             raise TemplateProblem(
                 f"create ResourceClaim {wanted['metadata'].get('name', '')}: {problem}"
             ) from problem
+        created.inc("success", admin)
         name: str = made["metadata"]["name"]
         if self._claims.get(namespace, name) is None:
             self._made[Made(pod["metadata"]["uid"], entry)] = name

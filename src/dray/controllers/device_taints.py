@@ -255,6 +255,9 @@ class DeviceTaintController(Controller[Victim | Rule]):
         if wait > 0:
             return wait
         deleted = await self._evict(key)
+        if deleted:
+            self.kit.metrics.evicted.inc()
+            self.kit.metrics.eviction_seconds.observe(max(self.kit.clock() - found.when, 0.0))
         self._due.pop(key, None)
         self._evicted[key.uid] = None
         while len(self._evicted) > _REMEMBERED:

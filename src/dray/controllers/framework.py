@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, TypeVar
 
 from dray.api.errors import Conflict
@@ -14,6 +14,8 @@ from dray.api.release import Gates
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.informers import Informer, Informers, Selection
+from dray.client.metrics import Registry
+from dray.client.queue_metrics import QueueMetrics
 from dray.client.queues import WorkQueue
 from dray.client.resources import Resource
 from dray.controllers.discovering import Discovered
@@ -22,6 +24,23 @@ _log = logging.getLogger(__name__)
 
 #: How soon to try again after a write that was made on old news.
 CONFLICT_SECONDS: Final = 0.02
+
+#: Names of queues in upstream's metrics, where they are not those of the controllers.
+_QUEUES: Final[Mapping[str, str]] = {
+    "resourceclaim-controller": "resource_claim",
+    "endpointslice-controller": "endpoint_slice",
+    "endpoints-controller": "endpoint",
+    "garbage-collector-controller": "garbage_collector_attempt_to_delete",
+    "node-lifecycle-controller": "node_lifecycle_controller",
+    "taint-eviction-controller": "noexec_taint_pod",
+    "pod-garbage-collector-controller": "orphaned_pods_nodes",
+    "resourcequota-controller": "resourcequota_primary",
+    "root-ca-certificate-publisher-controller": "root_ca_cert_publisher",
+    "clusterrole-aggregation-controller": "ClusterRoleAggregator",
+    "bootstrap-signer-controller": "bootstrap_signer_queue",
+    "device-taint-eviction-controller": "device-taint-eviction",
+    "validatingadmissionpolicy-status-controller": "validatingadmissionpolicy-status",
+}
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -43,6 +62,34 @@ class SharedInformers(Informers):
         return self._informers.get(Selection(resource))
 
 
+class Metrics:
+    """What all controllers of a process count."""
+
+    def __init__(self) -> None:
+        self.registry = registry = Registry()
+        self.queues = QueueMetrics(registry)
+        self.claims_created = registry.counter(
+            "resourceclaim_controller_creates_total",
+            "Number of ResourceClaims creation requests, categorized by creation status and admin access",
+            "status", "admin_access",
+        )  # fmt: skip
+        self.evicted = registry.counter(
+            "device_taint_eviction_controller_pod_deletions_total",
+            "Total number of Pods deleted by DeviceTaintEvictionController since its start.",
+        )
+        self.eviction_seconds = registry.histogram(
+            "device_taint_eviction_controller_pod_deletion_duration_seconds",
+            "Latency, in seconds, between the time when a device taint effect has been activated and a Pod's deletion "
+            "via DeviceTaintEvictionController.",
+            bounds=(0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240),
+        )
+        self.pools_counted = registry.counter(
+            "resourcepoolstatusrequest_controller_requests_processed_total",
+            "Total number of ResourcePoolStatusRequests processed",
+            "driver_name",
+        )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kit:
     """What a controller works with. ``client`` has the controller's own identity; informers are shared by all."""
@@ -52,6 +99,7 @@ class Kit:
     recorder: EventRecorder
     gates: Gates
     clock: Callable[[], float] = time.time
+    metrics: Metrics = field(default_factory=Metrics)
     discovered: Discovered | None = None  # None: whatever is asked for is taken to be served
 
     def resource(self, resource: Resource, *versions: str) -> Resource:
@@ -76,7 +124,8 @@ class Controller(Generic[Key]):
 
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
-        self.queue: WorkQueue[Key] = WorkQueue()
+        queue = _QUEUES.get(self.name) or self.name.removesuffix("-controller").replace("-", "_")
+        self.queue: WorkQueue[Key] = WorkQueue(watch=kit.metrics.queues.watch(queue))
 
     def enqueue(self, key: Key) -> None:
         self.queue.add(key)

@@ -210,6 +210,7 @@ class PoolStatusController(Controller[str]):
         if is_incomplete(status) and now - created < PATIENCE_SECONDS:
             return _LOOK_AGAIN
         await self.kit.client.update_status(self._resource, "", {**request, "status": status})
+        self.kit.metrics.pools_counted.inc(request["spec"]["driver"])
         return None
 
     def _counting_now(self) -> Counting:

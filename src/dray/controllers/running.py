@@ -18,7 +18,7 @@ from dray.client.events import EventRecorder
 from dray.client.informers import RELIST_BACKOFF
 from dray.client.leases import LeaderElector
 from dray.controllers.discovering import Discovered, discover
-from dray.controllers.framework import Controller, Kit, NotConfigured, NotServed, SharedInformers
+from dray.controllers.framework import Controller, Kit, Metrics, NotConfigured, NotServed, SharedInformers
 
 _log = logging.getLogger(__name__)
 
@@ -159,6 +159,7 @@ class Options:
     leader_election: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # what single controllers need, by their name
     clock: Callable[[], float] = time.time
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 def chosen(wanted: Iterable[str], gates: Gates) -> list[str]:
@@ -221,6 +222,7 @@ async def _run(
             recorder=recorder,
             gates=options.gates,
             clock=options.clock,
+            metrics=options.metrics,
             discovered=discovered,
         )
         module, _, kind = CONTROLLERS[name].where.partition(":")

@@ -20,6 +20,7 @@ from dray.client.resources import PODS, RESOURCE_CLAIMS, Resource
 from dray.scheduler import devices
 from dray.scheduler.deciding import Bind
 from dray.scheduler.ledger import Ledger
+from dray.scheduler.metrics import Metrics
 from dray.scheduler.pods import Pod
 from dray.scheduler.preemption import Preempt
 
@@ -81,6 +82,7 @@ class Writer:
         *,
         binding_conditions: bool,
         nominate: Nominate,
+        metrics: Metrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -88,6 +90,7 @@ class Writer:
         self._recorder = recorder
         self._binding_conditions = binding_conditions
         self._nominate = nominate
+        self._metrics = metrics
         self._clock = clock
         self._claim_changed: dict[str, asyncio.Event] = {}
 
@@ -211,9 +214,11 @@ class Writer:
             try:
                 claim = await self._client.create(RESOURCE_CLAIMS, pod.namespace, dict(claim))
             except StatusError as problem:
+                self._metrics.claims_created.inc("failure")
                 raise BindingError(
                     f"create claim for extended resources {pod.namespace}/: {problem}"
                 ) from problem
+            self._metrics.claims_created.inc("success")
             self._ledger.adopt(stand_in(pod), claim)
             try:
                 claim = await self._bind_claim(claim, allocation, pod, reserved)

@@ -1,79 +1,117 @@
-"""The scheduler's numbers, under upstream's names, in Prometheus' text form."""
+"""The scheduler's numbers, under upstream's names."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
+from dray.client.metrics import Labels, Registry, exponential
 from dray.scheduler.queue import Queued
 
-_RESULTS = {"Bind": "scheduled", "Unschedulable": "unschedulable", "Failure": "error"}
-_BUCKETS = tuple(0.001 * 2**i for i in range(15))
-_ATTEMPTS = (1.0, 2.0, 4.0, 8.0, 16.0)
-
-
-class _Histogram:
-    __slots__ = ("_bounds", "_counts", "_sum")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def observe(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
-
-    def lines(self, name: str, labels: str) -> list[str]:
-        total = 0
-        out = []
-        for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
-            total += count
-            out.append(f'{name}_bucket{{{labels}{"," if labels else ""}le="{bound}"}} {total}')
-        braces = f"{{{labels}}}" if labels else ""
-        return [*out, f"{name}_sum{braces} {self._sum}", f"{name}_count{braces} {total}"]
+_RESULTS: Final = {"Bind": "scheduled", "Unschedulable": "unschedulable", "Failure": "error"}
+_SECONDS: Final = exponential(0.001, 2, 15)
+_MOST_ATTEMPTS: Final = 15  # told apart; upstream lumps the rest together
 
 
 class Metrics:
-    """Counts attempts and how long pods waited."""
+    """Counts attempts, how long pods waited and who had to go."""
 
     def __init__(self) -> None:
-        self._attempts: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._durations: dict[tuple[str, str], _Histogram] = {}
-        self._algorithm = _Histogram(_BUCKETS)
-        self._tries = _Histogram(_ATTEMPTS)
-        self._waits = _Histogram(tuple(0.01 * 2**i for i in range(20)))
+        self.registry = registry = Registry()
+        self._attempts = registry.counter(
+            "scheduler_schedule_attempts_total",
+            "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, "
+            "while 'error' means an internal scheduler problem.",
+            "result",
+            "profile",
+        )
+        self._durations = registry.histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
+            "result",
+            "profile",
+            bounds=_SECONDS,
+        )
+        self._algorithm = registry.histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Scheduling algorithm latency in seconds",
+            bounds=_SECONDS,
+        )
+        self._tries = registry.histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Number of attempts to successfully schedule a pod.",
+            bounds=exponential(1, 2, 5),
+        )
+        self._waits = registry.histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might involve "
+            "multiple scheduling attempts.",
+            "attempts",
+            bounds=exponential(0.01, 2, 20),
+        )
+        self._preemptions = registry.counter(
+            "scheduler_preemption_attempts_total", "Total preemption attempts in the cluster till now"
+        )
+        self._victims = registry.histogram(
+            "scheduler_preemption_victims",
+            "Number of selected preemption victims",
+            bounds=exponential(1, 2, 7),
+        )
+        self.claims_created = registry.counter(
+            "scheduler_resourceclaim_creates_total",
+            "Number of ResourceClaims creation requests within scheduler",
+            "status",
+        )
+
+    def show(
+        self,
+        *,
+        pending: Callable[[], Mapping[str, int]],
+        rejected: Callable[[], Iterator[tuple[str, str]]],
+        cached: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """Gauges, read when somebody asks: pods by queue, (plugin, profile) of pods refused, sizes of the cache."""
+        registry = self.registry
+
+        def by_name(read: Callable[[], Mapping[str, int]]) -> Callable[[], Iterator[tuple[Labels, float]]]:
+            return lambda: (((name,), float(n)) for name, n in read().items())
+
+        registry.gauge(
+            "scheduler_pending_pods",
+            "Number of pending pods, by the queue type.",
+            "queue",
+            read=by_name(pending),
+        )
+        registry.gauge(
+            "scheduler_cache_size",
+            "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
+            "type",
+            read=by_name(cached),
+        )
+        registry.gauge(
+            "scheduler_unschedulable_pods",
+            "The number of unschedulable pods broken down by plugin name.",
+            "plugin",
+            "profile",
+            read=lambda: ((labels, float(n)) for labels, n in Counter(rejected()).items()),
+        )
 
     def attempt(self, profile: str, outcome: str, seconds: float) -> None:
-        key = (profile, _RESULTS[outcome])
-        self._attempts[key] += 1
-        histogram = self._durations.get(key)
-        if histogram is None:
-            histogram = self._durations[key] = _Histogram(_BUCKETS)
-        histogram.observe(seconds)
+        result = _RESULTS[outcome]
+        self._attempts.inc(result, profile)
+        self._durations.observe(seconds, result, profile)
         self._algorithm.observe(seconds)
 
     def scheduled(self, profile: str, entry: Queued, now: float) -> None:
         self._tries.observe(entry.attempts)
         if entry.first_attempt is not None:
-            self._waits.observe(now - entry.first_attempt)
+            attempts = str(entry.attempts) if entry.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
+            self._waits.observe(now - entry.first_attempt, attempts)
 
-    def text(self, pending: Callable[[], Mapping[str, int]]) -> str:
-        out: list[str] = ["# TYPE scheduler_schedule_attempts_total counter"]
-        for (profile, result), count in sorted(self._attempts.items()):
-            out.append(f'scheduler_schedule_attempts_total{{profile="{profile}",result="{result}"}} {count}')
-        out.append("# TYPE scheduler_scheduling_attempt_duration_seconds histogram")
-        for (profile, result), histogram in sorted(self._durations.items(), key=lambda kv: kv[0]):
-            labels = f'profile="{profile}",result="{result}"'
-            out += histogram.lines("scheduler_scheduling_attempt_duration_seconds", labels)
-        for name, histogram in (
-            ("scheduler_scheduling_algorithm_duration_seconds", self._algorithm),
-            ("scheduler_pod_scheduling_attempts", self._tries),
-            ("scheduler_pod_scheduling_sli_duration_seconds", self._waits),
-        ):
-            out.append(f"# TYPE {name} histogram")
-            out += histogram.lines(name, "")
-        out.append("# TYPE scheduler_pending_pods gauge")
-        out += [f'scheduler_pending_pods{{queue="{queue}"}} {n}' for queue, n in pending().items()]
-        return "\n".join(out) + "\n"
+    def preempted(self, victims: int) -> None:
+        self._preemptions.inc()
+        self._victims.observe(victims)
+
+    def text(self) -> str:
+        return self.registry.text()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from dray.scheduler.pods import Pod
@@ -50,15 +51,22 @@ class Queued:
 Hint = Callable[[Queued, Change], bool]
 
 
-def backoff(failures: int) -> float:
-    return min(INITIAL_BACKOFF * 2 ** (failures - 1), MAX_BACKOFF) if failures > 0 else 0.0
+def backoff(failures: int, *, first: float = INITIAL_BACKOFF, longest: float = MAX_BACKOFF) -> float:
+    return min(first * 2 ** min(failures - 1, 64), longest) if failures > 0 else 0.0
 
 
 class Queue:
     """Active, backing off, unschedulable, gated. Every pod is in at most one of them."""
 
-    def __init__(self, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        initial_backoff: float = INITIAL_BACKOFF,
+        max_backoff: float = MAX_BACKOFF,
+    ) -> None:
         self._clock = clock
+        self._backoff = partial(backoff, first=initial_backoff, longest=max_backoff)
         self._serial = itertools.count()
         self._ready: list[tuple[int, float, int, str]] = []  # (-priority, since, serial, uid)
         self._resting: list[tuple[float, int, str]] = []  # (when, serial, uid)
@@ -78,6 +86,10 @@ class Queue:
             "unschedulable": len(self._unschedulable),
             "gated": len(self._gated),
         }
+
+    def rejected(self) -> Iterator[Queued]:
+        """Those that have been tried and refused."""
+        return iter(self._unschedulable.values())
 
     def add(self, pod: Pod, *, gate: str = "") -> Queued:
         """A pod that wants a node. With a gate it is only remembered."""
@@ -217,7 +229,7 @@ class Queue:
             self._unschedulable[entry.pod.uid] = entry
             return
         entry.woken = False
-        if entry.last_attempt + backoff(entry.failures) > self._clock():
+        if entry.last_attempt + self._backoff(entry.failures) > self._clock():
             self._back_off(entry)
         else:
             self._activate(entry)
@@ -229,7 +241,7 @@ class Queue:
 
     def _back_off(self, entry: Queued) -> None:
         serial = next(self._serial)
-        due = max(entry.last_attempt, self._clock() if entry.error else entry.last_attempt) + backoff(
+        due = max(entry.last_attempt, self._clock() if entry.error else entry.last_attempt) + self._backoff(
             entry.failures
         )
         self._backing_off[entry.pod.uid] = (entry, serial)

@@ -15,6 +15,7 @@ from dray.client.leases import LeaderElector
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, Resource
 from dray.client.versions import speaking_v1
 from dray.scheduler.config import Configuration
+from dray.scheduler.metrics import Metrics
 from dray.scheduler.scheduler import Scheduler
 
 #: The last minor release in which claims were only of the classic generation.
@@ -30,6 +31,7 @@ class Options:
     release: int = 37  # minor release whose rules hold where releases differ
     every_write: bool = True  # also those of upstream's that tell nobody anything
     advice: bool = True  # tell in events what would help a pending pod, beyond upstream's words
+    metrics: Metrics = field(default_factory=Metrics)
     classic: bool = False  # the server may have the classic generation: look, and serve it if so
 
     @property
@@ -71,6 +73,8 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         modern=options.modern,
         every_write=options.every_write,
         advice=options.advice,
+        backoff=(options.configuration.initial_backoff, options.configuration.max_backoff),
+        metrics=options.metrics,
         classic=await _classic(client) if options.classic else (),
     )
     async with informers, asyncio.TaskGroup() as tasks:

@@ -11,7 +11,7 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -49,7 +49,7 @@ from dray.scheduler.nodes import Cluster
 from dray.scheduler.placement import Placement
 from dray.scheduler.pods import Pod
 from dray.scheduler.preemption import Budget
-from dray.scheduler.queue import Change, Queue, Queued
+from dray.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF, Change, Queue, Queued
 from dray.scheduler.volumes import Storage
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,7 @@ class Scheduler:
         classic: Collection[Resource] = (),
         every_write: bool = True,
         advice: bool = True,
+        backoff: tuple[float, float] = (INITIAL_BACKOFF, MAX_BACKOFF),
         metrics: Metrics | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
@@ -94,7 +95,7 @@ class Scheduler:
         self.metrics = metrics or Metrics()
         self.cluster = Cluster()
         self.ledger = Ledger(freed=self._freed)
-        self.queue = Queue(clock=monotonic)
+        self.queue = Queue(clock=monotonic, initial_backoff=backoff[0], max_backoff=backoff[1])
         self._rng = rng or random.Random()
         self._gates = gates
         features = Features.of(gates, release=release)
@@ -132,6 +133,7 @@ class Scheduler:
             recorder,
             binding_conditions=features.binding_conditions,
             nominate=_nominate(gates, every_write=every_write),
+            metrics=self.metrics,
             clock=clock,
         )
         self._assumed: dict[str, str] = {}  # pods on their way to a node, not yet seen there
@@ -140,6 +142,7 @@ class Scheduler:
         self._room = asyncio.Semaphore(MAX_BINDING)
         self._tasks: asyncio.TaskGroup | None = None
         self._classic: Generation | None = None
+        self.metrics.show(pending=lambda: self.queue.counts, rejected=self._rejected, cached=self._cached)
         dra = "DynamicResourceAllocation" in gates
         if dra and classic:
             self._watch_classic(classic, alone=not modern, release=release)
@@ -519,6 +522,7 @@ class Scheduler:
         if decision.preempt is not None:
             nominated = decision.preempt.node
             placement.nominate(pod, nominated, decision.promise)
+            self.metrics.preempted(len(decision.preempt.victims))
             self._spawn(self._writer.preempt(pod, decision.preempt, scheduler=self._profile(pod).name))
         elif pod.nominated_node and not decision.keeps_promise:
             nominated = ""
@@ -565,6 +569,17 @@ class Scheduler:
             await work
         except Exception:
             log.exception("a write of the scheduler failed")
+
+    # -- numbers ----------------------------------------------------------------------------------------------------
+
+    def _rejected(self) -> Iterator[tuple[str, str]]:
+        return (
+            (plugin, self._profile(e.pod).name) for e in self.queue.rejected() for plugin in e.rejected_by
+        )
+
+    def _cached(self) -> dict[str, int]:
+        pods = sum(len(node.pods) for node in self.cluster)
+        return {"nodes": len(self.cluster), "pods": pods, "assumed_pods": len(self._assumed)}
 
     # -- look-ups ---------------------------------------------------------------------------------------------------
 
