@@ -219,7 +219,7 @@ SETS: dict[str, Recording | Problems] = {
     ),
     "behaviour-130": Recording(
         folder="behaviour-130",
-        floor=0.95,
+        floor=0.99,
         command=("up", "--nodes", "0", "--emulate", "1.30", "--disable-admission-plugins", QUIET_PLUGINS),
     ),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,8 @@ from dray.scheduler.classic_book import FINALIZER, Book
 from dray.scheduler.classic_structured import Offer, Place, Suitability, Wanted, allocate, holdings
 from dray.scheduler.classic_writing import ClassicWriter
 from dray.scheduler.deciding import Bind, Unschedulable
+from dray.scheduler.devices import NodePlan
+from dray.scheduler.generations import Mixed
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import Pod
 from dray.scheduler.verdicts import Rejection
@@ -104,7 +106,11 @@ def node(name: str) -> Node:
 @pytest.fixture
 def classic() -> Callable[..., Classic]:
     def make(
-        *claims: Doc, structured: bool = False, alone: bool = True, context: Doc | None = None
+        *claims: Doc,
+        structured: bool = False,
+        alone: bool = True,
+        early: bool = False,
+        context: Doc | None = None,
     ) -> Classic:
         book = Book()
         book.classes["c"] = {"driverName": "d", "structuredParameters": structured}
@@ -113,7 +119,7 @@ def classic() -> Callable[..., Classic]:
         if context is not None:
             owner = {"uid": "p", "controller": True}
             book.contexts["ns", "p"] = {**context, "metadata": {"uid": "x", "ownerReferences": [owner]}}
-        return Classic(book, ClassicWriter(None), alone=alone)  # type: ignore[arg-type]
+        return Classic(book, ClassicWriter(None), alone=alone, early=early)  # type: ignore[arg-type]
 
     return make
 
@@ -213,3 +219,106 @@ def test_older_news_of_a_claim_is_passed_over() -> None:
     found = book.claim("ns", "a")
     assert found is not None
     assert found["metadata"]["resourceVersion"] == "5"
+
+
+# -- as 1.26 and 1.27 have it
+
+
+def test_a_claim_yet_to_be_made_is_waited_for_by_its_name(classic: Any) -> None:
+    subject = Pod(
+        {
+            "metadata": {"name": "p", "namespace": "ns", "uid": "p"},
+            "spec": {"containers": [], "resourceClaims": [{"name": "e", "source": {"resourceClaimTemplateName": "t"}}]},
+        }
+    )  # fmt: skip
+    found = classic(early=True)
+    assert found.gate(subject, nothing_more) == ""
+    rejection = found.begin(subject, nothing_more)
+    assert isinstance(rejection, Rejection)
+    assert rejection.reasons == ('waiting for dynamic resource controller to create the resourceclaim "p-e"',)
+    owner = {"uid": "p", "controller": True}
+    found.book.set_claim(claim("p-e", metadata={"ownerReferences": [owner]}))
+    assert begun(found, subject).claims[0]["metadata"]["name"] == "p-e"
+    found.book.set_claim(claim("p-e", metadata={"ownerReferences": [], "resourceVersion": "2"}))
+    rejection = found.begin(subject, nothing_more)
+    assert isinstance(rejection, Rejection)
+    assert rejection.reasons == ("ResourceClaim ns/p-e was not created for pod ns/p (pod is not owner)",)
+
+
+def test_waiting_for_a_driver_counted_as_an_error(classic: Any) -> None:
+    found = classic(claim("a"), early=True)
+    decision = found.refine(begun(found, pod("a")), Bind("n", Given()))
+    assert isinstance(decision, Unschedulable)
+    assert (decision.reason, decision.waiting) == ("SchedulerError", True)
+    assert decision.message.endswith("waiting for resource driver to allocate resource")
+
+
+# -- beside today's claims
+
+
+class Today:
+    """The part of an attempt that deals with today's claims."""
+
+    claims: tuple[Doc, ...] = ()
+    scores_matter = False
+    left_over = None
+    failures: ClassVar[Doc] = {}
+
+    def __init__(self, *nodes: str, unavailable: Doc | None = None) -> None:
+        self.nodes = nodes
+        self.unavailable = unavailable or {}
+
+    def on(self, node: Node) -> NodePlan | Rejection:
+        return NodePlan((), ()) if node.name in self.nodes else Rejection("x", ("no device",))
+
+    def score(self, plan: NodePlan) -> int:
+        return 1
+
+
+def mixed(found: Classic, subject: Pod, today: Today) -> Mixed:
+    seen: list[Any] = []
+    attempt = found.begin(subject, lambda others: seen.append(others) or today)
+    assert seen == [frozenset({"a"})]
+    assert isinstance(attempt, Mixed)
+    return attempt
+
+
+def test_a_node_must_suit_both_generations(classic: Any) -> None:
+    status = {"resourceClaims": [{"name": "a", "unsuitableNodes": ["n-0"]}]}
+    found = classic(claim("a"), alone=False, context={"status": status})
+    attempt = mixed(found, pod("a"), Today("n-0", "n-1"))
+    suits = [name for name in ("n-0", "n-1", "n-2") if not isinstance(attempt.on(node(name)), Rejection)]
+    assert suits == attempt.classic.feasible == ["n-1"]
+
+
+def test_a_mixed_pod_is_bound_only_when_drivers_have_done_their_part(classic: Any) -> None:
+    found = classic(claim("a"), alone=False)
+    attempt = mixed(found, pod("a"), Today("n"))
+    plan = attempt.on(node("n"))
+    assert isinstance(found.refine(attempt, Bind("n", plan)), Unschedulable)
+    found = classic(claim("a", status={"allocation": {}}), alone=False)
+    decision = found.refine(mixed(found, pod("a"), Today("n")), Bind("n", plan, ({"its": "own"},)))
+    assert isinstance(decision, Bind)
+    assert decision.plan == NodePlan((), ())
+    assert decision.claims == ({"its": "own"},)
+    assert decision.carry is not None
+
+
+@pytest.mark.parametrize("users", [["p"], ["p", "q"], []])
+def test_what_a_driver_allocated_for_a_pod_that_cannot_have_the_rest_is_given_back(
+    classic: Any, users: list[str]
+) -> None:
+    status = {"allocation": {"shareable": True}, "reservedFor": [{"uid": uid} for uid in users]}
+    found = classic(claim("a", status=status), alone=False)
+    decision = found.refine(
+        mixed(found, pod("a"), Today()), Unschedulable("no device", frozenset({"DynamicResources"}))
+    )
+    assert (decision.first is not None) is (users == ["p"])
+
+
+def test_a_claim_with_all_the_consumers_it_may_have_is_in_use(classic: Any) -> None:
+    status = {"allocation": {"shareable": True}, "reservedFor": [{"uid": str(n)} for n in range(32)]}
+    rejection = classic(claim("a", status=status), alone=False).begin(pod("a"), nothing_more)
+    assert isinstance(rejection, Rejection)
+    assert rejection.reasons == ("resourceclaim in use",)
+    assert isinstance(classic(claim("a", status=status)).begin(pod("a"), nothing_more), Attempt)
