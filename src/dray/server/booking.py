@@ -1,8 +1,9 @@
 """Devices that a claim has to itself: an allocation that takes what another claim has is refused.
 
 Schedulers see to that by themselves, each as far as it can see. Two of them, or one that was killed with a write on its
-way and the one that took its place, cannot see what the other is about to write; here every write comes by. Releases
-that are emulated leave it to the schedulers, as upstream does.
+way and the one that took its place, cannot see what the other is about to write; here every write comes by. Whoever
+allocates in earnest protects the claim first, as upstream's scheduler does; an allocation written into an unprotected
+claim is somebody's experiment and passes. Releases that are emulated leave it all to the schedulers, as upstream does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from dray.api import errors
+from dray.api import claims, errors
 from dray.api.kinds import Object
 from dray.server.cache import Change, Collection
 
@@ -25,13 +26,12 @@ class Device(NamedTuple):
 class DeviceBookings:
     """Which claim has which device. Read off the stored claims, and off those that are being written right now."""
 
-    def __init__(self, claims: Collection) -> None:
-        self._claims = claims
+    def __init__(self, stored: Collection) -> None:
         self._holders: dict[Device, str] = {}  # device → key of the claim that has it
         self._promised: dict[Device, str] = {}
-        for document in claims.documents.values():
+        for document in stored.documents.values():
             self._count(document.key, frozenset(), exclusive(document.hub))
-        claims.subscribe(self._changed)
+        stored.subscribe(self._changed)
 
     @contextmanager
     def assigned(self, new: Object, old: Object | None) -> Iterator[None]:
@@ -41,6 +41,9 @@ class DeviceBookings:
             yield
             return
         metadata = new["metadata"]
+        if claims.FINALIZER not in (metadata.get("finalizers") or ()):
+            yield
+            return
         key = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
         wanted = exclusive(new)
         for device in wanted:

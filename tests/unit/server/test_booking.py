@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dray.api.claims import FINALIZER
 from dray.api.errors import Conflict
 from dray.server.booking import exclusive
 
@@ -22,10 +23,11 @@ def given(device: str, **more: Any) -> dict[str, Any]:
     return {"status": {"allocation": {"devices": {"results": [result]}}}}
 
 
-async def claims(*names: str, **more: Any) -> Any:
+async def claims(*names: str, protected: bool = True) -> Any:
     client = (await make_server()).as_user()
     for name in names:
-        await client.request("POST", CLAIMS, body={"metadata": {"name": name}, "spec": spec(**more)})
+        metadata = {"name": name, "finalizers": [FINALIZER] if protected else []}
+        await client.request("POST", CLAIMS, body={"metadata": metadata, "spec": spec()})
     return client
 
 
@@ -65,8 +67,17 @@ async def test_what_is_given_back_can_be_taken():
         content_type="application/merge-patch+json",
     )
     await give(client, "b", "gpu-0")
+    for patch in ({"status": {"allocation": None}}, {"metadata": {"finalizers": None}}):
+        path = f"{CLAIMS}/b/status" if "status" in patch else f"{CLAIMS}/b"
+        await client.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
     await client.request("DELETE", f"{CLAIMS}/b")
     await give(client, "c", "gpu-0")
+
+
+async def test_a_claim_that_nobody_protected_is_not_meant_in_earnest():
+    client = await claims("a", "b", protected=False)
+    await give(client, "a", "gpu-0")
+    await give(client, "b", "gpu-0")
 
 
 @pytest.mark.parametrize("more", [{"adminAccess": True}, {"shareID": "1"}])
