@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from dray.api.core import configmap
 from dray.server.cache import ADDED, DELETED, MODIFIED, Collection
@@ -166,3 +167,30 @@ async def test_only_so_many_documents_are_held_decoded(monkeypatch):
         await store.create(PREFIX + f"a/{i}", value(str(i)))
     assert [d.hub["metadata"]["name"] for d in cached] == ["0", "1", "2", "3"]
     assert [d._hub is None for d in cached] == [True, True, False, False]
+
+
+async def test_what_was_just_written_reads_as_it_lies_in_the_store():
+    store, cached = await collection()
+    written = value("x", l="1")
+    hub = cached.codecs.read(written, 0)
+    del hub["metadata"]["resourceVersion"]
+    cached.announce(written, hub)
+    await store.create(PREFIX + "a/x", written)
+    document, codec = cached.get("a/x"), cached.codecs.storage
+    assert document is not None
+    shown = json.loads(document.full(codec))
+    assert shown == document.object(codec)
+    assert shown["metadata"]["resourceVersion"] == str(document.revision)
+    document.redefine(cached.codecs)
+    assert json.loads(document.full(codec)) == shown
+
+
+async def test_old_states_are_held_as_they_are_stored_and_still_reach_slow_watchers(monkeypatch):
+    monkeypatch.setattr("dray.server.cache._WARM", 2)
+    store, cached = await collection()
+    watcher = cached.watch("a", since=cached.floor)
+    revision = await store.create(PREFIX + "a/x", value("x", l="0"))
+    for i in range(1, 5):
+        revision = await store.update(PREFIX + "a/x", value("x", l=str(i)), expected=revision)
+    seen = [change.document(kind).labels["l"] for kind, change in watcher.pending]
+    assert seen == ["0", "1", "2", "3", "4"]
