@@ -39,6 +39,7 @@ async def scheduler(cluster: Cluster, ready: Ready) -> None:
         every_write=cluster.server.api.release.emulated,
         advice=not cluster.server.api.release.emulated,
     )
+    cluster.server.api.metrics.others.append(options.metrics.text)
     await running.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 
 
@@ -59,6 +60,7 @@ async def controllers(cluster: Cluster, ready: Ready) -> None:
         gates=cluster.server.api.gates,
         settings=_settings(cluster),
     )
+    cluster.server.api.metrics.others.append(options.metrics.registry.text)
     client = Client(cluster.transport(CONTROLLERS))
     await running.run(client, options=options, client_for=client_for, ready=ready)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,12 @@ kubeconfig_option = click.option(
     help="default: KUBECONFIG, then the running cluster of dray up",
 )
 _GATES = click.option("--feature-gates", default="", help="A=true,B=false")
+_METRICS = click.option(
+    "--metrics-listen",
+    default=None,
+    metavar="HOST:PORT",
+    help="Serve /metrics and /healthz there, in plain HTTP.",
+)
 _EMULATE = click.option("--emulate", default="", help="the Kubernetes release whose rules and gates hold")
 
 
@@ -26,10 +33,16 @@ _EMULATE = click.option("--emulate", default="", help="the Kubernetes release wh
     default=None,
     help="Work only while holding the lease of kube-scheduler. Default: as the configuration says, else yes.",
 )
+@_METRICS
 @_GATES
 @_EMULATE
 def scheduler(
-    kubeconfig: Path | None, config: Path | None, leader_elect: bool | None, feature_gates: str, emulate: str
+    kubeconfig: Path | None,
+    config: Path | None,
+    leader_elect: bool | None,
+    metrics_listen: str | None,
+    feature_gates: str,
+    emulate: str,
 ) -> None:
     """Schedule pods, with devices as first-class citizens.
 
@@ -63,7 +76,7 @@ def scheduler(
         await running.run(client, options=options)
 
     where = Path(configuration.kubeconfig) if configuration.kubeconfig else None
-    until_signal(kubeconfig or where, run)
+    until_signal(kubeconfig or where, run, metrics_listen=metrics_listen, metrics=options.metrics.text)
 
 
 @click.command()
@@ -75,10 +88,16 @@ def scheduler(
     show_default=True,
     help="Work only while holding the lease of kube-controller-manager.",
 )
+@_METRICS
 @_GATES
 @_EMULATE
 def controllers(
-    kubeconfig: Path | None, names: str, leader_elect: bool, feature_gates: str, emulate: str
+    kubeconfig: Path | None,
+    names: str,
+    leader_elect: bool,
+    metrics_listen: str | None,
+    feature_gates: str,
+    emulate: str,
 ) -> None:
     """Run controllers: claims, garbage collection, namespaces, workloads and more.
 
@@ -100,7 +119,7 @@ def controllers(
     async def run(client: Any) -> None:
         await running.run(client, options=options)
 
-    until_signal(kubeconfig, run)
+    until_signal(kubeconfig, run, metrics_listen=metrics_listen, metrics=options.metrics.registry.text)
 
 
 def _release(emulate: str, feature_gates: str) -> tuple[Any, Any]:
@@ -119,20 +138,35 @@ def _yaml(path: Path) -> Any:
     return yaml.safe_load(path.read_text())
 
 
-def until_signal(kubeconfig: Path | None, run: Any) -> None:
-    """Run a component until it is told to stop."""
+def until_signal(
+    kubeconfig: Path | None,
+    run: Any,
+    *,
+    metrics_listen: str | None = None,
+    metrics: Callable[[], str] | None = None,
+) -> None:
+    """Run a component until it is told to stop, with a page of its metrics where that is asked for."""
     import asyncio
     import contextlib
     import logging
 
+    from dray.app.options import OptionError, parse_listen
+    from dray.app.page import page
     from dray.app.running import ended, run_loop
     from dray.cli.connecting import connect
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+    try:
+        listen = parse_listen(metrics_listen) if metrics_listen else None
+    except OptionError as problem:
+        raise click.ClickException(str(problem)) from None
 
     async def main() -> None:
         end = ended()
-        async with connect(kubeconfig) as client:
+        async with contextlib.AsyncExitStack() as stack:
+            client = await stack.enter_async_context(connect(kubeconfig))
+            if listen is not None and metrics is not None:
+                await stack.enter_async_context(page(listen.host, listen.port, metrics))
             task = asyncio.ensure_future(run(client))
             waiting = asyncio.ensure_future(end.wait())
             await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)

@@ -84,6 +84,8 @@ class Metrics:
             ("request_kind",),
         )
         self._gauges: dict[str, Gauge] = {}
+        #: what other components of this process have counted, as text
+        self.others: list[Callable[[], str]] = []
 
     def rejected(self, kind: str) -> None:
         self.rejections.inc(kind)
@@ -99,7 +101,7 @@ class Metrics:
             lines += (f"# HELP {name} [{gauge.stability}] {gauge.help}", f"# TYPE {name} gauge")
             for labels, value in gauge.read():
                 lines.append(f"{name}{_labels(tuple(labels), tuple(labels.values()))} {value:g}")
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n" + "".join(text() for text in self.others)
 
 
 def _labels(names: Labels, values: Labels) -> str:
