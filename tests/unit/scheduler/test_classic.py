@@ -154,6 +154,19 @@ def test_one_delayed_claim_gets_its_node_selected_at_once(classic: Any) -> None:
     assert (negotiation.selected, negotiation.potential) == ("n-1", ["n-0", "n-1"])
 
 
+def test_no_more_nodes_are_named_than_a_negotiation_can_hold_and_the_chosen_one_is_among_them(
+    classic: Any,
+) -> None:
+    attempt = begun(classic(claim("a")), pod("a"))
+    for number in range(200):
+        attempt.on(node(f"n-{number:03}"))
+    potential = attempt.negotiate("n-199").potential
+    assert potential is not None
+    assert len(potential) == 128
+    assert potential == sorted(potential)
+    assert "n-199" in potential
+
+
 def test_two_delayed_claims_wait_for_both_answers(classic: Any) -> None:
     spec = {"potentialNodes": ["n"]}
     answers = [{"name": "a"}]

@@ -262,3 +262,10 @@ def test_deallocating_a_classic_claim_through_v1_keeps_its_driver():
     modern = bridge.as_modern(claim)
     del modern["status"]["allocation"]
     assert bridge.merged(modern, claim)["status"] == {"driverName": "d"}
+
+
+def test_a_claim_for_devices_cannot_pass_for_a_classic_one():
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
+    metadata = {"name": "x", "annotations": {bridge.GENERATION: "v1alpha2"}}
+    assert not bridge.is_classic({"metadata": metadata, "spec": spec})
+    assert bridge.is_classic({"metadata": metadata, "spec": {"devices": {}}})

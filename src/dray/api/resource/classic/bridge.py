@@ -30,8 +30,13 @@ def as_modern(claim: Object, *, generation: str = "v1alpha2") -> Object:
 
 
 def is_classic(claim: Mapping[str, Any]) -> bool:
-    """Whether a modern claim is only the view of a classic one."""
-    return GENERATION in (claim["metadata"].get("annotations") or {})
+    """Whether a modern claim is only the view of a classic one.
+
+    Anybody may write an annotation; a claim that asks for devices stays what it is.
+    """
+    if GENERATION not in (claim["metadata"].get("annotations") or {}):
+        return False
+    return not (claim["spec"].get("devices") or {}).get("requests")
 
 
 def merged(modern: Object, claim: Object) -> Object:
