@@ -83,13 +83,15 @@ def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
 async def nodes(cluster: Cluster, ready: Ready) -> None:
     """The nodes of this process, with logs and commands offered to the API server."""
     from dray.app.noderoute import LocalNodes
+    from dray.app.remotenodes import RemoteNodes
     from dray.client.client import Client
     from dray.node.nodes import Nodes
     from dray.node.proxy import NodeProxy
     from dray.node.run import Options, run
 
     def known(found: Nodes) -> None:
-        cluster.server.nodes.use(LocalNodes(NodeProxy(found)))
+        others = RemoteNodes(cluster.server.pki)
+        cluster.server.nodes.use(LocalNodes(NodeProxy(found), others=others))
         cluster.registered.set()
         ready()
 
@@ -121,7 +123,7 @@ def _node(cluster: Cluster, name: str) -> NodeOptions:
         control_plane=parts,
         version=version,
         # Before 1.33 the slices of a driver that has gone were left where they were.
-        wipe_after=30.0 if cluster.server.api.release.at_least("1.33") else None,
+        wipe_after=cluster.options.withdraw_after if cluster.server.api.release.at_least("1.33") else None,
         release=cluster.server.api.release,
     )
 

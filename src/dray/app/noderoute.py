@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+import json
 from datetime import UTC, datetime
 
-from dray.api.errors import BadRequest, StatusError
+from dray.api.errors import BadRequest, NotFound
+from dray.app.remotenodes import RemoteNodes
+from dray.app.streamed import Chunks
 from dray.node.proxy import LogQuery, NodeProxy
 from dray.node.streaming import handshake
 from dray.runtimes.interface import Forwarded, Session
@@ -14,25 +15,30 @@ from dray.runtimes.logs import LogOptions
 from dray.server.calls import Call
 from dray.server.documents import Document
 from dray.server.metadata import Clock
-from dray.server.requests import Query, Sink, parse_int64
-from dray.server.responses import Response, Streaming, Upgraded
+from dray.server.requests import Query, parse_int64
+from dray.server.responses import Raw, Response, Streaming, Upgraded
 
 
 class LocalNodes:
-    """The server's ``NodeProxy`` for nodes that run beside it."""
+    """The server's ``NodeProxy`` for nodes that run beside it; ``others`` reaches those elsewhere."""
 
-    def __init__(self, nodes: NodeProxy) -> None:
+    def __init__(self, nodes: NodeProxy, *, others: RemoteNodes) -> None:
         self._nodes = nodes
+        self._others = others
 
     async def log(self, call: Call, pod: Document, container: str) -> Response:
+        if not self._nodes.serves(pod.hub["spec"]["nodeName"]):
+            return await self._others.log(call, pod, container)
         query = LogQuery(
             previous=call.request.query.boolean("previous"),
             options=log_options(call.request.query, now=call.api.clock.seconds()),
         )
         chunks = self._nodes.logs(pod.hub, container, query)
-        return Response(200, Streaming(_Chunks(chunks), "text/plain"))
+        return Response(200, Streaming(Chunks(chunks), "text/plain"))
 
     async def interact(self, call: Call, pod: Document, container: str) -> Response:
+        if not self._nodes.serves(pod.hub["spec"]["nodeName"]):
+            return await self._others.interact(call, pod, container)
         action, query, headers = call.target.subresource, call.request.query, call.request.headers.all
         if action == "portforward":
             return self._forward(call, pod)
@@ -63,37 +69,19 @@ class LocalNodes:
         return Response(101, Upgraded(upgrade.duplex, upgrade.headers))
 
     async def proxy(self, call: Call) -> Response:
-        raise StatusError(f"{call.target.resource} cannot be proxied to", code=501, reason="NotImplemented")
-
-
-class _Chunks:
-    """An iterator of bytes as the body of a response. Closing it ends the wait for the next chunk."""
-
-    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
-        self._chunks = chunks
-        self._closed = False
-        self._task: asyncio.Task[None] | None = None
-
-    async def run(self, sink: Sink) -> None:
-        if self._closed:
-            return
-        self._task = asyncio.create_task(self._copy(sink))
-        try:
-            await self._task
-        except asyncio.CancelledError:
-            if not self._closed:
-                raise
-
-    async def _copy(self, sink: Sink) -> None:
-        async for chunk in self._chunks:
-            sink.write(chunk)
-            if sink.congested:
-                await sink.drained()
-
-    def close(self) -> None:
-        self._closed = True
-        if self._task is not None:
-            self._task.cancel()
+        target = call.target
+        if target.resource != "nodes" or not self._nodes.serves(target.name):
+            return await self._others.proxy(call)
+        match target.rest:
+            case ("healthz",):
+                return Response(200, Raw(b"ok", "text/plain"))
+            case ("metrics",):
+                return Response(200, Raw(self._nodes.metrics().encode(), "text/plain; version=0.0.4"))
+            case ("pods",):
+                items = [p for p in self._nodes.pods() if p["spec"].get("nodeName") == target.name]
+                body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+                return Response(200, Raw(json.dumps(body).encode()))
+        raise NotFound("404 page not found")
 
 
 def log_options(query: Query, *, now: float) -> LogOptions:

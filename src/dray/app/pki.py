@@ -26,6 +26,8 @@ _CA_DAYS: Final = 3650
 _LEAF_DAYS: Final = 365
 _RENEW_DAYS: Final = 30
 SERVICE_IP: Final = "10.96.0.1"
+#: The certificate by which nodes know the API server, under its usual name.
+NODE_CLIENT: Final = "apiserver-kubelet-client"
 _SERVICE_NAMES: Final = (
     "localhost",
     "kubernetes",
@@ -92,6 +94,7 @@ def ensure(folder: Path, hosts: Sequence[str]) -> Pki:
     )
     _ensure_leaf(pki, "apiserver", "kube-apiserver", names=names)
     _ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",))
+    _ensure_leaf(pki, NODE_CLIENT, "kube-apiserver-kubelet-client", groups=("system:masters",))
     return pki
 
 
@@ -156,6 +159,29 @@ def sign(pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: S
     leaf = pki.leaf(name)
     write_private(leaf.key, _key_pem(key))
     write_private(leaf.certificate, _pem(builder.sign(ca_key, hashes.SHA256())))
+    return leaf
+
+
+def self_signed(folder: Path, name: str, names: Sequence[str]) -> Leaf:
+    """A serving certificate that nobody else vouches for, as kubelets make them; kept while it covers the names."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    leaf = Pki(folder).leaf(name)
+    if leaf.certificate.exists() and leaf.key.exists():
+        found = x509.load_pem_x509_certificate(leaf.certificate.read_bytes())
+        known = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        lasting = found.not_valid_after_utc.timestamp() - time.time() > _RENEW_DAYS * _DAY
+        if lasting and set(_alternatives(names)) <= set(known):
+            return leaf
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(names[0])
+    builder = _builder(subject, subject, key, days=_LEAF_DAYS)
+    builder = builder.add_extension(x509.SubjectAlternativeName(_alternatives(names)), critical=False)
+    write_private(leaf.key, _key_pem(key))
+    write_private(leaf.certificate, _pem(builder.sign(key, hashes.SHA256())))
     return leaf
 
 

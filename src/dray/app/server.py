@@ -16,6 +16,7 @@ from dray.api import release as releases
 from dray.api.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
+from dray.app.remotenodes import RemoteNodes
 from dray.server import auth, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.plugins import plugins
@@ -85,7 +86,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         health = Health(api)
         for part in (Discovery(api), health, Pages(api), OpenAPIPages(api, custom=published_schema)):
             part.install()
-        nodes = subresources.NodeRouter()
+        nodes = subresources.NodeRouter(RemoteNodes(keys))
         subresources.install(api, nodes=nodes)
         definitions = Definitions(api)
         await definitions.start()

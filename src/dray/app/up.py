@@ -32,6 +32,7 @@ class UpOptions:
     devices: int = 8
     drivers: tuple[str, ...] | None = None  # default: those that fit the release
     runtime: str = "process"
+    withdraw_after: float = 30.0  # seconds until the slices of a driver that is gone are withdrawn
     device_policy: str = "default"
     device_preemption: bool = False
 

@@ -12,12 +12,28 @@ from dray.cli.components import kubeconfig_option, until_signal
 
 if TYPE_CHECKING:
     from dray.app.joined import Joined
+    from dray.client.config import Config
     from dray.node.joining import Introduction
+    from dray.node.options import NodeOptions
+    from dray.node.run import Options
 
 _runtime = click.option(
     "--runtime", default="process", show_default=True, help="simulated, process or cri:SOCKET."
 )
 _name = click.option("--name", default=None, help="The node's name; default: the host's.")
+_port = click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=None,
+    help="For logs, exec, attach and port-forward; default: 10250 if it is free, 0: not offered.",
+)
+_withdraw = click.option(
+    "--withdraw-after",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Seconds after which the slices of a driver that is gone are withdrawn.",
+)
 
 
 @click.group(invoke_without_command=True)
@@ -34,6 +50,9 @@ _name = click.option("--name", default=None, help="The node's name; default: the
 @click.option(
     "--simulated", type=click.IntRange(min=1), help="Run that many simulated nodes instead of this one."
 )
+@click.option("--address", default="", help="Where API servers reach this node; default: found out.")
+@_port
+@_withdraw
 @click.pass_context
 def node(
     context: click.Context,
@@ -42,6 +61,9 @@ def node(
     root: Path,
     runtime: str,
     simulated: int | None,
+    address: str,
+    port: int | None,
+    withdraw_after: float,
 ) -> None:
     """Run pods on this machine: register drivers, prepare claims, hand devices to containers.
 
@@ -53,22 +75,59 @@ def node(
     """
     if context.invoked_subcommand is not None:
         return
-    from dray.node.hostpaths import HostPaths
+    from dray.app.nodeserving import own_address
     from dray.node.options import NodeOptions
     from dray.node.run import Options, run
 
-    own = name or platform.node().lower()
+    own, root = name or platform.node().lower(), root.absolute()
     if simulated:
         nodes = [NodeOptions.simulated(f"{own}-{i + 1}") for i in range(simulated)]
-        runtime = "simulated"
+        options = Options(nodes=nodes, runtime="simulated")
     else:
-        nodes = [NodeOptions(name=own, paths=HostPaths.of_machine(root.absolute()))]
-    options = Options(nodes=nodes, runtime=runtime, runtime_dir=root.absolute() / "dray-runtime")
+        config = _config(kubeconfig)
+        options = Options(
+            nodes=[_own_node(own, root, address or own_address(config.server), withdraw_after)],
+            runtime=runtime,
+            runtime_dir=root / "dray-runtime",
+        )
+        options = _with_endpoint(options, folder=root / "pki", authority=config.ca, port=port)
 
     async def serve(client: Any) -> None:
         await run(client, options=options)
 
     until_signal(kubeconfig, serve)
+
+
+def _config(kubeconfig: Path | None) -> Config:
+    from dray.cli.connecting import kubeconfig_path
+    from dray.client.config import ConfigError
+    from dray.client.kubeconfig import load
+
+    try:
+        return load(kubeconfig_path(kubeconfig))
+    except ConfigError as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def _own_node(name: str, root: Path, address: str, withdraw_after: float) -> NodeOptions:
+    from dray.node.hostpaths import HostPaths
+    from dray.node.options import NodeOptions
+
+    return NodeOptions(
+        name=name, paths=HostPaths.of_machine(root), address=address, wipe_after=withdraw_after
+    )
+
+
+def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, port: int | None) -> Options:
+    """Let API servers reach the node's containers, if they can prove who they are."""
+    from dray.app.nodeserving import offer
+
+    if port == 0 or authority is None:
+        return options
+    try:
+        return offer(options, folder=folder, client_ca=authority, port=port)
+    except OSError as problem:
+        raise click.ClickException(f"--port: {problem}") from None
 
 
 @node.command()
@@ -112,6 +171,7 @@ def node(
 @click.option(
     "--address", default="", help="The node's address; default: the one it reaches the server from."
 )
+@_port
 @click.option(
     "--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for the certificate."
 )
@@ -126,6 +186,7 @@ def join(
     root: Path | None,
     runtime: str,
     address: str,
+    port: int | None,
     timeout: float,
 ) -> None:
     """Make this machine a node of a cluster and run pods on it.
@@ -155,7 +216,12 @@ def join(
     try:
         if not member.keeper.usable():
             _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
-        options = member.options()
+        options = _with_endpoint(
+            member.options(),
+            folder=member.data / "pki",
+            authority=_config(member.kubeconfig).ca,
+            port=port,
+        )
     except (JoinError, StatusError, ConfigError, OptionError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
 

@@ -39,6 +39,14 @@ _data = click.option("--data", type=click.Path(path_type=Path), help="Data direc
     help="simulated, process or cri:SOCKET.",
 )
 @click.option(
+    "--withdraw-after",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="When the slices of a driver that is gone are withdrawn (from 1.33 on).",
+)
+@click.option(
     "--device-policy",
     type=click.Choice(["default", "pack", "spread"]),
     default="default",
@@ -68,6 +76,7 @@ def up(detach: bool, **flags: Any) -> None:
         devices=flags["devices"],
         drivers=None if flags["drivers"] is None else split_list(flags["drivers"]),
         runtime=flags["runtime"],
+        withdraw_after=flags["withdraw_after"],
         device_policy=flags["device_policy"],
         device_preemption=flags["device_preemption"],
     )

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -61,6 +62,13 @@ def by_certificate(certificate: Mapping[str, Any] | None) -> bool:
     return bool(names & set(CALLERS)) or GROUP in groups
 
 
+class Listening(NamedTuple):
+    """A port that is open already, and the TLS that is spoken there."""
+
+    listener: socket.socket
+    context: ssl.SSLContext | None
+
+
 class Endpoint:
     """Serves the nodes of this process on one port."""
 
@@ -76,13 +84,10 @@ class Endpoint:
         self._allowed = allowed
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Listens; returns the port."""
+    async def start(self, listener: socket.socket) -> None:
         self._server = await asyncio.start_server(
-            self._serve, host, port, ssl=self._context, limit=_LONGEST_HEAD
+            self._serve, sock=listener, ssl=self._context, limit=_LONGEST_HEAD
         )
-        number: int = self._server.sockets[0].getsockname()[1]
-        return number
 
     async def stop(self) -> None:
         if self._server:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.client.client import Client
+from dray.node.endpoint import Endpoint, Listening
 from dray.node.nodes import Nodes, connect
 from dray.node.options import NodeOptions
+from dray.node.proxy import NodeProxy
 from dray.runtimes.interface import Runtime
 
 
@@ -23,6 +26,8 @@ class Options:
     runtime_dir: Path = field(default_factory=lambda: Path("/var/lib/dray/runtime"))
     #: Containers go on running when the agent stops in an orderly way (they always do when it crashes).
     keep_containers: bool = False
+    #: Where API servers elsewhere ask for logs, commands and ports; its number is in the nodes' options.
+    endpoint: Listening | None = None
 
 
 async def run(
@@ -38,9 +43,23 @@ async def run(
     await runtime.start()
     try:
         nodes = Nodes(await connect(client, runtime), options.nodes, client, client_for=client_for)
-        await nodes.run(ready=(lambda: ready(nodes)) if ready else None)
+        async with _serving(nodes, options.endpoint):
+            await nodes.run(ready=(lambda: ready(nodes)) if ready else None)
     finally:
         await runtime.close(keep=options.keep_containers)
+
+
+@asynccontextmanager
+async def _serving(nodes: Nodes, where: Listening | None) -> AsyncIterator[None]:
+    if where is None:
+        yield
+        return
+    endpoint = Endpoint(NodeProxy(nodes), context=where.context)
+    await endpoint.start(where.listener)
+    try:
+        yield
+    finally:
+        await endpoint.stop()
 
 
 def make_runtime(options: Options) -> Runtime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -69,8 +70,9 @@ class Proxy:
 
 async def _serving(**options: Any) -> tuple[Endpoint, HttpTransport]:
     endpoint = Endpoint(Proxy(), context=None, **{"allowed": lambda certificate: True, **options})  # type: ignore[arg-type]
-    port = await endpoint.start("127.0.0.1", 0)
-    return endpoint, HttpTransport(Config(server=f"http://127.0.0.1:{port}"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    await endpoint.start(listener)
+    return endpoint, HttpTransport(Config(server=f"http://127.0.0.1:{listener.getsockname()[1]}"))
 
 
 async def test_logs_are_streamed_with_the_kubelets_parameters() -> None:

@@ -265,7 +265,8 @@ class Supervisor:
             raise isolation.SetupFailed("the container has no standard input")
         if data:
             os.write(container.input, bytes.fromhex(data))
-        if end and container.terminal is None:
+        if end and container.terminal is None and container.config["stdin_once"]:
+            # Otherwise the input stays open for whoever attaches next.
             os.close(container.input)
             container.input = None
         reply()

@@ -47,10 +47,10 @@ class NoNodes:
 
 
 class NodeRouter:
-    """Nodes that come later: until ``use`` says who reaches them, nobody does."""
+    """Nodes that come later: ``use`` says anew who reaches them."""
 
-    def __init__(self) -> None:
-        self._nodes: NodeProxy = NoNodes()
+    def __init__(self, nodes: NodeProxy | None = None) -> None:
+        self._nodes: NodeProxy = nodes or NoNodes()
 
     def use(self, nodes: NodeProxy) -> None:
         self._nodes = nodes
