@@ -7,10 +7,15 @@ from pathlib import Path
 
 _COMPLETE = "_DRAY_COMPLETE"
 
+#: The process is here for one command, and ends with it.
+alone = False
+
 
 def main() -> None:
+    global alone
     from dray.cli.commands import dray
 
+    alone = True
     # kubectl runs what is on the PATH as kubectl-dra for ``kubectl dra``.
     plugin = Path(sys.argv[0]).name.startswith("kubectl-dra")
     dray(prog_name="kubectl dra" if plugin else "dray", complete_var=_COMPLETE)

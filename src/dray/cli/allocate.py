@@ -13,6 +13,7 @@ from dray.cli.looking import (
     emit,
     in_namespace,
     in_one_go,
+    leave,
     look,
     namespace_option,
     output_option,
@@ -112,8 +113,7 @@ def allocate(
         _print(whatif, results, count)
     else:
         emit({"policy": policy, "pods": [placed.as_document() for _, _, placed in results]}, output)
-    if any(placed.problem for _, _, placed in results):
-        raise SystemExit(NOT_WELL)
+    leave(NOT_WELL if any(placed.problem for _, _, placed in results) else 0)
 
 
 def _place(whatif: WhatIf, documents: list[Document], count: int) -> list[tuple[Key, Document, Placed]]:

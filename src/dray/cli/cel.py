@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import NOT_WELL, emit, in_one_go, look, output_option, paint, source_options
+from dray.cli.looking import NOT_WELL, emit, in_one_go, leave, look, output_option, paint, source_options
 
 if TYPE_CHECKING:
     from dray.explain import Cluster
@@ -70,8 +70,7 @@ def cel(
         click.echo(_told(found, everything=everything))
     else:
         emit(found.as_document(), output)
-    if found.errors or not found.matching:
-        raise SystemExit(NOT_WELL)
+    leave(NOT_WELL if found.errors or not found.matching else 0)
 
 
 def _match(cluster: Cluster, expression: str) -> Matched:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import NOT_WELL, emit, in_one_go, paint
+from dray.cli.looking import NOT_WELL, emit, in_one_go, leave, paint
 
 if TYPE_CHECKING:
     from dray.explain import Snapshot
@@ -78,8 +78,7 @@ def check(
     findings = _findings(found, known, emulate, broken, complete=snapshot_file is not None)
     _show(findings, len(found), output)
     bad = {"error", "warning"} if strict else {"error"}
-    if any(one.level.value in bad for one in findings):
-        raise SystemExit(NOT_WELL)
+    leave(NOT_WELL if any(one.level.value in bad for one in findings) else 0)
 
 
 def _findings(

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.looking import columns, emit, failed, in_one_go, look, output_option, paint, source_options
+from dray.cli.looking import (
+    columns,
+    emit,
+    failed,
+    in_one_go,
+    leave,
+    look,
+    output_option,
+    paint,
+    source_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +84,9 @@ def devices(
         _watch(kubeconfig, context, output, chosen)
         return
     in_one_go()
-    _show(Cluster(look(kubeconfig, context, snapshot_file)), output, chosen)
+    cluster = Cluster(look(kubeconfig, context, snapshot_file))
+    _show(cluster, output, chosen)
+    leave()
 
 
 def _show(cluster: Cluster, output: str, chosen: dict[str, Any]) -> None:

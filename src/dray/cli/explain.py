@@ -14,6 +14,7 @@ from dray.cli.looking import (
     emit,
     in_namespace,
     in_one_go,
+    leave,
     look,
     namespace_option,
     output_option,
@@ -121,8 +122,7 @@ def explain(
     else:
         documents = [one.as_document() for one in explanations]
         emit(documents[0] if name else {"explanations": documents}, output)
-    if not all(one.well for one in explanations):
-        raise SystemExit(NOT_WELL)
+    leave(0 if all(one.well for one in explanations) else NOT_WELL)
 
 
 def _world(

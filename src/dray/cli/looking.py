@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -136,6 +136,20 @@ def in_one_go() -> None:
 
     gc.disable()
     click.get_current_context().call_on_close(gc.enable)
+
+
+def leave(code: int = 0) -> NoReturn:
+    """End a tool that has answered. Giving back piece by piece what it has loaded would take a third of its time."""
+    import os
+
+    from dray import cli
+
+    if not cli.alone:
+        raise SystemExit(code)
+    with suppress(OSError):  # nobody reads on
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 _ANSI = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -53,9 +53,19 @@ class DeviceView:
     state: DeviceState
     holders: tuple[Holder, ...]
     note: str  # the taint, what is left, why it is blocked …
-    attributes: Mapping[str, Any]
-    capacity: Mapping[str, str]
-    taints: tuple[str, ...]
+    document: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {name: value_of(value) for name, value in (self.document.get("attributes") or {}).items()}
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        return {name: str(one.get("value")) for name, one in (self.document.get("capacity") or {}).items()}
+
+    @property
+    def taints(self) -> list[str]:
+        return list(map(taint_text, self.document.get("taints") or ()))
 
     def as_document(self) -> dict[str, Any]:
         return {
@@ -69,9 +79,9 @@ class DeviceView:
                 for holder in self.holders
             ],
             "note": self.note,
-            "attributes": dict(self.attributes),
-            "capacity": dict(self.capacity),
-            "taints": list(self.taints),
+            "attributes": self.attributes,
+            "capacity": self.capacity,
+            "taints": self.taints,
         }
 
 
@@ -215,24 +225,11 @@ def _binary(number: int) -> str:
 
 
 def _view(cluster: Cluster, pool: Pool, part: PoolUsage, device: Device, sick: str) -> DeviceView:
-    document = device.document
-    touched = part.touches(device.name)
-    holders = (
-        tuple(Holder(claim, cluster.users_of(claim)) for claim in cluster.owners(device.id))
-        if touched
-        else ()
-    )
+    holders: tuple[Holder, ...] = ()
+    if part.touches(device.name):
+        holders = tuple(Holder(claim, cluster.users_of(claim)) for claim in cluster.owners(device.id))
     state, note = _state(cluster, pool, part, device, sick)
-    return DeviceView(
-        device.id,
-        place(device),
-        state,
-        holders,
-        note,
-        {name: value_of(value) for name, value in (document.get("attributes") or {}).items()},
-        {name: str(value.get("value")) for name, value in (document.get("capacity") or {}).items()},
-        tuple(map(taint_text, document.get("taints") or ())),
-    )
+    return DeviceView(device.id, place(device), state, holders, note, device.document)
 
 
 def _state(
