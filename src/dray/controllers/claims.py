@@ -137,7 +137,8 @@ class ClaimController(Controller[Key]):
         self._usurped: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim with a name taken from pods → pods
         self._admin_access = "DRAAdminAccess" in kit.gates
         self._alternatives = "DRAPrioritizedList" in kit.gates
-        self._show()
+        if self.name == ClaimController.name:
+            self._show()
         self._pods.add_handler(
             on_add=self._pod_set, on_update=lambda old, new: self._pod_set(new), on_delete=self._pod_gone
         )
