@@ -100,7 +100,7 @@ def allocate(
 
     elsewhere = offline or snapshot_file is not None
     namespace = in_namespace(namespace, kubeconfig, context, offline=elsewhere)
-    snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file)
+    snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file, namespace=namespace)
     try:
         documents = [d for m in manifests.read_files(files) for d in expanded(m.document, namespace)]
     except SnapshotError as problem:

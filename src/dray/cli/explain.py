@@ -136,7 +136,7 @@ def _world(
     """The cluster, with the manifests applied to it."""
     from dray.explain import Snapshot, SnapshotError
 
-    snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file)
+    snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file, namespace=namespace)
     if not files:
         return snapshot, []
     from dray.explain import manifests

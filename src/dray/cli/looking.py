@@ -61,8 +61,14 @@ output_option = click.option(
 )
 
 
-def look(kubeconfig: Path | None, context: str, snapshot_file: Path | None) -> Snapshot:
-    """The cluster as it is now, or as the file has it."""
+#: Kinds without which there is little to say.
+_NEEDED = ("ResourceSlice", "DeviceClass", "ResourceClaim", "Node", "Pod")
+
+
+def look(
+    kubeconfig: Path | None, context: str, snapshot_file: Path | None, *, namespace: str = ""
+) -> Snapshot:
+    """The cluster as it is now, or as the file has it. ``namespace``: the one to look at if all are not allowed."""
     from dray.explain import SnapshotError, snapshot
 
     if snapshot_file is not None:
@@ -72,16 +78,25 @@ def look(kubeconfig: Path | None, context: str, snapshot_file: Path | None) -> S
             raise click.ClickException(str(problem)) from None
     import asyncio
 
-    return asyncio.run(_gather(kubeconfig, context))
+    found = asyncio.run(_gather(kubeconfig, context, namespace))
+    missing = [kind for kind in _NEEDED if kind in found.unread]
+    if missing:
+        click.echo(
+            f"You may not read every {', '.join(missing)} of the cluster: this is less than the whole.",
+            err=True,
+        )
+    return found
 
 
-async def _gather(kubeconfig: Path | None, context: str) -> Snapshot:
-    from dray.cli.connecting import connect
+async def _gather(kubeconfig: Path | None, context: str, namespace: str) -> Snapshot:
+    from dray.cli.connecting import connect, current_namespace
     from dray.explain.gathering import gather
+
+    namespace = namespace or current_namespace(kubeconfig, context)
 
     try:
         async with connect(kubeconfig, context=context) as client, _patience():
-            return await gather(client)
+            return await gather(client, namespace=namespace)
     except ExceptionGroup as several:
         raise failed(several.exceptions[0]) from None
 

@@ -35,8 +35,10 @@ def explain_pod(cluster: Cluster, key: Key, *, progress: Progress | None = None)
     settled = holding.settled_pod(cluster, key, pod)
     if settled is not None:
         return settled
-    gathered = gather_claims(cluster, key, pod)
     said = _scheduler(pod)
+    if blind := _unread(cluster, subject, said):
+        return blind
+    gathered = gather_claims(cluster, key, pod)
     if gathered.facts:
         headline = gathered.facts[0]
         outcome = Outcome.REFUSED if gathered.refused else Outcome.PENDING
@@ -57,6 +59,8 @@ def explain_claim(cluster: Cluster, key: Key, *, progress: Progress | None = Non
     if settled is not None:
         return settled
     subject = f"claim {key}"
+    if blind := _unread(cluster, subject, ""):
+        return blind
     facts, help, refused = [], [], False
     for fact, text, bad in _claim_problems(cluster, claim):
         facts.append(fact)
@@ -78,6 +82,22 @@ def explain_claim(cluster: Cluster, key: Key, *, progress: Progress | None = Non
     else:
         who = "no pod uses it; a claim is allocated when a pod that uses it is scheduled"
     return replace(found, facts=(who, *found.facts))
+
+
+def _unread(cluster: Cluster, subject: str, said: str) -> Explanation | None:
+    """Nothing can be said without knowing nodes and devices."""
+    missing = [kind for kind in ("Node", "ResourceSlice", "DeviceClass") if kind in cluster.snapshot.unread]
+    if not missing:
+        return None
+    return Explanation(
+        subject=subject,
+        outcome=Outcome.PENDING,
+        headline=f"why cannot be told, as you may not read {', '.join(missing)}",
+        scheduler=said,
+        advice=(
+            "have somebody allow you to list nodes, deviceclasses and resourceslices, or ask for a snapshot",
+        ),
+    )
 
 
 def _users_of(cluster: Cluster, key: Key) -> list[Key]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dray.api.errors import StatusError
 from dray.client.client import Client
@@ -32,8 +32,11 @@ _HUB: Final = "v1"
 _GATE = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} 1$', re.MULTILINE)
 
 
-async def gather(client: Client) -> Snapshot:
-    """Everything that has a say in who gets which device. What one may not read is left out, and that is noted."""
+async def gather(client: Client, *, namespace: str = "") -> Snapshot:
+    """Everything that has a say in who gets which device. What one may not read is left out, and that is noted.
+
+    Of kinds that one may not read everywhere, those in ``namespace`` are better than nothing.
+    """
     discovery = Discovery(client)
     resources = {
         "slices": RESOURCE_SLICES,
@@ -51,7 +54,7 @@ async def gather(client: Client) -> Snapshot:
     }
     async with asyncio.TaskGroup() as group:
         lists = {
-            name: group.create_task(_gathered(client, discovery, resource))
+            name: group.create_task(_gathered(client, discovery, resource, namespace))
             for name, resource in resources.items()
         }
         version = group.create_task(_version(client))
@@ -60,26 +63,31 @@ async def gather(client: Client) -> Snapshot:
     return Snapshot(
         release=version.result(),
         gates=gates.result(),
-        unread=tuple(resources[name].kind for name, documents in found.items() if documents is None),
-        **{name: documents or () for name, documents in found.items()},
+        unread=tuple(resources[name].kind for name, one in found.items() if not one.whole),
+        **{name: one.documents for name, one in found.items()},
     )
 
 
-async def _gathered(client: Client, discovery: Discovery, resource: Resource) -> Documents | None:
-    """All objects in the newest shape; None if one may not read them."""
-    if resource is EVENTS:
-        return await _list(client, resource, field_selector="type=Warning")
-    if resource.group != RESOURCE_SLICES.group:
-        return await _list(client, resource)
-    served = await _served(discovery, resource)
-    if served is None:
-        return ()
-    found = await _list(client, served)
-    if not found or served.version == _HUB or resource is DEVICE_TAINT_RULES:
-        return found
-    from dray.explain.manifests import newest
+class _Found(NamedTuple):
+    documents: Documents
+    whole: bool = True  # one may read all there are
 
-    return tuple(map(newest, found))
+
+async def _gathered(client: Client, discovery: Discovery, resource: Resource, namespace: str) -> _Found:
+    """All objects in the newest shape, as far as one may read them."""
+    ours = resource.group == RESOURCE_SLICES.group
+    served = await _served(discovery, resource) if ours else resource
+    if served is None:
+        return _Found(())
+    found = await _list(client, served)
+    whole = found is not None
+    if found is None and namespace and served.namespaced:
+        found = await _list(client, served, namespace)
+    if found and ours and served.version != _HUB and resource is not DEVICE_TAINT_RULES:
+        from dray.explain.manifests import newest
+
+        found = tuple(map(newest, found))
+    return _Found(found or (), whole)
 
 
 async def _served(discovery: Discovery, resource: Resource) -> Resource | None:
@@ -93,9 +101,11 @@ async def deciding(client: Client) -> list[Resource]:
     return [served for one in resources if (served := await _served(discovery, one)) is not None]
 
 
-async def _list(client: Client, resource: Resource, *, field_selector: str = "") -> Documents | None:
+async def _list(client: Client, resource: Resource, namespace: str = "") -> Documents | None:
+    """None: one may not read them."""
+    chosen = "type=Warning" if resource is EVENTS else ""
     try:
-        items = (await client.list(resource, field_selector=field_selector)).items
+        items = (await client.list(resource, namespace, field_selector=chosen)).items
     except StatusError as error:
         if error.code == 404:
             return ()

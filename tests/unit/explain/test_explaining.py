@@ -135,3 +135,55 @@ def test_conjunction_is_split_only_at_its_top() -> None:
     assert split('a && (b && c) && d == "x && y"') == ["a", "(b && c)", 'd == "x && y"']
     assert split("a && b || c") == ["a && b || c"]
     assert split("a ? b && c : d") == ["a ? b && c : d"]
+
+
+def test_nothing_is_made_up_about_what_one_may_not_read() -> None:
+    blind = Snapshot(unread=("DeviceClass",)).with_objects([node("n"), claim("c"), pod("p", "c")])
+    found = explain_pod(Cluster(blind), Key("default", "p"))
+    assert found.headline == "why cannot be told, as you may not read DeviceClass"
+
+
+def test_warning_of_the_kubelet_is_told_of_a_pod_that_does_not_start() -> None:
+    holder = claim("c", taken=("n/a",))
+    holder["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "uid-p"}]
+    bound = pod("p", "c", nodeName="n")
+    bound["status"] = {"phase": "Pending"}
+    text = "prepare dynamic resources: DRA driver gpu.example.com is not registered"
+    event = {
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "p", "uid": "uid-p"},
+        "reason": "FailedPrepareDynamicResources",
+        "message": text,
+    }
+    found = explained(node("n"), slice_("n", device("a")), device_class(), holder, bound, event)
+    assert found.outcome is Outcome.STUCK
+    assert f"FailedPrepareDynamicResources: {text}" in found.facts
+    assert found.advice == ("the driver does not run on n: install it there, or restart it",)
+
+
+def test_finalizer_holds_a_pod_that_has_ended() -> None:
+    kept = pod("p", nodeName="n")
+    kept["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/keep"]}
+    kept["status"] = {"phase": "Failed"}
+    found = explained(node("n"), kept)
+    assert (found.outcome, found.facts) == (Outcome.STUCK, ("held by finalizer example.com/keep",))
+
+
+def test_devices_of_an_incomplete_pool_are_missed_only_where_they_would_be_selected() -> None:
+    lost = slice_("n", device("z"), count=2)
+    lost["metadata"]["name"] = "lost"
+    lost["spec"] |= {"driver": "other.example.com"}
+    found = explained(
+        node("n"), slice_("n", device("a")), lost, device_class(), claim("c", count=2), pod("p", "c")
+    )
+    assert [(one.cause, one.count) for one in found.requests[0].removed] == [("class selector", 1)]
+    assert not any("slices" in text for text in found.advice)
+
+
+def test_nobody_is_told_to_free_devices_that_would_not_be_enough() -> None:
+    world = (node("n"), slice_("n", device("a"), device("b")), device_class(), claim("old", taken=("n/a",)))
+    enough = explained(*world, claim("c", count=2), pod("p", "c"))
+    assert any("wait for or delete default/old" in text for text in enough.advice)
+    more = explained(*world, claim("c", count=3), pod("p", "c"))
+    assert not any("wait for or delete" in text for text in more.advice)
