@@ -5,49 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dray.api.claims import controller_of
-from dray.api.errors import NotFound, StatusError
-from dray.client.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS, ObjectKey, key_of
-from dray.controllers.framework import CONFLICT_SECONDS, Controller, Kit, for_each
+from dray.client.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, ObjectKey, key_of
+from dray.controllers.framework import CONFLICT_SECONDS, Kit, for_each
 from dray.controllers.workloads import owning, placing, revisions
-from dray.controllers.workloads.expecting import Expectations
+from dray.controllers.workloads.keeping import PodKeeper
 
 Document = Mapping[str, Any]
 
 
-class DaemonSetController(Controller[ObjectKey]):
+class DaemonSetController(PodKeeper[ObjectKey]):
     name = "daemonset-controller"
+    resource = DAEMONSETS
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
-        self._sets = kit.informers.get(DAEMONSETS)
-        self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
         self._nodes = kit.informers.get(NODES)
         self._revisions = kit.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owning.by_owner})
-        self._expected = Expectations(kit.clock)
-        self._sets.add_handler(
-            on_add=lambda n: self.enqueue(key_of(n)),
-            on_update=lambda o, n: self.enqueue(key_of(n)),
-            on_delete=lambda o: self._expected.forget(key_of(o)),
-        )
-        self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n), on_delete=self._pod_gone
-        )
         self._nodes.add_handler(on_add=self._all, on_update=self._node_changed, on_delete=self._all)
-
-    def _pod_changed(self, pod: Document) -> None:
-        owner = controller_of(pod)
-        if owner is not None and owner["kind"] == "DaemonSet":
-            key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-            self._expected.there(key, pod)
-            self.enqueue(key)
-
-    def _pod_gone(self, pod: Document) -> None:
-        owner = controller_of(pod)
-        if owner is not None and owner["kind"] == "DaemonSet":
-            key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-            self._expected.gone(key, pod["metadata"]["uid"])
-            self.enqueue(key)
 
     def _node_changed(self, old: Document, new: Document) -> None:
         same_labels = old["metadata"].get("labels") == new["metadata"].get("labels")
@@ -55,17 +29,15 @@ class DaemonSetController(Controller[ObjectKey]):
             self._all(new)
 
     def _all(self, node: Document) -> None:
-        for daemons in self._sets.items():
+        for daemons in self._owners.items():
             self.enqueue(key_of(daemons))
 
     async def sync(self, key: ObjectKey) -> float | None:
-        daemons = self._sets.get(*key)
+        daemons = self._owners.get(*key)
         if daemons is None or "deletionTimestamp" in daemons["metadata"]:
             return None
-        own = self._pods.by_index("owner", daemons["metadata"]["uid"])
-        known = [*own, *self._pods.by_index("owner", owning.strays(key.namespace))]
-        test = owning.matches(daemons["spec"]["selector"])
-        pods = await owning.claim_pods(self.kit.client, DAEMONSETS, daemons, known, test)
+        own = self._own(daemons)
+        pods = await self._claim(daemons, own)
         kept = self._revisions.by_index("owner", daemons["metadata"]["uid"])
         try:
             current = await revisions.record(self.kit.client, DAEMONSETS, key, daemons, kept)
@@ -78,8 +50,7 @@ class DaemonSetController(Controller[ObjectKey]):
             await self._manage(key, daemons, placing.plan(situation), digest)
             await self._forget_revisions(daemons, kept, pods, current)
         status = placing.status_of(situation)
-        if not owning.same(status, daemons.get("status") or {}):
-            await self.kit.client.update_status(DAEMONSETS, key.namespace, {**daemons, "status": status})
+        await self._write(key, daemons, status)
         waiting = daemons["spec"].get("minReadySeconds")
         return (
             float(waiting) if waiting and status["numberReady"] > status.get("numberAvailable", 0) else None
@@ -109,31 +80,8 @@ class DaemonSetController(Controller[ObjectKey]):
         for pod in plan.failed:
             name = pod["metadata"]["name"]
             message = f"Found failed daemon pod {key.namespace}/{name} on node {placing.node_of(pod)}, will try to kill it"
-            self.kit.recorder.event(DAEMONSETS, dict(daemons), "Warning", "FailedDaemonPod", message)
-        await for_each(plan.start, lambda node: self._make(key, daemons, node, digest))
+            self._say(daemons, "Warning", "FailedDaemonPod", message)
+        await for_each(
+            plan.start, lambda node: self._make(key, daemons, placing.pod_for(daemons, node, digest))
+        )
         await for_each(plan.stop, lambda pod: self._delete(key, daemons, pod))
-
-    async def _make(self, key: ObjectKey, daemons: Document, node: str, digest: str) -> None:
-        try:
-            pod = await self.kit.client.create(PODS, key.namespace, placing.pod_for(daemons, node, digest))
-        except StatusError as problem:
-            message = f"Error creating: {problem}"
-            self.kit.recorder.event(DAEMONSETS, dict(daemons), "Warning", "FailedCreate", message)
-            raise
-        self._expected.made(key, pod["metadata"]["uid"])
-        message = f"Created pod: {pod['metadata']['name']}"
-        self.kit.recorder.event(DAEMONSETS, dict(daemons), "Normal", "SuccessfulCreate", message)
-
-    async def _delete(self, key: ObjectKey, daemons: Document, pod: Document) -> None:
-        metadata = pod["metadata"]
-        self._expected.deleted(key, metadata["uid"])
-        try:
-            await self.kit.client.delete(PODS, key.namespace, metadata["name"], uid=metadata["uid"])
-        except NotFound:
-            self._expected.gone(key, metadata["uid"])
-            return
-        except StatusError:
-            self._expected.gone(key, metadata["uid"])
-            raise
-        message = f"Deleted pod: {metadata['name']}"
-        self.kit.recorder.event(DAEMONSETS, dict(daemons), "Normal", "SuccessfulDelete", message)

@@ -14,10 +14,10 @@ from typing import Any, Final
 from dray.api.claims import controller_of
 from dray.api.errors import NotFound, StatusError
 from dray.api.kinds import Object
-from dray.client.resources import JOBS, PODS, ObjectKey, key_of
-from dray.controllers.framework import Controller, Kit, for_each
+from dray.client.resources import JOBS, PODS, ObjectKey
+from dray.controllers.framework import Kit, for_each
 from dray.controllers.workloads import owning, tallying
-from dray.controllers.workloads.expecting import Expectations
+from dray.controllers.workloads.keeping import PodKeeper
 from dray.controllers.workloads.tallying import Tally, Verdict
 
 Document = Mapping[str, Any]
@@ -137,7 +137,7 @@ def status_of(
     return {**status, "conditions": conditions}
 
 
-def pod_for(job: Document, index: int | None, failures: int) -> Object:
+def pod_for(job: Document, index: int | None = None, failures: int = 0) -> Object:
     """A pod of a job; for an indexed one, the pod of an index that has failed so often."""
     wanted = owning.pod_from(job["spec"]["template"], JOBS, job)
     metadata = wanted["metadata"]
@@ -170,62 +170,52 @@ def _knowing(container: Document, variable: Object) -> Object:
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
-class JobController(Controller[ObjectKey | Lost]):
+class JobController(PodKeeper[Lost]):
     name = "job-controller"
+    resource = JOBS
 
     def __init__(self, kit: Kit) -> None:
-        super().__init__(kit)
-        self._jobs = kit.informers.get(JOBS)
-        self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
-        self._expected = Expectations(kit.clock)
-        self._written: dict[ObjectKey, Object] = {}  # newer than what is seen, for a moment
+        self._written: dict[ObjectKey, Document] = {}  # newer than what is seen, for a moment
         self._released: dict[ObjectKey, set[str]] = {}  # pods that are still seen with their finalizer
-        self._jobs.add_handler(
-            on_add=lambda n: self.enqueue(key_of(n)),
-            on_update=lambda o, n: self.enqueue(key_of(n)),
-            on_delete=lambda o: self._forget(key_of(o)),
-        )
-        self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n), on_delete=self._pod_gone
-        )
+        super().__init__(kit)
 
     def _forget(self, key: ObjectKey) -> None:
-        self._expected.forget(key)
+        super()._forget(key)
         self._written.pop(key, None)
         self._released.pop(key, None)
 
-    def _pod_changed(self, pod: Document) -> None:
-        owner = controller_of(pod)
-        if owner is None or owner["kind"] != "Job":
+    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
+        super()._pod_changed(pod, old)
+        key = self._owner_of(pod)
+        if key is None:
             return
-        key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-        self._expected.there(key, pod)
-        job = self._jobs.get(*key)
-        if (job is None or job["metadata"]["uid"] != owner["uid"]) and is_tracked(pod):
-            self.enqueue(Lost(key.namespace, pod["metadata"]["name"]))
         if not is_tracked(pod):
             self._released.get(key, set()).discard(pod["metadata"]["uid"])
-        self.enqueue(key)
+        elif self._is_lost(pod):
+            self.enqueue(Lost(key.namespace, pod["metadata"]["name"]))
 
     def _pod_gone(self, pod: Document) -> None:
-        owner = controller_of(pod)
-        if owner is not None and owner["kind"] == "Job":
-            key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-            self._expected.gone(key, pod["metadata"]["uid"])
+        super()._pod_gone(pod)
+        key = self._owner_of(pod)
+        if key is not None:
             self._released.get(key, set()).discard(pod["metadata"]["uid"])
-            self.enqueue(key)
+
+    def _is_lost(self, pod: Document) -> bool:
+        """Whether its job is gone; another of the same name is not its own."""
+        owner = controller_of(pod)
+        if owner is None:
+            return False
+        job = self._owners.get(pod["metadata"]["namespace"], owner["name"])
+        return job is None or job["metadata"]["uid"] != owner["uid"]
 
     async def sync(self, key: ObjectKey | Lost) -> float | None:
         if isinstance(key, Lost):
             await self._release_lost(key)
             return None
-        job = owning.newer(self._jobs.get(*key), self._written.get(key))
+        job = owning.newer(self._owners.get(*key), self._written.get(key))
         if job is None or job["spec"].get("managedBy", MANAGER) != MANAGER:
             return None
-        own = self._pods.by_index("owner", job["metadata"]["uid"])
-        known = [*own, *self._pods.by_index("owner", owning.strays(key.namespace))]
-        test = owning.matches(job["spec"].get("selector"))
-        pods = await owning.claim_pods(self.kit.client, JOBS, job, known, test)
+        pods = await self._claim(job, self._own(job))
         if tallying.is_over(job) or "deletionTimestamp" in job["metadata"]:
             await self._release(key, pods)
             return await self._expire(key, job)
@@ -234,11 +224,7 @@ class JobController(Controller[ObjectKey | Lost]):
     async def _release_lost(self, key: Lost) -> None:
         """Nobody counts the pod any more."""
         pod = self._pods.get(key.namespace, key.pod)
-        owner = controller_of(pod) if pod is not None else None
-        if pod is None or owner is None:
-            return
-        job = self._jobs.get(key.namespace, owner["name"])
-        if job is None or job["metadata"]["uid"] != owner["uid"]:
+        if pod is not None and self._is_lost(pod):
             await self._unfinalize(pod)
 
     async def _work(self, key: ObjectKey, job: Document, pods: list[Document]) -> float | None:
@@ -265,16 +251,16 @@ class JobController(Controller[ObjectKey | Lost]):
             active = []
         else:
             await self._release(key, [p for p in pods if has_ended(job, p)])
-            if self._expected.met(key, self._pods.by_index("owner", job["metadata"]["uid"])):
+            if self._expected.met(key, self._own(job)):
                 wait = await self._fill(key, job, tally, active, pods)
         await self._report(key, job, tally, decided)
         return _sooner(wait, self._deadline(job, now) if decided is None else None)
 
-    async def _write(self, key: ObjectKey, job: Document, status: Object) -> Document:
-        if not owning.same(status, job.get("status") or {}):
-            job = await self.kit.client.update_status(JOBS, key.namespace, {**job, "status": status})
-            self._written[key] = job
-        return job
+    async def _write(self, key: ObjectKey, owner: Document, status: Object) -> Document:
+        written = await super()._write(key, owner, status)
+        if written is not owner:
+            self._written[key] = written
+        return written
 
     def _deadline(self, job: Document, now: float) -> float | None:
         limit = job["spec"].get("activeDeadlineSeconds")
@@ -329,41 +315,15 @@ class JobController(Controller[ObjectKey | Lost]):
         if tallying.is_indexed(job):
             free = tallying.free_indexes(job, tally, active, missing)
             numbers = [(i, tallying.failures_before(job, i, pods)) for i in free]
-            await for_each(numbers, lambda number: self._make(key, job, *number))
+            await for_each(numbers, lambda number: self._make(key, job, pod_for(job, *number)))
         else:
-            await owning.slow_start(missing, lambda: self._make(key, job, None))
+            await owning.slow_start(missing, lambda: self._make(key, job, pod_for(job)))
         return None
-
-    async def _make(self, key: ObjectKey, job: Document, index: int | None, failures: int = 0) -> None:
-        try:
-            pod = await self.kit.client.create(PODS, key.namespace, pod_for(job, index, failures))
-        except StatusError as problem:
-            message = f"Error creating: {problem}"
-            self.kit.recorder.event(JOBS, dict(job), "Warning", "FailedCreate", message)
-            raise
-        self._expected.made(key, pod["metadata"]["uid"])
-        message = f"Created pod: {pod['metadata']['name']}"
-        self.kit.recorder.event(JOBS, dict(job), "Normal", "SuccessfulCreate", message)
-
-    async def _delete(self, key: ObjectKey, job: Document, pod: Document) -> None:
-        metadata = pod["metadata"]
-        self._expected.deleted(key, metadata["uid"])
-        try:
-            await self.kit.client.delete(PODS, key.namespace, metadata["name"], uid=metadata["uid"])
-        except NotFound:
-            self._expected.gone(key, metadata["uid"])
-            return
-        except StatusError:
-            self._expected.gone(key, metadata["uid"])
-            raise
-        message = f"Deleted pod: {metadata['name']}"
-        self.kit.recorder.event(JOBS, dict(job), "Normal", "SuccessfulDelete", message)
 
     # -- status
 
     async def _report(self, key: ObjectKey, job: Document, tally: Tally, decided: Verdict | None) -> None:
-        uid = job["metadata"]["uid"]
-        status = status_of(job, tally, self._pods.by_index("owner", uid), decided, now=self.kit.clock())
+        status = status_of(job, tally, self._own(job), decided, now=self.kit.clock())
         before = {c["type"]: c["status"] for c in (job.get("status") or {}).get("conditions") or ()}
         job = await self._write(key, job, status)
         for condition in status.get("conditions") or ():
@@ -371,12 +331,12 @@ class JobController(Controller[ObjectKey | Lost]):
                 continue
             if condition["type"] == "Suspended":
                 word = "Suspended" if condition["status"] == "True" else "Resumed"
-                self.kit.recorder.event(JOBS, dict(job), "Normal", word, condition["message"])
+                self._say(job, "Normal", word, condition["message"])
             elif condition["type"] == "Complete":
-                self.kit.recorder.event(JOBS, dict(job), "Normal", "Completed", "Job completed")
+                self._say(job, "Normal", "Completed", "Job completed")
             elif condition["type"] == "Failed":
                 reason, message = condition["reason"], condition["message"]
-                self.kit.recorder.event(JOBS, dict(job), "Warning", reason, message)
+                self._say(job, "Warning", reason, message)
 
     async def _expire(self, key: ObjectKey, job: Document) -> float | None:
         """A finished job with a time to live is deleted when that is over."""

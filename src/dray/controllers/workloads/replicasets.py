@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from dray.api.claims import controller_of
-from dray.api.errors import NotFound, StatusError
+from dray.api.errors import StatusError
 from dray.api.kinds import Object
-from dray.client.resources import PODS, REPLICASETS, ObjectKey, key_of
-from dray.controllers.framework import Controller, Kit, for_each
+from dray.client.resources import REPLICASETS, ObjectKey, key_of
+from dray.controllers.framework import for_each
 from dray.controllers.workloads import owning
-from dray.controllers.workloads.expecting import Expectations
+from dray.controllers.workloads.keeping import PodKeeper, Words
 
 Document = Mapping[str, Any]
 _BURST: Final = 500  # pods that are made or deleted before a set is looked at again
@@ -42,22 +42,10 @@ def status_of(rs: Document, pods: Sequence[Document], now: float, *, failure: Ob
     return {**status, "conditions": conditions} if conditions else status
 
 
-class ReplicaSetController(Controller[ObjectKey]):
+class ReplicaSetController(PodKeeper[ObjectKey]):
     name = "replicaset-controller"
-
-    def __init__(self, kit: Kit) -> None:
-        super().__init__(kit)
-        self._sets = kit.informers.get(REPLICASETS)
-        self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
-        self._expected = Expectations(kit.clock)
-        self._sets.add_handler(
-            on_add=lambda n: self.enqueue(key_of(n)),
-            on_update=lambda o, n: self.enqueue(key_of(n)),
-            on_delete=lambda o: self._expected.forget(key_of(o)),
-        )
-        self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n, o), on_delete=self._pod_gone
-        )
+    resource = REPLICASETS
+    words = Words(not_deleted="Error deleting: {problem}")
 
     def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
         for one in (pod, old):
@@ -68,27 +56,18 @@ class ReplicaSetController(Controller[ObjectKey]):
                     self._expected.there(key, pod)
                     self.enqueue(key)
                 return
-        for rs in self._sets.items():
+        for rs in self._owners.items():
             if rs["metadata"]["namespace"] == pod["metadata"]["namespace"] and owning.matches(
                 rs["spec"]["selector"]
             )(pod):
                 self.enqueue(key_of(rs))
 
-    def _pod_gone(self, pod: Document) -> None:
-        owner = controller_of(pod)
-        if owner is not None and owner["kind"] == "ReplicaSet":
-            key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-            self._expected.gone(key, pod["metadata"]["uid"])
-            self.enqueue(key)
-
     async def sync(self, key: ObjectKey) -> float | None:
-        rs = self._sets.get(*key)
+        rs = self._owners.get(*key)
         if rs is None:
             return None
-        own = self._pods.by_index("owner", rs["metadata"]["uid"])
-        known = [*own, *self._pods.by_index("owner", owning.strays(key.namespace))]
-        test = owning.matches(rs["spec"]["selector"])
-        pods = await owning.claim_pods(self.kit.client, REPLICASETS, rs, known, test)
+        own = self._own(rs)
+        pods = await self._claim(rs, own)
         problem: StatusError | None = None
         missing = 0
         if "deletionTimestamp" not in rs["metadata"] and self._expected.met(key, own):
@@ -100,8 +79,7 @@ class ReplicaSetController(Controller[ObjectKey]):
                 problem = failed
         failure = self._failure(missing, problem) if problem is not None else None
         status = status_of(rs, pods, self.kit.clock(), failure=failure)
-        if not owning.same(status, rs.get("status") or {}):
-            await self.kit.client.update_status(REPLICASETS, key.namespace, {**rs, "status": status})
+        await self._write(key, rs, status)
         if problem is not None:
             raise problem
         waiting = rs["spec"].get("minReadySeconds")
@@ -120,34 +98,11 @@ class ReplicaSetController(Controller[ObjectKey]):
 
     async def _manage(self, key: ObjectKey, rs: Document, active: list[Document], missing: int) -> None:
         if missing > 0:
-            await owning.slow_start(min(missing, _BURST), lambda: self._make(key, rs))
+            template = rs["spec"]["template"]
+            await owning.slow_start(
+                min(missing, _BURST),
+                lambda: self._make(key, rs, owning.pod_from(template, REPLICASETS, rs)),
+            )
         elif missing < 0:
             surplus = owning.cheapest_first(active)[: min(-missing, _BURST)]
             await for_each(surplus, lambda pod: self._delete(key, rs, pod))
-
-    async def _make(self, key: ObjectKey, rs: Document) -> None:
-        wanted = owning.pod_from(rs["spec"]["template"], REPLICASETS, rs)
-        try:
-            pod = await self.kit.client.create(PODS, key.namespace, wanted)
-        except StatusError as problem:
-            self._say(rs, "Warning", "FailedCreate", f"Error creating: {problem}")
-            raise
-        self._expected.made(key, pod["metadata"]["uid"])
-        self._say(rs, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
-
-    async def _delete(self, key: ObjectKey, rs: Document, pod: Document) -> None:
-        metadata = pod["metadata"]
-        self._expected.deleted(key, metadata["uid"])
-        try:
-            await self.kit.client.delete(PODS, key.namespace, metadata["name"], uid=metadata["uid"])
-        except NotFound:
-            self._expected.gone(key, metadata["uid"])
-            return
-        except StatusError as problem:
-            self._expected.gone(key, metadata["uid"])
-            self._say(rs, "Warning", "FailedDelete", f"Error deleting: {problem}")
-            raise
-        self._say(rs, "Normal", "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
-
-    def _say(self, rs: Document, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        self.kit.recorder.event(REPLICASETS, dict(rs), kind, reason, message)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dray.api.claims import controller_of
-from dray.api.errors import AlreadyExists, NotFound, StatusError
+from dray.api.errors import AlreadyExists
 from dray.api.kinds import Object
 from dray.client.resources import (
     CONTROLLER_REVISIONS,
     PERSISTENT_VOLUME_CLAIMS,
-    PODS,
     STATEFULSETS,
     ObjectKey,
-    key_of,
 )
-from dray.controllers.framework import CONFLICT_SECONDS, Controller, Kit, for_each
+from dray.controllers.framework import CONFLICT_SECONDS, Kit, for_each
 from dray.controllers.workloads import owning, revisions
-from dray.controllers.workloads.expecting import Expectations
+from dray.controllers.workloads.keeping import PodKeeper, Words
 from dray.controllers.workloads.revisions import HASH_LABEL
 
 Document = Mapping[str, Any]
@@ -196,51 +194,27 @@ def status_of(situation: Situation) -> Object:
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
-class StatefulSetController(Controller[ObjectKey]):
+class StatefulSetController(PodKeeper[ObjectKey]):
     name = "statefulset-controller"
+    resource = STATEFULSETS
+    words = Words(
+        created="create Pod {pod} in StatefulSet {owner} successful",
+        not_created="create Pod {pod} in StatefulSet {owner} failed error: {problem}",
+        deleted="delete Pod {pod} in StatefulSet {owner} successful",
+    )
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
-        self._sets = kit.informers.get(STATEFULSETS)
-        self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
         self._revisions = kit.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owning.by_owner})
-        self._expected = Expectations(kit.clock)
-        self._sets.add_handler(
-            on_add=lambda n: self.enqueue(key_of(n)),
-            on_update=lambda o, n: self.enqueue(key_of(n)),
-            on_delete=lambda o: self._expected.forget(key_of(o)),
-        )
-        self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n), on_delete=self._pod_gone
-        )
-
-    def _pod_changed(self, pod: Document) -> None:
-        owner = controller_of(pod)
-        if owner is not None and owner["kind"] == "StatefulSet":
-            key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-            self._expected.there(key, pod)
-            self.enqueue(key)
-
-    def _pod_gone(self, pod: Document) -> None:
-        owner = controller_of(pod)
-        if owner is not None and owner["kind"] == "StatefulSet":
-            key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-            self._expected.gone(key, pod["metadata"]["uid"])
-            self.enqueue(key)
 
     async def sync(self, key: ObjectKey) -> float | None:
-        stateful = self._sets.get(*key)
+        stateful = self._owners.get(*key)
         if stateful is None or "deletionTimestamp" in stateful["metadata"]:
             return None
-        own = self._pods.by_index("owner", stateful["metadata"]["uid"])
-        known = [*own, *self._pods.by_index("owner", owning.strays(key.namespace))]
+        own = self._own(stateful)
         labelled = owning.matches(stateful["spec"]["selector"])
-        pods = await owning.claim_pods(
-            self.kit.client,
-            STATEFULSETS,
-            stateful,
-            known,
-            lambda pod: labelled(pod) and ordinal(stateful, pod) is not None,
+        pods = await self._claim(
+            stateful, own, lambda pod: labelled(pod) and ordinal(stateful, pod) is not None
         )
         kept = self._revisions.by_index("owner", stateful["metadata"]["uid"])
         try:
@@ -255,8 +229,7 @@ class StatefulSetController(Controller[ObjectKey]):
         if self._expected.met(key, own):
             await self._manage(key, situation, kept)
         status = status_of(situation)
-        if not owning.same(status, stateful.get("status") or {}):
-            await self.kit.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})
+        await self._write(key, stateful, status)
         await self._forget_revisions(stateful, kept, pods, status)
         waiting = stateful["spec"].get("minReadySeconds")
         return (
@@ -289,40 +262,13 @@ class StatefulSetController(Controller[ObjectKey]):
             for known in kept:
                 if known["metadata"]["name"] == revision:
                     template = revisions.template_in(known)
-            await self._make(key, stateful, index, pod_for(stateful, index, revision, template))
+            await self._make_claims(key, stateful, index)
+            await self._make(key, stateful, pod_for(stateful, index, revision, template))
 
         await for_each(step.make, make)
         await for_each(step.delete, lambda pod: self._delete(key, stateful, pod))
 
-    async def _make(self, key: ObjectKey, stateful: Document, index: int, wanted: Object) -> None:
+    async def _make_claims(self, key: ObjectKey, stateful: Document, index: int) -> None:
         for claim in claims_for(stateful, index):
-            try:
+            with contextlib.suppress(AlreadyExists):
                 await self.kit.client.create(PERSISTENT_VOLUME_CLAIMS, key.namespace, claim)
-            except AlreadyExists:
-                continue
-        name = wanted["metadata"]["name"]
-        try:
-            pod = await self.kit.client.create(PODS, key.namespace, wanted)
-        except AlreadyExists:
-            return  # the pod of that name is still on its way out
-        except StatusError as problem:
-            message = f"create Pod {name} in StatefulSet {key.name} failed error: {problem}"
-            self.kit.recorder.event(STATEFULSETS, dict(stateful), "Warning", "FailedCreate", message)
-            raise
-        self._expected.made(key, pod["metadata"]["uid"])
-        message = f"create Pod {name} in StatefulSet {key.name} successful"
-        self.kit.recorder.event(STATEFULSETS, dict(stateful), "Normal", "SuccessfulCreate", message)
-
-    async def _delete(self, key: ObjectKey, stateful: Document, pod: Document) -> None:
-        metadata = pod["metadata"]
-        self._expected.deleted(key, metadata["uid"])
-        try:
-            await self.kit.client.delete(PODS, key.namespace, metadata["name"], uid=metadata["uid"])
-        except NotFound:
-            self._expected.gone(key, metadata["uid"])
-            return
-        except StatusError:
-            self._expected.gone(key, metadata["uid"])
-            raise
-        message = f"delete Pod {metadata['name']} in StatefulSet {key.name} successful"
-        self.kit.recorder.event(STATEFULSETS, dict(stateful), "Normal", "SuccessfulDelete", message)

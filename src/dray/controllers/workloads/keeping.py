@@ -1,0 +1,125 @@
+"""What the controllers of all workloads that own pods have in common: seeing, claiming, making and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal
+
+from dray.api.claims import controller_of
+from dray.api.errors import AlreadyExists, NotFound, StatusError
+from dray.api.kinds import Object
+from dray.client.resources import PODS, ObjectKey, Resource, key_of
+from dray.controllers.framework import Controller, Key, Kit
+from dray.controllers.workloads import owning
+from dray.controllers.workloads.expecting import Expectations
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Words:
+    """What events say of pods; ``{pod}`` and ``{owner}`` are names. None: nothing is said."""
+
+    created: str = "Created pod: {pod}"
+    not_created: str = "Error creating: {problem}"
+    deleted: str = "Deleted pod: {pod}"
+    not_deleted: str | None = None
+
+
+class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
+    """A controller of objects that own pods. Its keys are the objects', and perhaps others that a subclass adds."""
+
+    resource: ClassVar[Resource]
+    words: ClassVar[Words] = Words()
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._owners = kit.informers.get(self.resource)
+        self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
+        self._expected = Expectations(kit.clock)
+        self._owners.add_handler(
+            on_add=lambda n: self.enqueue(key_of(n)),
+            on_update=lambda o, n: self.enqueue(key_of(n)),
+            on_delete=lambda o: self._forget(key_of(o)),
+        )
+        self._pods.add_handler(
+            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n, o), on_delete=self._pod_gone
+        )
+
+    # -- news
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._expected.forget(key)
+
+    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
+        key = self._owner_of(pod)
+        if key is not None:
+            self._expected.there(key, pod)
+            self.enqueue(key)
+
+    def _pod_gone(self, pod: Document) -> None:
+        key = self._owner_of(pod)
+        if key is not None:
+            self._expected.gone(key, pod["metadata"]["uid"])
+            self.enqueue(key)
+
+    def _owner_of(self, pod: Document) -> ObjectKey | None:
+        """The key of a pod's owner, where that is one of ours."""
+        owner = controller_of(pod)
+        if owner is None or owner["kind"] != self.resource.kind:
+            return None
+        return ObjectKey(pod["metadata"]["namespace"], owner["name"])
+
+    # -- pods
+
+    def _own(self, owner: Document) -> list[Object]:
+        return self._pods.by_index("owner", owner["metadata"]["uid"])
+
+    async def _claim(
+        self, owner: Document, own: list[Object], test: Callable[[Document], bool] | None = None
+    ) -> list[Document]:
+        """The owner's pods, with the strays that its selector (or the test) wants and without those it does not."""
+        known = [*own, *self._pods.by_index("owner", owning.strays(owner["metadata"]["namespace"]))]
+        wanted = test or owning.matches(owner["spec"].get("selector"))
+        return await owning.claim_pods(self.kit.client, self.resource, owner, known, wanted)
+
+    async def _make(self, key: ObjectKey, owner: Document, wanted: Object) -> None:
+        name = wanted["metadata"].get("name")
+        try:
+            pod = await self.kit.client.create(PODS, key.namespace, wanted)
+        except StatusError as problem:
+            if name is not None and isinstance(problem, AlreadyExists):
+                return  # the pod of that name is still on its way out
+            message = self.words.not_created.format(pod=name, owner=key.name, problem=problem)
+            self._say(owner, "Warning", "FailedCreate", message)
+            raise
+        self._expected.made(key, pod["metadata"]["uid"])
+        message = self.words.created.format(pod=pod["metadata"]["name"], owner=key.name)
+        self._say(owner, "Normal", "SuccessfulCreate", message)
+
+    async def _delete(self, key: ObjectKey, owner: Document, pod: Document) -> None:
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        self._expected.deleted(key, uid)
+        try:
+            await self.kit.client.delete(PODS, key.namespace, name, uid=uid)
+        except NotFound:
+            self._expected.gone(key, uid)
+            return
+        except StatusError as problem:
+            self._expected.gone(key, uid)
+            if self.words.not_deleted is not None:
+                self._say(owner, "Warning", "FailedDelete", self.words.not_deleted.format(problem=problem))
+            raise
+        self._say(owner, "Normal", "SuccessfulDelete", self.words.deleted.format(pod=name, owner=key.name))
+
+    # -- the owner
+
+    async def _write(self, key: ObjectKey, owner: Document, status: Object) -> Document:
+        """The owner with its status, which is stored if it says anything new."""
+        if owning.same(status, owner.get("status") or {}):
+            return owner
+        return await self.kit.client.update_status(self.resource, key.namespace, {**owner, "status": status})
+
+    def _say(self, owner: Document, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self.kit.recorder.event(self.resource, dict(owner), kind, reason, message)
