@@ -56,7 +56,8 @@ class HealthBoard:
             changed = self._changed
             yield self._message()
             try:
-                await asyncio.wait_for(changed.wait(), self._repeat)
+                async with asyncio.timeout(self._repeat):
+                    await changed.wait()
             except TimeoutError:
                 continue
 

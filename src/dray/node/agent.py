@@ -326,7 +326,8 @@ class Agent:
         while True:
             self._driver_came.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._driver_came.wait(), RECONCILE_PERIOD)
+                async with asyncio.timeout(RECONCILE_PERIOD):
+                    await self._driver_came.wait()
             if self._pods_known:
                 await self._reconcile_now()
 

@@ -138,7 +138,8 @@ class PodWorker:
             if moments:
                 timeout = max(min(moments) - self.agent.clock(), 0.0)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), timeout)
+                async with asyncio.timeout(timeout):
+                    await self._wake.wait()
             await self._refresh_volumes()
 
     async def _carry_out(self, action: object) -> None:

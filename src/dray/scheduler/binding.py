@@ -277,7 +277,8 @@ class Writer:
                 if not waiting:
                     return
                 try:
-                    await asyncio.wait_for(changed.wait(), _POLL)
+                    async with asyncio.timeout(_POLL):
+                        await changed.wait()
                 except TimeoutError:
                     continue
         finally:

@@ -73,7 +73,8 @@ class PluginWatcher:
                 now = asyncio.get_running_loop().time()
                 waiting = [f.retry_at - now for f in self._found.values() if not f.registered]
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._hint.wait(), max(0.05, min([pause, *waiting])))
+                    async with asyncio.timeout(max(0.05, min([pause, *waiting]))):
+                        await self._hint.wait()
 
     async def scan(self) -> None:
         """One look: lets go of what vanished, registers what is new."""
