@@ -39,6 +39,10 @@ class Part:
     _process: subprocess.Popen[bytes] | None = None
 
     @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
+    @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

@@ -26,10 +26,15 @@ PLUGINS = frozenset(
         "ImageLocality", "DefaultBinder", "DynamicResources", "NodeDeclaredFeatures",
     }
 )  # fmt: skip
+#: where leaving a plugin out means leaving out its filter, its score or what it does when there is no room
+_FILTERING, _SCORING, _AFTERWARDS = ("preFilter", "filter"), ("preScore", "score"), ("postFilter",)
 _POINTS = (
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
     "preBind", "bind", "postBind", "multiPoint",
 )  # fmt: skip
+
+
+_ALWAYS = frozenset({"PrioritySort", "DefaultBinder", "SchedulingGates"})
 
 
 class ConfigError(ValueError):
@@ -97,7 +102,7 @@ def parse(document: Mapping[str, Any]) -> Configuration:
     return Configuration(
         profiles=profiles,
         leader_election=_leader_election(document.get("leaderElection") or {}),
-        kubeconfig=(document.get("clientConnection") or {}).get("kubeconfig") or "",
+        kubeconfig=_connection(document.get("clientConnection") or {}),
         initial_backoff=float(document.get("podInitialBackoffSeconds") or 1),
         max_backoff=float(document.get("podMaxBackoffSeconds") or 10),
     )
@@ -111,20 +116,16 @@ def _profile(document: Mapping[str, Any], path: str, percent: int) -> SchedulerP
     _known(plugins, f"{path}.plugins", set(_POINTS))
     for point in _POINTS:
         chosen = plugins.get(point) or {}
+        _known(chosen, f"{path}.plugins.{point}", {"enabled", "disabled"})
         for plugin in chosen.get("disabled") or ():
             names = PLUGINS if plugin["name"] == "*" else {_plugin(plugin, f"{path}.plugins.{point}")}
-            if point == "score":
-                for name in names:
-                    weights.pop(name, None)
-            else:
-                disabled |= names - {"PrioritySort", "DefaultBinder", "SchedulingGates"}
+            _disable(point, frozenset(names), disabled, weights, f"{path}.plugins.{point}.disabled")
         for plugin in chosen.get("enabled") or ():
             name = _plugin(plugin, f"{path}.plugins.{point}")
-            disabled.discard(name)
+            if point not in _SCORING:
+                disabled.discard(name)
             if point in ("score", "multiPoint") and (name in DEFAULT_WEIGHTS):
                 weights[name] = plugin.get("weight") or DEFAULT_WEIGHTS[name]
-    for name in disabled:
-        weights.pop(name, None)
     profile = SchedulerProfile(
         name=document.get("schedulerName") or DEFAULT_NAME,
         placement=Profile(
@@ -136,6 +137,22 @@ def _profile(document: Mapping[str, Any], path: str, percent: int) -> SchedulerP
     for i, config in enumerate(document.get("pluginConfig") or ()):
         profile = _plugin_args(profile, config, f"{path}.pluginConfig[{i}]")
     return profile
+
+
+def _disable(
+    point: str, names: frozenset[str], disabled: set[str], weights: dict[str, int], path: str
+) -> None:
+    if point in ("multiPoint", *_SCORING):
+        for name in names:
+            weights.pop(name, None)
+    if point in ("multiPoint", *_FILTERING):
+        disabled |= names - _ALWAYS
+    elif point in _AFTERWARDS and names <= {"DefaultPreemption"}:
+        disabled |= names
+    elif point not in _SCORING:
+        raise ConfigError(
+            f"{path}: {', '.join(sorted(names))} cannot be left out there alone; use multiPoint"
+        )
 
 
 def _plugin(plugin: Mapping[str, Any], path: str) -> str:
@@ -170,20 +187,39 @@ def _plugin_args(profile: SchedulerProfile, config: Mapping[str, Any], path: str
             )
         case "NodeResourcesFit":
             _known(args, f"{path}.args", {"scoringStrategy"})
-            strategy = (args.get("scoringStrategy") or {}).get("type") or "LeastAllocated"
-            if strategy not in ("LeastAllocated", "MostAllocated"):
-                raise ConfigError(f"{path}.args.scoringStrategy: {strategy!r} is not supported")
-            scoring = replace(profile.placement.scoring, most_allocated=strategy == "MostAllocated")
+            strategy = args.get("scoringStrategy") or {}
+            _known(strategy, f"{path}.args.scoringStrategy", {"type", "resources"})
+            kind = strategy.get("type") or "LeastAllocated"
+            if kind not in ("LeastAllocated", "MostAllocated"):
+                raise ConfigError(f"{path}.args.scoringStrategy: {kind!r} is not supported")
+            for resource in strategy.get("resources") or ():
+                if resource.get("name") not in ("cpu", "memory") or resource.get("weight", 1) != 1:
+                    raise ConfigError(
+                        f"{path}.args.scoringStrategy.resources: only cpu and memory with weight 1 are supported"
+                    )
+            scoring = replace(profile.placement.scoring, most_allocated=kind == "MostAllocated")
             return replace(profile, placement=replace(profile.placement, scoring=scoring))
         case "PodTopologySpread":
             _known(args, f"{path}.args", {"defaultConstraints", "defaultingType"})
             constraints = tuple(args.get("defaultConstraints") or ())
+            if (args.get("defaultingType") or "System") == "System":
+                if constraints:
+                    raise ConfigError(
+                        f"{path}.args.defaultConstraints: when .defaultingType is System, must not be given"
+                    )
+                return profile
             return replace(profile, placement=replace(profile.placement, default_spread=constraints))
         case "DefaultPreemption":
             _known(args, f"{path}.args", {"minCandidateNodesPercentage", "minCandidateNodesAbsolute"})
             return profile
         case name:
             raise ConfigError(f"{path}: arguments for plugin {name!r} are not supported")
+
+
+def _connection(document: Mapping[str, Any]) -> str:
+    """The kubeconfig. How fast and in which encoding to talk is the client's own affair."""
+    _known(document, "clientConnection", {"kubeconfig", "qps", "burst", "contentType", "acceptContentTypes"})
+    return document.get("kubeconfig") or ""
 
 
 def _leader_election(document: Mapping[str, Any]) -> LeaderElection:

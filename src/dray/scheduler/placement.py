@@ -75,7 +75,7 @@ class Profile:
     scoring: scores.Scoring = field(default_factory=scores.Scoring)
     disabled: frozenset[str] = frozenset()
     sample_percent: int = 0  # 0: upstream's adaptive share
-    default_spread: tuple[Mapping[str, Any], ...] = ()
+    default_spread: tuple[Mapping[str, Any], ...] | None = None  # None: upstream's
 
 
 class Placement:
@@ -198,12 +198,17 @@ class Placement:
     ) -> bool:
         return not (
             spread
-            or pod.looks_at_other_pods
+            or self._minds_others(pod)
             or pod.preferred_nodes
-            or self.cluster.picky_pods
             or self.cluster.soft_tainted
             or (devices is not None and (devices.shape is None or devices.scores_matter))
         )
+
+    def _minds_others(self, pod: Pod) -> bool:
+        """Whether it matters for the pod who runs where already."""
+        if "InterPodAffinity" in self.profile.disabled:
+            return False
+        return bool(pod.looks_at_other_pods or self.cluster.picky_pods)
 
     def _shape(self, pod: Pod, devices: DeviceCheck | None) -> ShapeIndex:
         key = (pod.shape, devices.shape if devices is not None else None, pod.priority)
@@ -225,7 +230,7 @@ class Placement:
         total = len(self.cluster)
         everyone = list(self.cluster)
         affinity = counts = None
-        if pod.looks_at_other_pods or self.cluster.picky_pods:
+        if self._minds_others(pod):
             affinity = neighbours.Affinity(pod, everyone, self._namespaces())
         if spread:
             counts = neighbours.Spread(pod, everyone, spread)

@@ -433,7 +433,7 @@ class Scheduler:
             options=self._options[profile.name],
             spread=self._spread(pod, profile),
             budgets=self._current_budgets,
-            storage=self._storage,
+            storage=self._storage if profile.enabled("VolumeBinding") else None,
             classic=self._classic,
             new_share_id=self._share_id,
             clock=self._clock,
@@ -595,7 +595,10 @@ class Scheduler:
     def _spread(self, pod: Pod, profile: SchedulerProfile) -> list[Any]:
         if not profile.enabled("PodTopologySpread"):
             return []
-        return spreading.constraints(pod, self._owners, profile.placement.default_spread)
+        chosen = profile.placement.default_spread
+        return spreading.constraints(
+            pod, self._owners, spreading.SYSTEM_DEFAULTS if chosen is None else chosen
+        )
 
     def _make_storage(self) -> Storage:
         volume_claims = self._informers.get(PERSISTENT_VOLUME_CLAIMS)

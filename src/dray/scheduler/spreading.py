@@ -43,15 +43,15 @@ class Owners:
         return {"matchLabels": labels, "matchExpressions": expressions}
 
 
-def constraints(pod: Pod, owners: Owners, defaults: Sequence[Mapping[str, Any]]) -> list[Constraint]:
+def constraints(
+    pod: Pod, owners: Owners, defaults: Sequence[Mapping[str, Any]] = SYSTEM_DEFAULTS
+) -> list[Constraint]:
     """The pod's own constraints, or the default ones for what it belongs to."""
     if pod.spread:
         return [Constraint.of(spec, pod.labels) for spec in pod.spread]
-    if not pod.labels:
+    if not pod.labels or not defaults:
         return []
     selector = owners.selector(pod)
     if selector is None:
         return []
-    return [
-        Constraint.of({**spec, "labelSelector": selector}, pod.labels) for spec in defaults or SYSTEM_DEFAULTS
-    ]
+    return [Constraint.of({**spec, "labelSelector": selector}, pod.labels) for spec in defaults]

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from dray.api.amounts import Amounts, pod_requests
-from dray.scheduler.config import ConfigError, parse
 from dray.scheduler.extended import ClassNames, Requests, requests, wanted
 from dray.scheduler.pods import Pod
 
@@ -95,58 +94,3 @@ def test_the_newest_class_serves_a_resource_that_several_claim() -> None:
         metadata = {"name": name, "creationTimestamp": created}
         known.set({"metadata": metadata, "spec": {"extendedResourceName": "example/gpu"}})
     assert known.serving("example/gpu") == "new"
-
-
-HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-
-
-def test_configuration_takes_profiles_weights_and_device_arguments() -> None:
-    config = parse(
-        {
-            **HEAD,
-            "leaderElection": {"leaderElect": True, "leaseDuration": "1m30s"},
-            "profiles": [
-                {
-                    "schedulerName": "packer",
-                    "plugins": {
-                        "score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]},
-                        "multiPoint": {"disabled": [{"name": "InterPodAffinity"}]},
-                    },
-                    "pluginConfig": [
-                        {
-                            "name": "DynamicResources",
-                            "args": {"filterTimeout": "500ms", "devicePolicy": "pack"},
-                        },
-                        {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}},
-                    ],
-                }
-            ],
-        }
-    )
-    (profile,) = config.profiles
-    assert profile.name == "packer"
-    assert profile.filter_timeout == 0.5
-    assert profile.device_policy == "pack"
-    assert profile.placement.scoring.most_allocated
-    assert not profile.enabled("InterPodAffinity")
-    assert "NodeResourcesBalancedAllocation" not in profile.placement.scoring.weights
-    assert config.leader_election.lease_seconds == 90
-
-
-@pytest.mark.parametrize(
-    ("extra", "complaint"),
-    [
-        ({"kind": "Other"}, "kind 'Other'"),
-        ({"extenders": [{}]}, "extenders are not supported"),
-        (
-            {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Mine"}]}}}]},
-            "plugin 'Mine' is not supported",
-        ),
-        ({"profiles": [{}, {}]}, "used more than once"),
-        ({"leaderElection": {"leaseDuration": "soon"}}, "'soon' is not a duration"),
-        ({"colour": "blue"}, "colour: not supported"),
-    ],
-)
-def test_what_is_not_supported_is_named(extra: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
-        parse({**HEAD, **extra})
