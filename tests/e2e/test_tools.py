@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -46,7 +47,9 @@ async def control_plane(data: Path) -> AsyncIterator[Client]:
     async with run_server(options) as server:
         client = Client(InProcess(server.api, UserInfo("admin", groups=("system:masters",)), agent="test"))
         task = asyncio.ensure_future(
-            scheduling.run(client, options=scheduling.Options(gates=server.api.gates, release=36))
+            scheduling.run(
+                client, options=scheduling.Options(gates=server.api.gates, release=36, advice=False)
+            )
         )
         try:
             yield client
@@ -73,13 +76,18 @@ async def apply(client: Client, documents: list[dict[str, Any]]) -> list[str]:
         except AlreadyExists:
             continue
         except StatusError as error:
-            refused.append(error.message)
+            refused.append(_as_kubectl_says(error.message))
             continue
         if old_uid:
             uids[old_uid] = made["metadata"]["uid"]
         if body.get("status"):
             await client.patch_status(resource, namespace, metadata["name"], {"status": body["status"]})
     return refused
+
+
+def _as_kubectl_says(message: str) -> str:
+    """kubectl puts the kind of a refused object in its own words."""
+    return re.sub(r"^(\w+)\.\S+", r"The \1", message)
 
 
 async def verdict(client: Client) -> str:
@@ -146,24 +154,35 @@ def test_kubectl_finds_the_plugin_on_the_path(tool: Callable[[str], str], tmp_pa
     puzzle = next(p for p in puzzles() if "tainted" in p.folder.name)
     kubectl, scripts = tool("kubectl-1.36"), str(Path(sys.executable).parent)
 
-    async def run() -> tuple[int | None, str]:
+    environment = {
+        **os.environ,
+        "PATH": f"{scripts}:{os.environ['PATH']}",
+        "KUBECONFIG": str(tmp_path / "kubeconfig"),
+    }
+
+    async def call(*arguments: str) -> tuple[int | None, str]:
+        process = await asyncio.create_subprocess_exec(
+            kubectl, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        )
+        out, _ = await asyncio.wait_for(process.communicate(), 60)
+        return process.returncode, out.decode()
+
+    async def run() -> list[tuple[int | None, str]]:
         async with control_plane(tmp_path) as client:
             await apply(client, puzzle.documents("cluster.yaml") + puzzle.documents("apply.yaml"))
             await verdict(client)
-            environment = {
-                **os.environ,
-                "PATH": f"{scripts}:{os.environ['PATH']}",
-                "KUBECONFIG": str(tmp_path / "kubeconfig"),
-            }
-            process = await asyncio.create_subprocess_exec(
-                kubectl, "dra", "explain", "pod", "train", stdout=subprocess.PIPE, env=environment
-            )  # fmt: skip
-            out, _ = await asyncio.wait_for(process.communicate(), 60)
-            return process.returncode, out.decode()
+            return [
+                await call("dra", "explain", "pod", "train"),
+                await call("dra", "devices"),
+                await call("__complete", "dra", "explain", "pod", ""),
+            ]
 
-    code, text = asyncio.run(run())
-    assert code == 3
-    assert "tainted gpu.example.com/overheated:NoSchedule" in text
+    explained, devices, completed = asyncio.run(run())
+    assert explained[0] == 3
+    assert "tainted gpu.example.com/overheated:NoSchedule" in explained[1]
+    assert devices[0] == 0
+    assert "gpu.example.com/node-1/gpu-0  tainted" in devices[1]
+    assert completed[1].splitlines() == ["train", ":4"]
 
 
 def test_kubectl_plugin_lists_devices_of_a_cluster_known_by_kubeconfig_alone(tmp_path: Path) -> None:

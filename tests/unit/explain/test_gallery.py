@@ -45,9 +45,10 @@ def test_index_lists_all_pages() -> None:
     assert (GALLERY / "README.md").read_text() == index()
 
 
-#: Claims and attributes have other names in the recordings; Kubernetes' own words are the same.
+#: Claims and attributes have other names in the recordings, and what is refused kubectl tells of in its own words.
 _NAMES = re.compile(
-    r"(?<=claim )\S+(?=: selector)|(?<=no such key: )\w+|requests\[\d\]|(?<=io )\"[^\"]+\"(?= is invalid)"
+    r"(?<=claim )\S+(?=: selector)|(?<=no such key: )\w+|requests\[\d\]"
+    r"|(The ResourceClaim|ResourceClaim.resource.k8s.io) \"[^\"]+\"(?= is invalid)"
 )
 #: No recording has a node without enough of something.
 _NOT_RECORDED = "08-node-cpu-full"
