@@ -32,7 +32,7 @@ def explain_pod(cluster: Cluster, key: Key, *, progress: Progress | None = None)
     """A claim that its template has not become yet is taken as it will be."""
     pod = cluster.pods[key]
     subject = f"pod {key}"
-    settled = holding.settled_pod(cluster, key, pod)
+    settled = holding.settled_pod(cluster, key, pod) or holding.awaited(cluster, key, pod)
     if settled is not None:
         return settled
     said = _scheduler(pod)
@@ -263,7 +263,7 @@ def _tried(
             scheduler=said,
             facts=tuple(holding.granted(trial.wishes(first.node).documents, first)),
             nodes=nodes,
-            advice=("it should be scheduled now; if it is not, is the scheduler running?",) if said else (),
+            advice=_unscheduled(cluster, pod),
         )
     refused = any(one.answer.reasons is not None for one in tried)
     stories = pending.stories(cluster, trial, tried) if refused else []
@@ -276,6 +276,14 @@ def _tried(
         nodes=nodes,
         advice=tuple(advice.advise(cluster, trial, stories, tried)),
     )
+
+
+def _unscheduled(cluster: Cluster, pod: Document | None) -> tuple[str, ...]:
+    """What to look at if a pod fits and is there, but is not scheduled."""
+    if pod is None or not (pod.get("metadata") or {}).get("creationTimestamp"):
+        return ()
+    scheduler = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
+    return (f"it should be scheduled any moment; if it is not, is {scheduler} running?",)
 
 
 def _headline(trial: Trial, tried: Sequence[Tried], stories: Sequence[RequestStory]) -> str:

@@ -208,6 +208,46 @@ def granted(claims: Sequence[Document], tried: Tried) -> Iterator[str]:
             yield f"claim {name}, request {one['request']}: {one['driver']}/{one['pool']}/{one['device']}"
 
 
+# --- waiting to be bound ---
+
+
+def awaited(cluster: Cluster, key: Key, pod: Document) -> Explanation | None:
+    """A pod that has its devices but waits for them to become ready; None if it does not."""
+    facts, drivers, failed = [], [], False
+    for name in _claims_of(pod):
+        claim = cluster.claims.get(Key(key.namespace, name)) or {}
+        reported = {
+            (one.get("driver"), one.get("pool"), one.get("device")): one.get("conditions") or ()
+            for one in (claim.get("status") or {}).get("devices") or ()
+        }
+        for result in ((pod_claims.allocation(claim) or {}).get("devices") or {}).get("results") or ():
+            place = (result["driver"], result["pool"], result["device"])
+            true = {c.get("type") for c in reported.get(place, ()) if c.get("status") == "True"}
+            missing = [one for one in result.get("bindingConditions") or () if one not in true]
+            broken = [one for one in result.get("bindingFailureConditions") or () if one in true]
+            if missing or broken:
+                drivers.append(result["driver"])
+                failed |= bool(broken)
+                state = (
+                    f"{', '.join(broken)} says it failed"
+                    if broken
+                    else f"{', '.join(missing)} is not true yet"
+                )
+                facts.append(f"claim {name}, request {result['request']}: {DeviceID(*place)}: {state}")
+    if not facts:
+        return None
+    who = ", ".join(dict.fromkeys(drivers))
+    return Explanation(
+        subject=f"pod {key}",
+        outcome=Outcome.STUCK,
+        headline="it has its devices, but they could not be made ready"
+        if failed
+        else "it waits for its devices",
+        facts=tuple(facts),
+        advice=(f"look at driver {who}: it sets these conditions in the status of the claim",),
+    )
+
+
 # --- being deleted ---
 
 

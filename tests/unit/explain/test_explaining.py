@@ -187,3 +187,17 @@ def test_nobody_is_told_to_free_devices_that_would_not_be_enough() -> None:
     assert any("wait for or delete default/old" in text for text in enough.advice)
     more = explained(*world, claim("c", count=3), pod("p", "c"))
     assert not any("wait for or delete" in text for text in more.advice)
+
+
+def test_pod_may_wait_for_its_devices_to_become_ready() -> None:
+    waited = claim("c", taken=("n/a",))
+    waited["status"]["allocation"]["devices"]["results"][0]["bindingConditions"] = ["attached"]
+    world = (node("n"), slice_("n", device("a")), device_class())
+    found = explained(*world, waited, pod("p", "c"))
+    assert (found.outcome, found.headline) == (Outcome.STUCK, "it waits for its devices")
+    assert found.facts == ("claim c, request r: gpu.example.com/n/a: attached is not true yet",)
+    conditions = [{"type": "attached", "status": "True"}]
+    waited["status"]["devices"] = [
+        {"driver": "gpu.example.com", "pool": "n", "device": "a", "conditions": conditions}
+    ]
+    assert explained(*world, waited, pod("p", "c")).outcome is Outcome.FITS
