@@ -11,7 +11,7 @@ from dray.api.core.podtemplate import check_template, drop_gated
 from dray.api.field import FieldError, Path
 from dray.api.kinds import Column, Context, Object
 from dray.api.selectors import format_label_selector, label_selector
-from dray.api.strategies import SPEC, STATUS, SpecAndStatus, StatusView, generation
+from dray.api.strategies import SPEC, STATUS, SpecAndStatus, StatusView, generation, immutable
 
 TEMPLATE: Final = SPEC.child("template")
 SELECTOR: Final = SPEC.child("selector")
@@ -19,7 +19,12 @@ CONTAINERS: Final = Column(
     "Containers", priority=1, description="The names of the containers in the template."
 )
 IMAGES: Final = Column("Images", priority=1, description="The images of the containers in the template.")
-SELECTOR_COLUMN: Final = Column("Selector", priority=1, description="The labels of the pods it looks after.")
+#: What the template makes, and which pods are looked after.
+TEMPLATE_COLUMNS: Final = (
+    CONTAINERS,
+    IMAGES,
+    Column("Selector", priority=1, description="The labels of the pods it looks after."),
+)
 
 
 def check_selector(spec: Mapping[str, Any], *, kind: str) -> list[FieldError]:
@@ -46,6 +51,11 @@ def check_selected(
         return [], True
     words = "`selector` does not match template `labels`"
     return [field.invalid(TEMPLATE.child("metadata", "labels"), labels, words)], True
+
+
+def check_selector_kept(new: Object, old: Object) -> Sequence[FieldError]:
+    selector, before = (x["spec"].get("selector") for x in (new, old))
+    return immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector")
 
 
 def check_long_running(template: Mapping[str, Any], path: Path, *, kind: str) -> list[FieldError]:
@@ -95,6 +105,9 @@ class WorkloadRules(SpecAndStatus):
     def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
         drop_gated(new["spec"]["template"], old["spec"]["template"], ctx)
         super().prepare_update(new, old, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        return [*self.validate(new, ctx), *check_selector_kept(new, old)]
 
     def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
         found = []

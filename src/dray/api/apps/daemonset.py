@@ -11,13 +11,11 @@ from dray.api.core.podtemplate import codecs
 from dray.api.field import FieldError
 from dray.api.kinds import Column, Context, Kind, Object, Version
 from dray.api.release import Release
-from dray.api.strategies import SPEC, immutable
+from dray.api.strategies import SPEC
 from dray.api.workloads import (
-    CONTAINERS,
-    IMAGES,
     SELECTOR,
-    SELECTOR_COLUMN,
     TEMPLATE,
+    TEMPLATE_COLUMNS,
     ReplicaStatus,
     WorkloadRules,
     amount_of,
@@ -25,6 +23,7 @@ from dray.api.workloads import (
     check_counts,
     check_long_running,
     check_selected,
+    check_selector_kept,
     int_or_percent,
     selector_cell,
     template_cells,
@@ -110,11 +109,7 @@ class DaemonSetRules(WorkloadRules):
         return found + check_counts(spec, SPEC, "revisionHistoryLimit")
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        selector, before = (x["spec"].get("selector") for x in (new, old))
-        return [
-            *immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector"),
-            *self.validate(new, ctx),
-        ]
+        return [*check_selector_kept(new, old), *self.validate(new, ctx)]
 
 
 class DaemonSetStatus(ReplicaStatus):
@@ -167,9 +162,7 @@ def kind(release: Release) -> Kind:
                 ),
                 Column("Node Selector", description="The labels of the nodes that should run the pod."),
                 printing.AGE,
-                CONTAINERS,
-                IMAGES,
-                SELECTOR_COLUMN,
+                *TEMPLATE_COLUMNS,
             ),
             _cells,
         ),

@@ -12,13 +12,10 @@ from dray.api.field import FieldError
 from dray.api.kinds import Column, Context, Kind, Object, Scale, Version
 from dray.api.release import Release
 from dray.api.selectors import label_selector
-from dray.api.strategies import SPEC, immutable
+from dray.api.strategies import SPEC
 from dray.api.workloads import (
-    CONTAINERS,
-    IMAGES,
-    SELECTOR,
-    SELECTOR_COLUMN,
     TEMPLATE,
+    TEMPLATE_COLUMNS,
     ReplicaStatus,
     WorkloadRules,
     amount_of,
@@ -91,13 +88,6 @@ class DeploymentRules(WorkloadRules):
             found.append(field.invalid(SPEC.child("progressDeadlineSeconds"), deadline, words))
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        selector, before = (x["spec"].get("selector") for x in (new, old))
-        return [
-            *self.validate(new, ctx),
-            *immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector"),
-        ]
-
 
 class DeploymentStatus(ReplicaStatus):
     counts = (
@@ -152,9 +142,7 @@ def kind(release: Release) -> Kind:
                 Column("Up-to-date", description="How many pods have the newest template."),
                 Column("Available", description="How many pods have been ready for long enough."),
                 printing.AGE,
-                CONTAINERS,
-                IMAGES,
-                SELECTOR_COLUMN,
+                *TEMPLATE_COLUMNS,
             ),
             _cells,
         ),

@@ -11,13 +11,10 @@ from dray.api.core.podtemplate import codecs
 from dray.api.field import FieldError
 from dray.api.kinds import Column, Context, Kind, Object, Scale, Version
 from dray.api.release import Release
-from dray.api.strategies import SPEC, immutable
+from dray.api.strategies import SPEC
 from dray.api.workloads import (
-    CONTAINERS,
-    IMAGES,
-    SELECTOR,
-    SELECTOR_COLUMN,
     TEMPLATE,
+    TEMPLATE_COLUMNS,
     ReplicaStatus,
     WorkloadRules,
     check_counts,
@@ -51,13 +48,6 @@ class ReplicaSetRules(WorkloadRules):
             found += self.check_template(spec, ctx)
             found += check_long_running(spec.get("template") or {}, TEMPLATE, kind="ReplicaSet")
         return found
-
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        selector, before = (x["spec"].get("selector") for x in (new, old))
-        return [
-            *self.validate(new, ctx),
-            *immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector"),
-        ]
 
 
 class ReplicaSetStatus(ReplicaStatus):
@@ -103,9 +93,7 @@ def kind(release: Release) -> Kind:
                 Column("Current", type="integer", description="How many pods there are."),
                 Column("Ready", type="integer", description="How many pods are ready."),
                 printing.AGE,
-                CONTAINERS,
-                IMAGES,
-                SELECTOR_COLUMN,
+                *TEMPLATE_COLUMNS,
             ),
             _cells,
         ),

@@ -15,9 +15,8 @@ from dray.api.core.podtemplate import codecs, drop_gated
 from dray.api.field import FieldError
 from dray.api.kinds import Column, Context, Kind, Object, Version
 from dray.api.release import Release
-from dray.api.selectors import format_label_selector
 from dray.api.strategies import METADATA, SPEC, SpecAndStatus, StatusView, generation
-from dray.api.workloads import CONTAINERS, IMAGES, SELECTOR_COLUMN, check_counts, template_cells
+from dray.api.workloads import TEMPLATE_COLUMNS, check_counts, selector_cell, template_cells
 
 _CONCURRENCY: Final = ("Allow", "Forbid", "Replace")
 _JOB_SPEC: Final = SPEC.child("jobTemplate", "spec")
@@ -62,9 +61,7 @@ def kind(release: Release) -> Kind:
                 Column("Active", type="integer", description="How many jobs are running."),
                 Column("Last Schedule", description="When a job was last made."),
                 printing.AGE,
-                CONTAINERS,
-                IMAGES,
-                SELECTOR_COLUMN,
+                *TEMPLATE_COLUMNS,
             ),
             _cells,
         ),
@@ -182,5 +179,5 @@ def _cells(obj: Object, now: float) -> Sequence[object]:
         printing.since(last, now) if last else "<none>",
         printing.age(obj, now),
         *template_cells(job),
-        format_label_selector(job.get("selector")),
+        selector_cell(job),
     )

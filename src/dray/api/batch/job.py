@@ -16,12 +16,11 @@ from dray.api.release import Release
 from dray.api.selectors import label_selector
 from dray.api.strategies import METADATA, SPEC, SpecAndStatus, generation, immutable
 from dray.api.workloads import (
-    CONTAINERS,
-    IMAGES,
     SELECTOR,
-    SELECTOR_COLUMN,
     TEMPLATE,
+    TEMPLATE_COLUMNS,
     check_selected,
+    check_selector_kept,
     selector_cell,
     template_cells,
 )
@@ -71,9 +70,7 @@ def kind(release: Release) -> Kind:
                 Column("Completions", description="How many pods have succeeded, and how many should."),
                 Column("Duration", description="How long the job has run."),
                 printing.AGE,
-                CONTAINERS,
-                IMAGES,
-                SELECTOR_COLUMN,
+                *TEMPLATE_COLUMNS,
             ),
             _cells,
         ),
@@ -186,8 +183,7 @@ class JobRules(SpecAndStatus):
         found = self._check(new, ctx, prefixed=prefixed)
         found += self._check_spec(spec, ctx)
         found += _check_completions(spec, before)
-        selectors = spec.get("selector"), before.get("selector")
-        found += immutable(*selectors, SELECTOR, type_name="meta/v1.LabelSelector")
+        found += check_selector_kept(new, old)
         found += _check_template_kept(spec, old, ctx)
         for part, type_name in _FROZEN:
             found += immutable(spec.get(part), before.get(part), SPEC.child(part), type_name=type_name)
