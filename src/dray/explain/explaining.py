@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dray.api import claims as pod_claims
 from dray.api.claims import ClaimNotCreated
+from dray.api.resource.classic import bridge
 from dray.explain import advice, holding, pending
 from dray.explain.cluster import Cluster, Key, key_of
 from dray.explain.model import Explanation, Outcome, RequestStory
@@ -50,7 +51,16 @@ def explain_pod(cluster: Cluster, key: Key, *, progress: Progress | None = None)
             facts=tuple(gathered.facts[1:]),
             advice=tuple(gathered.advice),
         )
-    return _tried(cluster, subject, pod, gathered.claims, said, progress)
+    modern = [one for one in gathered.claims if not bridge.is_classic(one)]
+    found = _tried(cluster, subject, pod, modern, said, progress)
+    return replace(found, facts=(*_classic(gathered.claims), *found.facts))
+
+
+def _classic(claims: Sequence[Document]) -> Iterator[str]:
+    """Claims of the generations before today's are allocated by others, who alone know what they have."""
+    for claim in claims:
+        if bridge.is_classic(claim) and pod_claims.allocation(claim) is None:
+            yield f"claim {key_of(claim)} is a classic one, and for the controller of its driver to allocate"
 
 
 def explain_claim(cluster: Cluster, key: Key, *, progress: Progress | None = None) -> Explanation:
@@ -75,6 +85,9 @@ def explain_claim(cluster: Cluster, key: Key, *, progress: Progress | None = Non
             advice=tuple(filter(None, help)),
         )
     users = _users_of(cluster, key)
+    if bridge.is_classic(claim):
+        headline = "it is a classic one, and for the controller of its driver to allocate"
+        return Explanation(subject=subject, outcome=Outcome.PENDING, headline=headline)
     pod = cluster.pods[users[0]] if users else None
     found = _tried(cluster, subject, pod, [claim], _scheduler(pod) if pod is not None else "", progress)
     if users:

@@ -95,6 +95,8 @@ def _devices_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[s
         return
     results = (allocation.get("devices") or {}).get("results") or ()
     node = _node_of(allocation)
+    if not results:
+        yield f"claim {key}: allocated by the controller of its driver, who alone knows what it is"
     for name in dict.fromkeys(result["request"] for result in results):
         given = [result for result in results if result["request"] == name]
         yield f"claim {key}, request {name}: {', '.join(_given(cluster, one) for one in given)}"
