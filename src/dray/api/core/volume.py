@@ -7,10 +7,10 @@ from typing import Final
 
 from dray.api import checks, field, printing
 from dray.api.core import quantities
-from dray.api.core.pod.affinity import check_node_selector
 from dray.api.core.volumeclaim import CLASS_ANNOTATION, VOLUME_MODES, check_access_modes, modes
 from dray.api.field import FieldError
 from dray.api.kinds import Column, Context, Kind, Object, Version
+from dray.api.nodeselectors import check_node_selector
 from dray.api.strategies import SPEC, StatusView, Subdomain, immutable, keep
 
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")

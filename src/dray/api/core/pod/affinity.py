@@ -8,6 +8,7 @@ from typing import Final
 from dray.api import checks, field, names
 from dray.api.core.pod.options import Options, Part
 from dray.api.field import FieldError, Path
+from dray.api.nodeselectors import check_node_selector, check_node_term
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -15,62 +16,6 @@ _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _INCLUSION: Final = ("Honor", "Ignore")
 _WITHOUT_SELECTOR: Final = "must not be specified when labelSelector is not set"
 _BOTH: Final = "exists in both matchLabelKeys and labelSelector"
-
-
-def check_node_selector(selector: Part, path: Path, *, lenient: bool = False) -> list[FieldError]:
-    terms, at = selector.get("nodeSelectorTerms") or (), path.child("nodeSelectorTerms")
-    if not terms:
-        return [field.required(at, "must have at least one node selector term")]
-    return [p for i, term in enumerate(terms) for p in _check_term(term, at.index(i), lenient=lenient)]
-
-
-def _check_term(term: Part, path: Path, *, lenient: bool) -> list[FieldError]:
-    found: list[FieldError] = []
-    for i, wanted in enumerate(term.get("matchExpressions") or ()):
-        found += _check_label(wanted, path.child("matchExpressions").index(i), lenient=lenient)
-    for i, wanted in enumerate(term.get("matchFields") or ()):
-        found += _check_field(wanted, path.child("matchFields").index(i))
-    return found
-
-
-def _check_label(wanted: Part, path: Path, *, lenient: bool) -> list[FieldError]:
-    operator, values = wanted.get("operator", ""), wanted.get("values") or ()
-    found: list[FieldError] = []
-    if operator in ("In", "NotIn"):
-        if not values:
-            words = "must be specified when `operator` is 'In' or 'NotIn'"
-            found.append(field.required(path.child("values"), words))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(field.forbidden(path.child("values"), words))
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            words = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            found.append(field.required(path.child("values"), words))
-    else:
-        found.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
-    found += checks.qualified_name(wanted.get("key", ""), path.child("key"))
-    if not lenient:
-        for i, value in enumerate(values):
-            found += checks.each(value, path.child("values").index(i), names.label_value(value))
-    return found
-
-
-def _check_field(wanted: Part, path: Path) -> list[FieldError]:
-    operator, values, key = wanted.get("operator", ""), wanted.get("values") or (), wanted.get("key", "")
-    found: list[FieldError] = []
-    if operator not in ("In", "NotIn"):
-        found.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
-    elif len(values) != 1:
-        words = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        found.append(field.required(path.child("values"), words))
-    if key != "metadata.name":
-        found.append(field.invalid(path.child("key"), key, "not a valid field selector key"))
-        return found
-    for i, value in enumerate(values):
-        found += checks.each(value, path.child("values").index(i), names.dns1123_subdomain(value))
-    return found
 
 
 def check_affinity(spec: Part, path: Path) -> list[FieldError]:
@@ -100,7 +45,7 @@ def _check_node_affinity(affinity: Part, path: Path) -> list[FieldError]:
     for i, term in enumerate(affinity.get(_PREFERRED) or ()):
         at = path.child(_PREFERRED).index(i)
         found += _check_weight(term, at)
-        found += _check_term(term.get("preference") or {}, at.child("preference"), lenient=True)
+        found += check_node_term(term.get("preference") or {}, at.child("preference"), values=False)
     return found
 
 

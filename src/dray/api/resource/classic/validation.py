@@ -10,10 +10,10 @@ from dray.api.expressions import Environment
 from dray.api.field import ErrorType, FieldError, Path
 from dray.api.kinds import Context, Object
 from dray.api.names import size
+from dray.api.nodeselectors import check_node_selector
 from dray.api.resource.validation import checks
 from dray.api.resource.validation.checks import Errors
 from dray.api.resource.validation.device import is_version
-from dray.api.resource.validation.node_selector import node_selector
 
 HANDLES: Final = 32
 HANDLE_DATA: Final = 16 * 1024
@@ -72,7 +72,7 @@ def resource_class(obj: Object, errs: Errors) -> None:
     driver_name(obj.get("driverName", ""), Path("driverName"), errs)
     parameters_reference(obj.get("parametersRef"), Path("parametersRef"), errs)
     if (selector := obj.get("suitableNodes")) is not None:
-        node_selector(selector, Path("suitableNodes"), errs, values=False)
+        errs += check_node_selector(selector, Path("suitableNodes"), values=False)
 
 
 def claim_spec(spec: Mapping[str, Any], path: Path, errs: Errors) -> None:
@@ -112,7 +112,7 @@ def _allocation(allocation: Mapping[str, Any], path: Path, errs: Errors) -> None
     if len(handles) > HANDLES:
         errs.append(too_long(here, HANDLES))
     if (selector := allocation.get("availableOnNodes")) is not None:
-        node_selector(selector, path.child("availableOnNodes"), errs, values=False)
+        errs += check_node_selector(selector, path.child("availableOnNodes"), values=False)
 
 
 def _handle(handle: Mapping[str, Any], path: Path, errs: Errors) -> None:

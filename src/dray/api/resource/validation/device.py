@@ -10,13 +10,13 @@ from typing import Any, Final
 from dray.api import field
 from dray.api.field import Path
 from dray.api.names import size
+from dray.api.nodeselectors import check_node_selector
 from dray.api.resource import limits
 from dray.api.resource.validation import checks
 from dray.api.resource.validation.capacity import request_policy
 from dray.api.resource.validation.checks import Errors
 from dray.api.resource.validation.counters import consumptions
 from dray.api.resource.validation.node_resources import node_resources, resource_mappings
-from dray.api.resource.validation.node_selector import node_selector
 from dray.api.resource.validation.taints import taint
 
 _EMPTY: Final[Mapping[str, Any]] = {}
@@ -175,7 +175,7 @@ def _device_nodes(value: Mapping[str, Any], path: Path, errs: Errors, *, per_dev
         errs.append(field.invalid(path.child("nodeName"), node, "must not be empty"))
     if selector is not None:
         given.append("`nodeSelector`")
-        node_selector(selector, path.child("nodeSelector"), errs)
+        errs += check_node_selector(selector, path.child("nodeSelector"))
     if everywhere:
         given.append("`allNodes`")
     elif everywhere is not None:

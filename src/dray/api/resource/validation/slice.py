@@ -8,12 +8,12 @@ from typing import Any, Final
 from dray.api import field
 from dray.api.field import Path
 from dray.api.kinds import Object
+from dray.api.nodeselectors import check_node_selector
 from dray.api.resource import limits
 from dray.api.resource.validation import checks
 from dray.api.resource.validation.checks import Errors
 from dray.api.resource.validation.counters import counter_set
 from dray.api.resource.validation.device import device, is_advanced
-from dray.api.resource.validation.node_selector import node_selector
 
 _ONE_NODE_FIELD: Final = (
     "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
@@ -79,7 +79,7 @@ def _nodes(spec: Mapping[str, Any], path: Path, errs: Errors) -> None:
     selector = spec.get("nodeSelector")
     if selector is not None:
         given.append("`nodeSelector`")
-        node_selector(selector, path.child("nodeSelector"), errs)
+        errs += check_node_selector(selector, path.child("nodeSelector"))
         terms = selector.get("nodeSelectorTerms")
         if len(terms or ()) != 1:
             # One term only: selectors of several slices must be easy to merge.

@@ -9,6 +9,7 @@ from dray.api import addresses, field, meta
 from dray.api.field import Path
 from dray.api.kinds import Object
 from dray.api.names import size
+from dray.api.nodeselectors import check_node_selector
 from dray.api.release import Gates
 from dray.api.resource import limits
 from dray.api.resource.validation import checks
@@ -21,7 +22,6 @@ from dray.api.resource.validation.claim import (
     request_references,
 )
 from dray.api.resource.validation.device import binding_conditions
-from dray.api.resource.validation.node_selector import node_selector
 from dray.api.resource.validation.slice import skip_node_operations
 from dray.api.resource.validation.taints import toleration
 
@@ -128,7 +128,7 @@ def _allocation(
             request_references(config.get("requests") or _EMPTY, where, known, errs)
             configuration(config, where, errs)
     if (selector := allocation.get("nodeSelector")) is not None:
-        node_selector(selector, path.child("nodeSelector"), errs)
+        errs += check_node_selector(selector, path.child("nodeSelector"))
 
 
 def _result(result: Mapping[str, Any], path: Path, known: RequestNames, errs: Errors, gates: Gates) -> None:
