@@ -207,6 +207,17 @@ class ClassicClaimController(ClaimController):
         owner["blockOwnerDeletion"] = True
         return made
 
+    def _find(self, pod: str, entry: str) -> str | None:
+        """Also a claim from before an upgrade, when its name alone told what it is for."""
+        if (found := super()._find(pod, entry)) is not None:
+            return found
+        for claim in self._claims.by_index("owning pod", pod):
+            metadata, owner = claim["metadata"], owning_pod(claim)
+            annotated = claims.POD_CLAIM_ANNOTATION in (metadata.get("annotations") or {})
+            if not annotated and owner is not None and metadata["name"] == f"{owner['name']}-{entry}":
+                return str(metadata["name"])
+        return None
+
     def released(self, claim: Document, remaining: Iterable[Document]) -> Object | None:
         return released(claim, remaining)
 

@@ -7,191 +7,26 @@ API server serves that generation; the scheduler meets it only through ``decidin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from dray.api import claims, matching
+from dray.scheduler.classic_attempt import Attempt, Entry, Given
 from dray.scheduler.classic_book import Book, MissingParameters
-from dray.scheduler.classic_structured import Place, Suitability, Wanted, allocate, holdings
 from dray.scheduler.classic_writing import ClassicWriter, First
-from dray.scheduler.deciding import Bind, Today, Unschedulable
+from dray.scheduler.deciding import Bind, Failure, Today, Unschedulable
 from dray.scheduler.devices import PLUGIN, NotReady
 from dray.scheduler.generations import Mixed, MixedPlan
-from dray.scheduler.nodes import Node
 from dray.scheduler.pods import Pod
 from dray.scheduler.verdicts import Rejection, unavailable
 
 Document = Mapping[str, Any]
 
-MAX_NODES = 128  # in a PodSchedulingContext
 MAX_CONSUMERS = 32  # of a claim that can be shared
 
-_UNSUITABLE = Rejection(
-    PLUGIN, ("resourceclaim cannot be allocated for the node (unsuitable)",), resolvable=False
-)
-_EXCLUDED = Rejection(PLUGIN, ("excluded by resource class node filter",), resolvable=False)
-_NOT_HERE = Rejection(PLUGIN, ("resourceclaim not available on the node",), resolvable=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One claim of the pod and what is known about it."""
-
-    name: str  # inside the pod
-    claim: Document
-    nodes: Any = None  # a test for nodes: where it is available, or where its class may be allocated
-    answer: Document | None = None  # the driver's, in the negotiation
-    wanted: Wanted | None = None  # to be allocated by the scheduler
-
-    @property
-    def allocated(self) -> bool:
-        return claims.allocation(self.claim) is not None
-
-    @property
-    def delayed(self) -> bool:
-        """Allocated for the sake of a pod, so it may be given back for one."""
-        return bool(self.claim["spec"].get("allocationMode") != "Immediate")
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What the scheduler itself would allocate on a node."""
-
-    claims: tuple[Document, ...] = ()
-    results: tuple[Document, ...] = ()
-    drivers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Negotiation:
-    """Changes to a pod's PodSchedulingContext; None leaves a field as it is."""
-
-    selected: str | None = None
-    potential: list[str] | None = None
-
-    def __bool__(self) -> bool:
-        return self.selected is not None or self.potential is not None
-
-
-class Attempt:
-    """One attempt of one pod, in the shape in which the placement asks about devices."""
-
-    shape = None  # every node is to be asked
-    scores_matter = False
-    left_over = None
-
-    def __init__(
-        self, pod: Pod, entries: list[Entry], context: Document | None, book: Book, *, as_in_130: bool
-    ) -> None:
-        self.pod = pod
-        self.entries = entries
-        self.context = context
-        self.claims = [entry.claim for entry in entries]
-        self.unavailable: dict[str, Document] = {}
-        self.failures: dict[str, Any] = {}
-        self.feasible: list[str] = []
-        self._book = book
-        self._as_in_130 = as_in_130
-
-    def on(self, node: Node) -> Given | Rejection:
-        given = self.judge(node)
-        if not isinstance(given, Rejection):
-            self.feasible.append(node.name)
-        return given
-
-    def judge(self, node: Node) -> Given | Rejection:
-        """What the node would give, as far as this generation is concerned."""
-        here = True
-        said: Rejection | None = None
-        for entry in self.entries:
-            matches = entry.nodes is None or entry.nodes(node.name, node.labels)
-            if entry.allocated:
-                if not matches:
-                    # Noted down even where another claim rules the node out, or it would be kept for nothing.
-                    here = False
-                    if entry.delayed:
-                        self.unavailable[entry.claim["metadata"]["uid"]] = entry.claim
-            elif not matches:
-                said = said or _EXCLUDED
-            elif entry.wanted is None and node.name in ((entry.answer or {}).get("unsuitableNodes") or ()):
-                said = said or _UNSUITABLE
-        if said is not None:
-            return said
-        try:
-            given = self._allocate(node.name)
-        except Suitability as problem:
-            return Rejection(PLUGIN, (f"checking structured parameters failed: {problem}",), resolvable=False)
-        if given is None:
-            return _UNSUITABLE
-        return given if here else _NOT_HERE
-
-    def score(self, plan: Any) -> int:
-        return 0
-
-    def _allocate(self, node: str) -> Given | None:
-        open_entries = [entry for entry in self.entries if not entry.allocated and entry.wanted is not None]
-        if not open_entries:
-            return Given()
-        taken: dict[Place, set[str]] = {
-            place: set(names) for place, names in self._book.taken.items() if place.node == node
-        }
-        results = []
-        for entry in open_entries:
-            assert entry.wanted is not None
-            result = allocate(entry.wanted, node, self._book.offers, taken)
-            if result is None:
-                return None
-            for place, name in holdings(result):
-                taken.setdefault(place, set()).add(name)
-            results.append(result)
-        return Given(
-            tuple(entry.claim for entry in open_entries),
-            tuple(results),
-            tuple(entry.wanted.driver for entry in open_entries if entry.wanted is not None),
-        )
-
-    @property
-    def held(self) -> Document | None:
-        """A claim that a driver has allocated for this pod alone, which keeps others from it as long as it waits."""
-        for entry in self.entries:
-            users = [u.get("uid") for u in (entry.claim.get("status") or {}).get("reservedFor") or ()]
-            if entry.allocated and entry.delayed and users == [self.pod.uid]:
-                return entry.claim
-        return None
-
-    # -- the negotiation --------------------------------------------------------------------------------------------
-
-    @property
-    def pending(self) -> list[Entry]:
-        """Claims that wait for a driver's controller."""
-        return [entry for entry in self.entries if not entry.allocated and entry.wanted is None]
-
-    def negotiate(self, node: str) -> Negotiation:
-        """What to tell the drivers when ``node`` is the best of the feasible ones."""
-        spec = (self.context or {}).get("spec") or {}
-        known = spec.get("potentialNodes") or ()
-        names = self.feasible if len(self.feasible) > 1 else [node]
-        potential = None
-        if any(name not in known for name in names):
-            # A list that is too long keeps the node that is about to be chosen.
-            chosen = (
-                names if len(names) <= MAX_NODES else [node, *(n for n in names if n != node)][:MAX_NODES]
-            )
-            potential = sorted(chosen)
-        pending = self.pending
-        answered = sum(entry.answer is not None for entry in pending)
-        own = sum(entry.wanted is not None and not entry.allocated for entry in self.entries)
-        if self._as_in_130:
-            # Claims that the scheduler allocates are counted as answers, so a pod with both kinds waits for ever.
-            ready = (len(pending) == 1 and not own) or (answered + own == len(pending) and own < len(pending))
-        else:
-            ready = len(pending) == 1 or answered == len(pending)
-        selected = node if ready and spec.get("selectedNode") != node else None
-        return Negotiation(selected, potential)
-
-    def is_asked(self, node: str) -> bool:
-        """Whether the drivers have been told to allocate for the node."""
-        return ((self.context or {}).get("spec") or {}).get("selectedNode") == node
+class NotOurs(Exception):
+    """Somebody else's object has the name of the pod's negotiation."""
 
 
 class Classic:
@@ -225,7 +60,7 @@ class Classic:
             return str(problem)
         return "" if self._alone else str(today(_names(found)))
 
-    def begin(self, pod: Pod, today: Today) -> Attempt | Mixed | Rejection | None:
+    def begin(self, pod: Pod, today: Today) -> Attempt | Mixed | Rejection | Failure | None:
         try:
             found = self._claims(pod)
             if not found:
@@ -234,6 +69,8 @@ class Classic:
             entries = [self._entry(pod, name, claim, context) for name, claim in found]
         except (NotReady, MissingParameters) as problem:
             return Rejection(PLUGIN, (str(problem),), resolvable=False)
+        except NotOurs as problem:
+            return Failure(f'running PreFilter plugin "{PLUGIN}": {problem}')
         attempt = Attempt(pod, entries, context, self.book, as_in_130=self._alone)
         match None if self._alone else today(_names(found)):
             case None:
@@ -270,20 +107,20 @@ class Classic:
     def _negotiate(self, attempt: Attempt, node: str) -> Unschedulable:
         """Ask the drivers, or wait for what they answer."""
         negotiation = attempt.negotiate(node)
-        waiting = frozenset({PLUGIN})
+        first: First | None = None
         if negotiation:
             first = self._writer.publication(
                 attempt.pod, attempt.context, selected=negotiation.selected, potential=negotiation.potential
             )
-            if self._early:
-                return _unanswered(
-                    "allocate resource" if negotiation.selected else "provide information", first
-                )
-            return Unschedulable("waiting for resource driver", waiting, first=first, waiting=True)
+        if self._alone and (reserved := attempt.reserved):
+            first = self._writer.release(attempt.pod, reserved, after=first)
         if self._early:
-            return _unanswered("allocate resource" if attempt.is_asked(node) else "provide information")
-        reason = Rejection(PLUGIN, ("waiting for resource driver to provide information",))
-        return Unschedulable(unavailable(1, (reason,)), waiting, waiting=True)
+            asked = negotiation.selected or attempt.is_asked(node)
+            return _unanswered("allocate resource" if asked else "provide information", first)
+        message = "waiting for resource driver"
+        if not negotiation:
+            message = unavailable(1, (Rejection(PLUGIN, (f"{message} to provide information",)),))
+        return Unschedulable(message, frozenset({PLUGIN}), first=first, waiting=True)
 
     def _claims(self, pod: Pod) -> list[tuple[str, Document]]:
         found = []
@@ -318,7 +155,7 @@ class Classic:
         owner = claims.controller_of(context)
         if owner is None or owner["uid"] != pod.uid:
             uid = context["metadata"]["uid"]
-            raise NotReady(
+            raise NotOurs(
                 f"{self._writer.negotiation} object with UID {uid} is not owned by Pod {pod.namespace}/{pod.name}"
             )
         return context

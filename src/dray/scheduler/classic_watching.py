@@ -115,6 +115,7 @@ def watch(
         resource=by_name.get(CLASSIC_RESOURCE_CLAIMS.plural, CLASSIC_RESOURCE_CLAIMS),
         contexts=contexts,
         owners_wait=not early,
+        as_in_130=alone,
     )
     return Classic(book, writer, alone=alone, early=early)
 

@@ -14,7 +14,7 @@ from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEX
 from dray.scheduler.classic_book import FINALIZER, Book
 
 if TYPE_CHECKING:
-    from dray.scheduler.classic import Given
+    from dray.scheduler.classic_attempt import Given
     from dray.scheduler.pods import Pod
 
 log = logging.getLogger(__name__)
@@ -31,15 +31,18 @@ class ClassicWriter:
         resource: Resource = CLASSIC_RESOURCE_CLAIMS,
         contexts: Resource = POD_SCHEDULING_CONTEXTS,
         owners_wait: bool = True,
+        as_in_130: bool = True,
     ) -> None:
         """``resource`` and ``contexts``: claims and negotiations in the version that the server has.
 
-        ``owners_wait``: a pod that is deleted in the foreground waits for its negotiation to go.
+        ``owners_wait``: a pod that is deleted in the foreground waits for its negotiation to go. ``as_in_130``: nobody
+        but drivers is asked to free a claim, even one that the scheduler has allocated.
         """
         self._client = client
         self._resource = resource
         self._contexts = contexts
         self._owners_wait = owners_wait
+        self._as_in_130 = as_in_130
 
     @property
     def negotiation(self) -> str:
@@ -56,11 +59,22 @@ class ClassicWriter:
 
         return publish
 
+    def release(self, pod: Pod, reserved: Sequence[Document], *, after: First | None) -> First:
+        """Take back the reservations of a pod that has to wait, as 1.30 does after every attempt."""
+
+        async def take_back() -> None:
+            if after is not None:
+                await after()
+            for claim in reserved:
+                await _unreserve(self._client, self._resource, claim, pod)
+
+        return take_back
+
     def deallocation(self, pod: Pod, claim: Document, context: Document | None) -> First:
         """Free an unused claim that kept the pod from its nodes."""
 
         async def deallocate() -> None:
-            by_scheduler = FINALIZER in (claim["metadata"].get("finalizers") or ())
+            by_scheduler = FINALIZER in (claim["metadata"].get("finalizers") or ()) and not self._as_in_130
             # A driver that still sees a selected node would allocate for it again.
             if not by_scheduler and ((context or {}).get("spec") or {}).get("selectedNode"):
                 await self._publish(pod, context, "", None)
@@ -173,22 +187,8 @@ class ClassicCarry:
         for claim in self.claims:
             metadata = claim["metadata"]
             current = self.book.claim(metadata["namespace"], metadata["name"])
-            if current is None or not claims.is_reserved_for(current, self.pod.uid):
-                continue
-            patch = {
-                "metadata": {"uid": metadata["uid"]},
-                "status": {"reservedFor": [{"$patch": "delete", "uid": self.pod.uid}]},
-            }
-            try:
-                await self.client.patch_status(
-                    self.resource,
-                    metadata["namespace"],
-                    metadata["name"],
-                    patch,
-                    type=PatchType.STRATEGIC,
-                )
-            except StatusError as problem:
-                log.warning("claim %s stays reserved: %s", metadata["name"], problem)
+            if current is not None and claims.is_reserved_for(current, self.pod.uid):
+                await _unreserve(self.client, self.resource, claim, self.pod)
 
     async def done(self) -> None:
         """The pod is bound: nothing is left to negotiate."""
@@ -205,3 +205,17 @@ class ClassicCarry:
         if FINALIZER not in finalizers:
             protected = {**claim, "metadata": {**metadata, "finalizers": [*finalizers, FINALIZER]}}
             await self.client.update(self.resource, metadata["namespace"], protected)
+
+
+async def _unreserve(client: Client, resource: Resource, claim: Document, pod: Pod) -> None:
+    metadata = claim["metadata"]
+    patch = {
+        "metadata": {"uid": metadata["uid"]},
+        "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+    }
+    try:
+        await client.patch_status(
+            resource, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+        )
+    except StatusError as problem:
+        log.warning("claim %s stays reserved: %s", metadata["name"], problem)

@@ -124,6 +124,8 @@ def decide(
         match classic.begin(pod, today) if classic is not None else today(()):
             case Rejection() as rejection:
                 before = rejection
+            case Failure() as failure:
+                return failure
             case started:
                 attempt = started
     if before is not None:

@@ -11,7 +11,7 @@ from dray.scheduler.nodes import Node
 from dray.scheduler.verdicts import Rejection
 
 if TYPE_CHECKING:
-    from dray.scheduler import classic, devices
+    from dray.scheduler import classic_attempt, devices
 
 Document = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ Document = Mapping[str, Any]
 class MixedPlan:
     """What each generation would give the pod on one node."""
 
-    classic: classic.Given
+    classic: classic_attempt.Given
     today: NodePlan
 
 
@@ -29,7 +29,7 @@ class Mixed:
 
     shape = None  # every node is to be asked
 
-    def __init__(self, older: classic.Attempt, today: devices.Attempt) -> None:
+    def __init__(self, older: classic_attempt.Attempt, today: devices.Attempt) -> None:
         self.classic = older
         self.today = today
         self.claims = today.claims

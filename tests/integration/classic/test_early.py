@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from dray.client.resources import (
+    CLASSIC_RESOURCE_CLAIM_TEMPLATES,
     CLASSIC_RESOURCE_CLAIMS,
     EVENTS,
     POD_SCHEDULING_CONTEXTS,
@@ -109,6 +110,32 @@ async def test_a_claim_of_somebody_else_under_the_name_is_not_taken(tmp_path: Pa
             return claim is not None and bool(claim["metadata"].get("ownerReferences"))
 
         await until(made)
+
+
+async def test_a_claim_of_that_age_is_found_again_after_an_upgrade() -> None:
+    async with cluster("1.30") as scene:
+        entry = {"name": "cat", "source": {"resourceClaimTemplateName": "t"}}
+        pod = await scene.pod("p", resourceClaims=[entry])
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "p",
+            "uid": pod["metadata"]["uid"],
+            "controller": True,
+        }
+        claim = {
+            "metadata": {"name": "p-cat", "ownerReferences": [owner]},
+            "spec": {"resourceClassName": "c"},
+        }
+        await scene.client.create(CLASSIC_RESOURCE_CLAIMS, "default", claim)
+        template = {"metadata": {"name": "t"}, "spec": {"spec": {"resourceClassName": "c"}}}
+        await scene.client.create(CLASSIC_RESOURCE_CLAIM_TEMPLATES, "default", template)
+
+        async def named() -> Any:
+            found = await scene.client.get(PODS, "default", "p")
+            return found["status"].get("resourceClaimStatuses")
+
+        assert await until(named) == [{"name": "cat", "resourceClaimName": "p-cat"}]
 
 
 async def test_a_pod_that_got_its_node_without_the_scheduler_is_left_to_itself(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.scheduler.classic import Attempt, Classic, Entry, Given
+from dray.scheduler.classic import Classic
+from dray.scheduler.classic_attempt import Attempt, Entry, Given
 from dray.scheduler.classic_book import FINALIZER, Book
 from dray.scheduler.classic_structured import Offer, Place, Suitability, Wanted, allocate, holdings
 from dray.scheduler.classic_writing import ClassicWriter
-from dray.scheduler.deciding import Bind, Unschedulable
+from dray.scheduler.deciding import Bind, Failure, Unschedulable
 from dray.scheduler.devices import NodePlan
 from dray.scheduler.generations import Mixed
 from dray.scheduler.nodes import Node
@@ -195,6 +196,47 @@ def test_a_pod_with_both_kinds_of_claims_is_stuck_only_as_in_130(
     entries = [Entry("a", claim("a")), Entry("b", claim("b"), wanted=wanted("true"))]
     attempt = Attempt(subject, entries, None, found.book, as_in_130=alone)
     assert attempt.negotiate("n").selected == selected
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_reservations_by_drivers_are_taken_back_while_a_pod_waits_only_as_in_130(
+    classic: Any, alone: bool
+) -> None:
+    status = {"allocation": {}, "reservedFor": [{"uid": "p"}]}
+    answer = {
+        "spec": {"potentialNodes": ["n"], "selectedNode": "n"},
+        "status": {"resourceClaims": [{"name": "b"}]},
+    }
+    found = classic(claim("a", status=status), claim("b"), alone=alone, context=answer)
+    attempt = begun(found, pod("a", "b"))
+    attempt.on(node("n"))
+    decision = found.refine(attempt, Bind("n", Given()))
+    assert isinstance(decision, Unschedulable)
+    assert (decision.first is not None) is alone
+
+
+def test_a_negotiation_of_another_pod_is_an_error(classic: Any) -> None:
+    found = classic(claim("a"), context={})
+    found.book.contexts["ns", "p"]["metadata"]["ownerReferences"] = []
+    failure = found.begin(pod("a"), nothing_more)
+    assert isinstance(failure, Failure)
+    assert failure.message == (
+        'running PreFilter plugin "DynamicResources": '
+        "PodSchedulingContext object with UID x is not owned by Pod ns/p"
+    )
+
+
+def test_of_several_claims_the_first_that_rules_a_node_out_says_why(classic: Any) -> None:
+    found = classic(claim("a"), claim("b"), structured=True)
+    attempt = begun(found, pod("a", "b"))
+    attempt.entries[1] = Entry("b", claim("b"), nodes=lambda name, labels: False)
+    rejection = attempt.on(node("n"))
+    assert isinstance(rejection, Rejection)
+    assert "unsuitable" in rejection.reasons[0]
+    attempt.entries.reverse()
+    rejection = attempt.on(node("n"))
+    assert isinstance(rejection, Rejection)
+    assert "excluded" in rejection.reasons[0]
 
 
 def test_a_pod_whose_claims_are_all_there_is_bound(classic: Any) -> None:
