@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dray.api import claims as pod_claims
 from dray.api.claims import ClaimNotCreated
 from dray.api.resource.classic import bridge
-from dray.explain import advice, holding, pending
+from dray.explain import advice, granting, holding, pending
 from dray.explain.cluster import Cluster, Key, key_of
 from dray.explain.model import Explanation, Outcome, RequestStory
 from dray.explain.snapshot import Document
@@ -274,7 +274,7 @@ def _tried(
             outcome=Outcome.FITS,
             headline=f"on {len(fitting)} of {len(tried)} nodes, the first being {first.node}",
             scheduler=said,
-            facts=tuple(holding.granted(trial.wishes(first.node).documents, first)),
+            facts=tuple(granting.granted(trial.wishes(first.node).documents, first)),
             nodes=nodes,
             advice=_unscheduled(cluster, pod),
         )
