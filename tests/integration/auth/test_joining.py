@@ -80,12 +80,13 @@ def test_a_machine_joins_runs_pods_and_is_held_to_its_own(cluster: Cluster, tmp_
             "spec": {
                 "nodeSelector": {"kubernetes.io/hostname": "worker"},
                 "restartPolicy": "Never",
-                "containers": [{"name": "c", "image": "i", "command": ["sh", "-c", "exit 0"]}],
+                "containers": [{"name": "c", "image": "i", "command": ["sh", "-c", "echo hello"]}],
             },
         }
         cluster.apply(pod)
         eventually(lambda: cluster.get("pod", "there")["status"].get("phase") == "Succeeded")
         assert cluster.get("pod", "there")["spec"]["nodeName"] == "worker"
+        assert cluster.kubectl("logs", "there") == "hello\n"
 
         [request] = [
             r for r in cluster.get("csr")["items"] if r["spec"]["username"].startswith("system:bootstrap:")
