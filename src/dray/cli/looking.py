@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,6 +17,9 @@ Command = Callable[..., Any]
 
 #: Exit codes: click uses 2 for mistakes on the command line, 1 is for everything that keeps a tool from answering.
 NOT_WELL = 3
+
+_LARGE = 1 << 20
+_ERASE = "\r\x1b[K"
 
 
 def source_options(command: Command) -> Command:
@@ -73,7 +76,8 @@ def look(
 
     if snapshot_file is not None:
         try:
-            return snapshot.load(snapshot_file)
+            with _reading(snapshot_file):
+                return snapshot.load(snapshot_file)
         except SnapshotError as problem:
             raise click.ClickException(str(problem)) from None
     import asyncio
@@ -101,6 +105,19 @@ async def _gather(kubeconfig: Path | None, context: str, namespace: str) -> Snap
         raise failed(several.exceptions[0]) from None
 
 
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say on a terminal that a large file is being read."""
+    slow = sys.stderr.isatty() and path.is_file() and path.stat().st_size > _LARGE
+    if slow:
+        click.echo(f"reading {path.name} …", err=True, nl=False)
+    try:
+        yield
+    finally:
+        if slow:
+            click.echo(_ERASE, err=True, nl=False)
+
+
 @asynccontextmanager
 async def _patience() -> AsyncIterator[None]:
     """Say on a terminal what takes so long, if it does."""
@@ -118,7 +135,7 @@ async def _patience() -> AsyncIterator[None]:
         yield
     finally:
         if not asking.cancel():
-            click.echo("\r\x1b[K", err=True, nl=False)
+            click.echo(_ERASE, err=True, nl=False)
 
 
 def failed(problem: Exception) -> Exception:
