@@ -33,6 +33,8 @@ _OPERATION: Final = Struct(
 )
 _OPERATIONS: Final = ListOf(_OPERATION, "[]handlers.jsonPatchOp")
 _MISSING: Final = object()
+_NO_PATH: Final = "operation missing path field: missing value"
+_NO_FROM: Final = "operation, missing from field: missing value"
 
 Operation = dict[str, Any]
 
@@ -95,40 +97,30 @@ class _Patcher:
                 raise _Failed(f"Unexpected kind: {op if isinstance(op, str) else 'unknown'}")
 
     def _add(self, operation: Operation) -> None:
-        path = _text(operation, "path", "add operation failed to decode path: missing value")
-        container, key = self._find(path, own=True)
-        if container is None:
-            raise _Failed(f'add operation does not apply: doc is missing path: "{path}": missing value')
+        path = _text(operation, "path")
+        container, key = self._find(path, 'add operation does not apply: doc is missing path: "%s"')
         try:
             _insert(container, key, operation.get("value"))
         except _Failed as e:
             raise _Failed(f"error in add for path: '{path}': {e}") from None
 
     def _remove(self, operation: Operation) -> None:
-        path = _text(operation, "path", "remove operation failed to decode path: missing value")
-        container, key = self._find(path, own=True)
-        if container is None:
-            raise _Failed(f'remove operation does not apply: doc is missing path: "{path}": missing value')
+        path = _text(operation, "path")
+        container, key = self._find(path, 'remove operation does not apply: doc is missing path: "%s"')
         try:
             _delete(container, key)
         except _Failed as e:
             raise _Failed(f"error in remove for path: '{path}': {e}") from None
 
     def _replace(self, operation: Operation) -> None:
-        path = _text(
-            operation,
-            "path",
-            "replace operation failed to decode path: operation missing path field: missing value",
-        )
+        path = _text(operation, "path", _NO_PATH)
         value = operation.get("value")
         if path == "":
             if not isinstance(value, dict | list):
                 raise _Failed("replace operation value must be object or array: %!w(<nil>)")
             self.root = value
             return
-        container, key = self._find(path, own=True)
-        if container is None:
-            raise _Failed(f"replace operation does not apply: doc is missing path: {path}: missing value")
+        container, key = self._find(path, "replace operation does not apply: doc is missing path: %s")
         if isinstance(container, dict):
             container[key] = value
             return
@@ -139,51 +131,31 @@ class _Patcher:
             raise _Failed(words) from None
 
     def _move(self, operation: Operation) -> None:
-        source = _text(
-            operation,
-            "from",
-            "move operation failed to decode from: operation, missing from field: missing value",
-        )
-        container, key = self._find(source, own=True)
-        if container is None:
-            raise _Failed(f"move operation does not apply: doc is missing from path: {source}: missing value")
+        source = _text(operation, "from", _NO_FROM)
+        container, key = self._find(source, "move operation does not apply: doc is missing from path: %s")
         try:
             value = _get(container, key)
             _delete(container, key)
         except _Failed as e:
             raise _Failed(f"error in move for path: '{key}': {e}") from None
-        path = _text(
-            operation,
-            "path",
-            "move operation failed to decode path: operation missing path field: missing value",
-        )
-        target, key = self._find(path, own=True)
-        if target is None:
-            words = f"move operation does not apply: doc is missing destination path: {path}: missing value"
-            raise _Failed(words)
+        path = _text(operation, "path", _NO_PATH)
+        target, key = self._find(path, "move operation does not apply: doc is missing destination path: %s")
         try:
             _insert(target, key, None if value is _MISSING else value)
         except _Failed as e:
             raise _Failed(f"error in move for path: '{path}': {e}") from None
 
     def _copy(self, operation: Operation) -> None:
-        source = _text(
-            operation,
-            "from",
-            "copy operation failed to decode from: operation, missing from field: missing value",
+        source = _text(operation, "from", _NO_FROM)
+        container, key = self._find(
+            source, "copy operation does not apply: doc is missing from path: %s", own=False
         )
-        container, key = self._find(source, own=False)
-        if container is None:
-            raise _Failed(f"copy operation does not apply: doc is missing from path: {source}: missing value")
         try:
             value = _get(container, key)
         except _Failed as e:
             raise _Failed(f"error in copy for from: '{source}': {e}") from None
-        path = _text(operation, "path", "copy operation failed to decode path: missing value")
-        target, key = self._find(path, own=True)
-        if target is None:
-            words = f"copy operation does not apply: doc is missing destination path: {path}: missing value"
-            raise _Failed(words)
+        path = _text(operation, "path")
+        target, key = self._find(path, "copy operation does not apply: doc is missing destination path: %s")
         encoded = msgspec.json.encode(None if value is _MISSING else value)
         self._copied += len(encoded)
         if self._copied > _MOST_COPIED:
@@ -197,18 +169,12 @@ class _Patcher:
             raise _Failed(f"error while adding value during copy: {e}") from None
 
     def _test(self, operation: Operation) -> None:
-        path = _text(
-            operation,
-            "path",
-            "test operation failed to decode path: operation missing path field: missing value",
-        )
+        path = _text(operation, "path", _NO_PATH)
         expected = operation.get("value", _MISSING)
         if path == "":
             found: Any = self.root
         else:
-            container, key = self._find(path, own=False)
-            if container is None:
-                raise _Failed(f"test operation does not apply: is missing path: {path}: missing value")
+            container, key = self._find(path, "test operation does not apply: is missing path: %s", own=False)
             try:
                 found = _get(container, key)
             except _Failed as e:
@@ -218,11 +184,14 @@ class _Patcher:
         if not same(found, expected):
             raise _Failed(f"testing value {path} failed: test failed")
 
-    def _find(self, path: str, *, own: bool) -> tuple[Any, str]:
-        """The container that holds the last part of the path, and that part; ``own`` makes it safe to change."""
+    def _find(self, path: str, missing: str, *, own: bool = True) -> tuple[Any, str]:
+        """The container that holds the last part of the path, and that part; ``own`` makes it safe to change.
+
+        ``missing`` is what to say of a path that leads nowhere.
+        """
         parts = [p.replace("~1", "/").replace("~0", "~") for p in path.split("/")]
         if len(parts) < 2:
-            return None, ""
+            raise _Failed(f"{missing % path}: missing value")
         if own:
             self.root = self._owned_copy(self.root)
         container = self.root
@@ -230,9 +199,9 @@ class _Patcher:
             try:
                 inner = _get(container, part)
             except _Failed:
-                return None, ""
+                inner = _MISSING
             if not isinstance(inner, dict | list):
-                return None, ""
+                raise _Failed(f"{missing % path}: missing value")
             if own:
                 inner = self._owned_copy(inner)
                 if isinstance(container, dict):
@@ -251,10 +220,10 @@ class _Patcher:
         return copied
 
 
-def _text(operation: Operation, name: str, words: str) -> str:
+def _text(operation: Operation, name: str, missing: str = "missing value") -> str:
     value = operation.get(name)
     if not isinstance(value, str):
-        raise _Failed(words)
+        raise _Failed(f"{operation['op']} operation failed to decode {name}: {missing}")
     return value
 
 
