@@ -31,12 +31,26 @@ def driver() -> None:
     help="The kubelet's (or the agent's) root directory.",
 )
 @click.option("--cdi", type=click.Path(path_type=Path), default=Path("/var/run/cdi"), show_default=True)
-def gpu(kubeconfig: Path | None, name: str | None, devices: int, root: Path, cdi: Path) -> None:
+@click.option(
+    "--partitions", type=click.IntRange(min=0), default=0, help="Cut every GPU into so many parts, MIG-like."
+)
+@click.option("--shared", is_flag=True, help="Let claims share a GPU, each with the memory it asks for.")
+@click.option(
+    "--health",
+    is_flag=True,
+    help="Report health; files ailing/<device> below plugins/<driver> say who is not well.",
+)
+@click.option("--device-status", is_flag=True, help="Write about allocated GPUs into the claim's status.")
+@click.option("--metadata", is_flag=True, help="Write files in which containers read about their GPUs.")
+def gpu(
+    kubeconfig: Path | None, name: str | None, devices: int, root: Path, cdi: Path, **profile: Any
+) -> None:
     """The example GPU driver, under a kubelet or dray's node agent.
 
     \b
     Example:
       dray driver gpu --node worker-1 --devices 4
+      dray driver gpu --partitions 4 --health
     """
     from dray.driver.plugin import Options, run
     from dray.drivers.gpu import GpuDriver, GpuOptions
@@ -46,7 +60,7 @@ def gpu(kubeconfig: Path | None, name: str | None, devices: int, root: Path, cdi
     )
 
     async def serve(client: Any) -> None:
-        await run(client, GpuDriver(GpuOptions(count=devices)), options=options)
+        await run(client, GpuDriver(GpuOptions(count=devices, **profile)), options=options)
 
     until_signal(kubeconfig, serve)
 

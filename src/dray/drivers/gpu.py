@@ -6,11 +6,13 @@ gigabyte, health reports, data in the claim's status.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dray.driver import (
@@ -33,6 +35,10 @@ from dray.driver import (
 DRIVER = "gpu.example.com"
 CONFIG_API = "gpu.resource.example.com/v1alpha1"
 MEMORY_GIB = 80
+#: Files in this directory say which cards are not well.
+AILING = "ailing"
+#: Seconds between looks there.
+LOOK_EVERY = 0.5
 INTERVALS = ("Default", "Short", "Medium", "Long")
 
 
@@ -49,7 +55,8 @@ class GpuOptions:
     partitions: int = 0
     #: Let several claims share a card, each with the memory it asks for (DRAConsumableCapacity).
     shared: bool = False
-    #: Report health, all well unless told otherwise (ResourceHealthStatus).
+    #: Report health (ResourceHealthStatus). All is well unless a file ``ailing/<device>`` in the driver's directory
+    #: says otherwise: its text is the message, and one that begins with "unknown" means just that.
     health: bool = False
     #: Write uuid, model and version of allocated cards into the claim's status.
     device_status: bool = False
@@ -67,6 +74,7 @@ class GpuDriver(Driver):
         self.metadata = self.options.metadata
         self._plugin: Plugin | None = None
         self._known: dict[str, Device] = {}
+        self._nursing: asyncio.Task[None] | None = None
 
     def pools(self, node: str) -> Mapping[str, Pool]:
         if not self.options.partitions:
@@ -119,9 +127,22 @@ class GpuDriver(Driver):
     async def started(self, plugin: Plugin) -> None:
         self._plugin = plugin
         if self.health:
-            node = plugin.options.node
-            for device in self.devices(node):
-                plugin.set_health(node, device.name, Health.HEALTHY)
+            folder = plugin.options.data_dir or plugin.options.kubelet_dir / "plugins" / self.name
+            self._nursing = asyncio.create_task(self._nurse(plugin, folder / AILING), name="health of cards")
+
+    async def stopped(self) -> None:
+        if self._nursing:
+            self._nursing.cancel()
+            await asyncio.gather(self._nursing, return_exceptions=True)
+
+    async def _nurse(self, plugin: Plugin, folder: Path) -> None:
+        """Pretend cards are as well as the files say."""
+        names = [device.name for device in self.devices(plugin.options.node)]
+        while True:
+            for name in names:
+                health, message = condition(folder / name)
+                plugin.set_health(plugin.options.node, name, health, message=message)
+            await asyncio.sleep(LOOK_EVERY)
 
     async def prepare(self, claim: Claim) -> Sequence[Prepared]:
         prepared = []
@@ -182,6 +203,15 @@ def sharing(configs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
             raise InvalidConfig(f"invalid partition count: {count}")
         return {"SHARING_STRATEGY": strategy, "PARTITION_COUNT": str(count)}
     raise InvalidConfig(f"unknown GPU sharing strategy: {strategy}")
+
+
+def condition(file: Path) -> tuple[Health, str]:
+    """A card's health and the message that goes with it."""
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return Health.HEALTHY, ""
+    return (Health.UNKNOWN if text.lower().startswith("unknown") else Health.UNHEALTHY), text
 
 
 def gpu_uuid(node: str, index: int) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dray.driver import Health
 from dray.driver.model import Claim
-from dray.drivers.gpu import CONFIG_API, GpuDriver, GpuOptions, InvalidConfig, gpu_uuid, sharing
+from dray.drivers.gpu import CONFIG_API, GpuDriver, GpuOptions, InvalidConfig, condition, gpu_uuid, sharing
 
 
 def config(**sharing: Any) -> dict[str, Any]:
@@ -127,3 +129,11 @@ def test_the_last_configuration_decides_about_sharing(given: list[Any], variable
 def test_configurations_it_does_not_understand_are_refused(given: Any, problem: str) -> None:
     with pytest.raises(InvalidConfig, match=problem):
         sharing([given])
+
+
+def test_a_card_is_as_well_as_its_file_says(tmp_path: Path) -> None:
+    assert condition(tmp_path / "gpu-0") == (Health.HEALTHY, "")
+    (tmp_path / "gpu-0").write_text("too hot\n")
+    assert condition(tmp_path / "gpu-0") == (Health.UNHEALTHY, "too hot")
+    (tmp_path / "gpu-0").write_text("unknown: no sensor")
+    assert condition(tmp_path / "gpu-0") == (Health.UNKNOWN, "unknown: no sensor")

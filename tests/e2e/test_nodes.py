@@ -1,0 +1,114 @@
+"""Nodes as a user sees them: a thousand that only pretend, and the health of devices in a pod's status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .conftest import kubectl_for
+from .running import DRAY, running
+from .test_notes import NOTES, until
+
+MEGABYTES = 500
+
+
+def test_a_thousand_simulated_nodes_run_pods_in_half_a_gigabyte(
+    tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    options = ("--nodes", "1000", "--devices", "2", "--runtime", "simulated")
+    with running(tmp_path / "c", "up", *options) as cluster:
+        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+
+        def ready() -> bool:
+            nodes = cluster.get("/api/v1/nodes")["items"]
+            conditions = [c for n in nodes for c in n["status"].get("conditions", ()) if c["type"] == "Ready"]
+            return len(nodes) == sum(c["status"] == "True" for c in conditions) == 1000
+
+        until(ready)
+        kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
+        made = kubectl(
+            "create", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": pods(200)})
+        )
+        assert made.count("created") == 200
+
+        def running_pods() -> int:
+            found = cluster.get("/api/v1/namespaces/default/pods")["items"]
+            return sum(p["status"].get("phase") == "Running" for p in found)
+
+        until(lambda: running_pods() == 200)
+        status = Path(f"/proc/{cluster.process.pid}/status").read_text()
+        (peak,) = [int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM")]
+        assert peak < MEGABYTES
+
+
+def pods(number: int) -> list[dict[str, Any]]:
+    text = (NOTES / "example_resourceclaimtemplate.yaml").read_text()
+    template = next(line.split()[1] for line in text.splitlines() if line.strip().startswith("name:"))
+    spec = {
+        "containers": [{"name": "c", "image": "any", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
+    }
+    return [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p-{i}"}, "spec": spec}
+        for i in range(number)
+    ]
+
+
+def test_the_health_of_devices_shows_in_the_status_of_pods(
+    tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    with running(tmp_path / "c", "up", "--nodes", "1", "--drivers", "none") as cluster:
+        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        place = cluster.data / "nodes" / "node-1"
+        command = [
+            DRAY,
+            "driver",
+            "gpu",
+            "--kubeconfig",
+            str(cluster.kubeconfig),
+            "--node",
+            "node-1",
+            "--health",
+        ]
+        command += ["--root", str(place / "kubelet"), "--cdi", str(place / "cdi")]
+        with (tmp_path / "driver.log").open("wb") as log:
+            driver = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
+            kubectl("apply", "-f", "-", stdin=json.dumps({
+                "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
+                "metadata": {"name": "gpu.example.com"}, "spec": {"selectors": [selector]},
+            }))  # fmt: skip
+            kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
+            kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
+            (name,) = [
+                p["metadata"]["name"] for p in json.loads(kubectl("get", "pods", "-o", "json"))["items"]
+            ]
+
+            def health() -> list[str]:
+                (pod,) = json.loads(kubectl("get", "pods", "-o", "json"))["items"]
+                (container, *_) = pod["status"].get("containerStatuses") or [{}]
+                entries = container.get("allocatedResourcesStatus") or []
+                return [
+                    f"{r['health']} {r.get('message', '')}".strip() for e in entries for r in e["resources"]
+                ]
+
+            until(lambda: health() == ["Healthy"])
+            pod = json.loads(kubectl("get", "pod", name, "-o", "json"))
+            claim = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
+            path = "jsonpath={.status.allocation.devices.results[0].device}"
+            device = kubectl("get", "resourceclaim", claim, "-o", path)
+            ailing = place / "kubelet" / "plugins" / "gpu.example.com" / "ailing"
+            ailing.mkdir()
+            (ailing / device).write_text("too hot\n")
+            until(lambda: health() == ["Unhealthy too hot"])
+            (ailing / device).unlink()
+            until(lambda: health() == ["Healthy"])
+            driver.kill()  # nobody knows any more
+            until(lambda: health() == ["Unknown"])
+        finally:
+            driver.kill()
+            driver.wait()
