@@ -143,7 +143,7 @@ def cluster(data: Path, nodes: int) -> None:
 
 
 def generations() -> None:
-    print("Pods with claims of each generation, 10 nodes")
+    print("Pods with claims of each generation, 10 nodes, 3 × 100 pods")
     quiet = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
     with running("up", "--nodes", "0", *quiet) as (url, _, _):
         figures = load(ROOT / "scripts" / "bench_classic.py", url)
