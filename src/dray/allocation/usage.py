@@ -127,10 +127,10 @@ def _replace(
         share = result.get("shareID")
         if share is None or not sharing:
             # What was taken by two is the later one's; the other has nothing to give back.
-            if sign > 0 or taken.get(device) == owner:
-                taken = {k: v for k, v in taken.items() if k != device}
             if sign > 0:
-                taken[device] = owner
+                taken = {**{k: v for k, v in taken.items() if k != device}, device: owner}
+            elif taken.get(device) == owner:
+                taken = {k: v for k, v in taken.items() if k != device}
             continue
         holders = {k: v for k, v in shares.get(device, _NOTHING).items() if k != share}
         if sign > 0:
