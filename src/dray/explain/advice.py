@@ -127,6 +127,8 @@ def _for_selector(story: RequestStory, removed: Removed) -> Iterator[str]:
     failing = [one for one in removed.conditions if not one.true]
     if len(removed.conditions) > 1 and failing:
         yield f"no device meets this condition of {owner}: {failing[0].source}"
+    elif len(removed.conditions) > 1 and removed.cause == Cause.CLAIM_SELECTOR.value:
+        yield f"every condition of {owner} is met by some device, but no device meets all of them"
     elif removed.cause == Cause.CLASS_SELECTOR.value:
         if removed.count < story.considered:
             return  # other drivers' devices; the class selects some

@@ -201,3 +201,18 @@ def test_pod_may_wait_for_its_devices_to_become_ready() -> None:
         {"driver": "gpu.example.com", "pool": "n", "device": "a", "conditions": conditions}
     ]
     assert explained(*world, waited, pod("p", "c")).outcome is Outcome.FITS
+
+
+def test_conditions_that_no_device_meets_together() -> None:
+    devices = (device("a", "A100"), device("b", "L4", capacity={"memory": {"value": "80Gi"}}))
+    memory = '"memory" in device.capacity["gpu.example.com"]'
+    found = explained(
+        node("n"),
+        slice_("n", *devices),
+        device_class(),
+        claim("c", f'{MODEL} == "A100" && {memory}'),
+        pod("p", "c"),
+    )
+    assert (
+        "every condition of the claim is met by some device, but no device meets all of them" in found.advice
+    )
