@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+#: Words of CEL that cannot be names.
+RESERVED: Final = frozenset(
+    {
+        "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
+        "namespace", "null", "package", "return", "true", "var", "void", "while",
+    }
+)  # fmt: skip
 
 
 class Environment(Enum):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from dray.api.expressions import RESERVED
 from dray.cel import literals, syntax
 from dray.cel.ast import (
     Call,
@@ -24,32 +25,6 @@ from dray.cel.source import Problem
 
 MAX_DEPTH: Final = 250
 MAX_CODE_POINTS: Final = 100_000
-
-RESERVED: Final = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "false",
-        "for",
-        "function",
-        "if",
-        "import",
-        "in",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "null",
-        "return",
-        "true",
-        "var",
-        "void",
-        "while",
-    ]
-)
 _RELATIONS: Final = {
     "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in",
 }  # fmt: skip
@@ -355,7 +330,7 @@ class _Parser:
         self.position = ahead
         offset = self.advance()[2]
         fields: list[Field] = []
-        while self.kind != "}" and self.kind != ",":
+        for _ in self._parts("}"):
             optional = self.kind == "?"
             start = self.tokens[self.position][2]
             if optional:
@@ -370,61 +345,48 @@ class _Parser:
             if optional and not self.optional_syntax:
                 self.problem(start, "unsupported syntax '?'")
             fields.append(Field(colon, word, self.expression(), optional=optional))
-            if self.kind != ",":
-                break
-            if self.tokens[self.position + 1][0] == "}":
-                break
-            self.advance()
-        if self.kind == ",":
-            self.advance()
-        self.expect("}")
         return self._carry(Message(offset, name, fields), [field.value for field in fields])
 
     def _list(self) -> Node:
         offset = self.advance()[2]
         elements: list[Node] = []
         optional: list[int] = []
-        while self.kind != "]" and self.kind != ",":
-            if self.kind == "?":
-                mark = self.advance()[2]
-                if self.optional_syntax:
-                    optional.append(len(elements))
-                else:
-                    self.problem(mark, "unsupported syntax '?'")
+        for _ in self._parts("]"):
+            if self._optional():
+                optional.append(len(elements))
             elements.append(self.expression())
-            if self.kind != ",":
-                break
-            if self.tokens[self.position + 1][0] == "]":
-                break
-            self.advance()
-        if self.kind == ",":
-            self.advance()
-        self.expect("]")
         return self._carry(ListNode(offset, elements, frozenset(optional)), elements)
 
     def _map(self) -> Node:
         offset = self.advance()[2]
         entries: list[Entry] = []
-        while self.kind != "}" and self.kind != ",":
-            optional = self.kind == "?"
-            start = self.tokens[self.position][2]
-            if optional:
-                self.advance()
-                if not self.optional_syntax:
-                    self.problem(start, "unsupported syntax '?'")
+        for _ in self._parts("}"):
+            optional = self._optional()
             key = self.expression()
             colon = self.expect(":")[2]
             entries.append(Entry(colon, key, self.expression(), optional=optional))
-            if self.kind != ",":
-                break
-            if self.tokens[self.position + 1][0] == "}":
+        parts = [part for entry in entries for part in (entry.key, entry.value)]
+        return self._carry(MapNode(offset, entries), parts)
+
+    def _parts(self, closing: str) -> Iterator[None]:
+        """Comes once to each part up to the closing token; a comma may stand before that."""
+        while self.kind != closing and self.kind != ",":
+            yield
+            if self.kind != "," or self.tokens[self.position + 1][0] == closing:
                 break
             self.advance()
         if self.kind == ",":
             self.advance()
-        self.expect("}")
-        parts = [part for entry in entries for part in (entry.key, entry.value)]
-        return self._carry(MapNode(offset, entries), parts)
+        self.expect(closing)
+
+    def _optional(self) -> bool:
+        """Whether the next part has a question mark, which is passed."""
+        if self.kind != "?":
+            return False
+        mark = self.advance()[2]
+        if not self.optional_syntax:
+            self.problem(mark, "unsupported syntax '?'")
+        return True
 
     def arguments(self) -> list[Node]:
         args: list[Node] = []

@@ -12,10 +12,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dray.api.expressions import RESERVED
 from dray.cel import conversions, temporal
 from dray.cel import types as t
 from dray.cel.errors import EvaluationError
-from dray.cel.parser import RESERVED
 from dray.cel.sizes import Path, Range
 from dray.cel.values import KeyedList, Value
 

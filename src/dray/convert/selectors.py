@@ -10,6 +10,8 @@ import json
 import re
 from collections.abc import Callable
 
+from dray.api.expressions import RESERVED
+
 _MAX_NAME = 32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}\Z")
 _TYPES = "quantity|bool|intslice|int|stringslice|string|version"
@@ -20,32 +22,6 @@ _TOKEN = re.compile(
     rf"(?:(?P<key>{_PLAIN})(?P<in>\s+in\s+)(?=attributes\s*\.))?(?<![\w.])attributes\s*\.\s*(?P<type>{_TYPES})\b"
     rf"(?:\s*\[\s*(?P<name>{_PLAIN})\s*\])?|[rRbB]{{0,2}}(?:{_LITERAL})",
     re.DOTALL,
-)
-#: Words of CEL that cannot follow a dot.
-_RESERVED = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "false",
-        "for",
-        "function",
-        "if",
-        "import",
-        "in",
-        "let",
-        "loop",
-        "namespace",
-        "null",
-        "package",
-        "return",
-        "true",
-        "var",
-        "void",
-        "while",
-    ]
 )
 
 
@@ -88,7 +64,7 @@ def translate(expression: str, driver: str, *, renamed: Callable[[str, str], Non
             found = f"{json.dumps(named(match['key']))}{match['in']}{found}"
         if match["name"]:
             name = named(match["name"])
-            found += f"[{json.dumps(name)}]" if name in _RESERVED else f".{name}"
+            found += f"[{json.dumps(name)}]" if name in RESERVED else f".{name}"
         return found
 
     return _TOKEN.sub(one, expression)

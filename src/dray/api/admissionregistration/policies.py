@@ -16,7 +16,7 @@ from dray.api.admissionregistration.matching import (
     check_match,
     default_match,
 )
-from dray.api.expressions import Scope
+from dray.api.expressions import RESERVED, Scope
 from dray.api.field import FieldError, Path
 from dray.api.kinds import Context, Object
 from dray.api.strategies import SPEC, STATUS, SpecAndStatus, StatusView, Subdomain, bump
@@ -25,12 +25,6 @@ _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _PATCH_TYPES: Final = ("ApplyConfiguration", "JSONPatch")
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
-_RESERVED: Final = frozenset(
-    (
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"),
-        *("if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    )
-)
 _MOST_ANNOTATIONS: Final = 20
 _LONGEST_ANNOTATION: Final = 5 * 1024
 _ONE_NEEDED: Final = "validations or auditAnnotations must contain at least one item"
@@ -137,7 +131,7 @@ def _check_variables(spec: Part, ctx: Context, *, params: bool) -> list[FieldErr
         path = SPEC.child("variables").index(i)
         if not name.strip():
             found.append(field.required(path.child("name"), "name is not specified"))
-        elif not _IDENTIFIER(name) or name in _RESERVED:
+        elif not _IDENTIFIER(name) or name in RESERVED:
             found.append(field.invalid(path.child("name"), name, "must be a valid CEL identifier"))
         if not expression.strip():
             found.append(field.required(path.child("expression"), "expression is not specified"))
