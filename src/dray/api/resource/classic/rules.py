@@ -130,8 +130,11 @@ class ClaimParametersRules(_Classic):
 class ClassParametersRules(_Classic):
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
-        validation.class_parameters(obj, ctx, errs)
+        validation.class_parameters(obj, ctx, errs, stored=False)
         return errs
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        return [*metadata_update(new, old), *self.validate(new, ctx)]
+        errs = metadata_update(new, old) + finalizers(new)
+        stored = checks.equal(new.get("filters"), old.get("filters"))
+        validation.class_parameters(new, ctx, errs, stored=stored)
+        return errs

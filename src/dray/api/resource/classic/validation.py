@@ -253,13 +253,13 @@ def claim_parameters(obj: Object, ctx: Context, errs: Errors, *, stored: bool) -
             )
 
 
-def class_parameters(obj: Object, ctx: Context, errs: Errors) -> None:
+def class_parameters(obj: Object, ctx: Context, errs: Errors, *, stored: bool) -> None:
     parameters_reference(obj.get("generatedFrom"), Path("generatedFrom"), errs)
     seen: set[str] = set()
     for i, filtered in enumerate(obj.get("filters") or ()):
         here = Path("filters").index(i)
         unique_driver(filtered.get("driverName", ""), seen, here.child("driverName"), errs)
-        _selector(filtered, here, ctx, errs, stored=False)
+        _selector(filtered, here, ctx, errs, stored=stored)
     seen = set()
     for i, vendor in enumerate(obj.get("vendorParameters") or ()):
         here = Path("vendorParameters").index(i)
