@@ -14,6 +14,7 @@ from typing import Any, Literal
 from dray.api import claims
 from dray.api.errors import NotFound, StatusError
 from dray.api.kinds import Object
+from dray.api.release import Release
 from dray.api.resource.classic import bridge
 from dray.client.client import Client
 from dray.client.events import EventRecorder
@@ -54,6 +55,7 @@ class Shared:
     metrics: Metrics
     clock: Callable[[], float]
     version: str  # of the resource API
+    release: Release  # of nodes that have none of their own
     classic_slices: bool = False  # slices of 1.30 are served
 
 
@@ -62,6 +64,7 @@ class Agent:
 
     def __init__(self, shared: Shared, options: NodeOptions, client: Client, recorder: EventRecorder) -> None:
         self.options = options
+        release = options.release or shared.release
         self.client = client
         self.runtime = shared.runtime
         self.clock = shared.clock
@@ -88,7 +91,7 @@ class Agent:
                 )
             plugins = self.registry = PluginRegistry(
                 metrics=shared.metrics,
-                release=options.release,
+                release=release,
                 wipe=self._wipe_slices if options.wipe_after is not None else None,
                 wipe_after=options.wipe_after or 0.0,
                 on_health=self._health_reported,
@@ -100,7 +103,7 @@ class Agent:
             state=ClaimState(options.paths.kubelet if options.drivers else None),
             plugins=plugins,
             metrics=shared.metrics,
-            fixed_names=claims.has_fixed_names(options.release.number),
+            fixed_names=claims.has_fixed_names(release.number),
         )
         self.volumes = None if self.simulated else Volumes(client, options.paths, clock=shared.clock)
         self.resolver = Resolver(options.paths.cdi, locate=options.paths.locate)

@@ -7,7 +7,9 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 
+from dray.api.errors import StatusError
 from dray.api.kinds import Object
+from dray.api.release import Release, everything, release_named
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
@@ -117,8 +119,8 @@ class Nodes:
                     del self._owners[status.pod_uid]
 
 
-async def connect(client: Client, runtime: Runtime) -> Shared:
-    """Finds out what nodes need to know about the cluster."""
+async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shared:
+    """Finds out what nodes need to know about the cluster; ``ask`` for its release if they do not know it."""
     discovery = Discovery(client)
     claims = await discovery.newest(RESOURCE_CLAIMS, CLAIM_VERSIONS)
     return Shared(
@@ -126,5 +128,18 @@ async def connect(client: Client, runtime: Runtime) -> Shared:
         metrics=Metrics(),
         clock=time.time,
         version=claims.version if claims else CLAIM_VERSIONS[0],
+        release=await _release(client) if ask else everything(),
         classic_slices=await discovery.serves(CLASSIC_RESOURCE_SLICES),
     )
+
+
+async def _release(client: Client) -> Release:
+    """What a node should be like: a kubelet of the classic age on servers of that age, otherwise all at once."""
+    try:
+        version = (await client.request("GET", "/version")).object
+        minor = int(str(version["minor"]).rstrip("+"))
+    except (StatusError, KeyError, ValueError):
+        return everything()
+    if minor > 30:
+        return everything()
+    return release_named(f"1.{minor}" if minor in (26, 27) else "1.30")

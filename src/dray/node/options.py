@@ -40,8 +40,8 @@ class NodeOptions:
     #: Port of the agent's own HTTPS endpoint, 0 if it has none.
     port: int = 0
     version: str = "v1.36.4"
-    #: The release whose kubelet this is: how it speaks to drivers, and what claims are called. All at once by default.
-    release: Release = field(default_factory=everything)
+    #: The release whose kubelet this is: how it speaks to drivers, and what claims are called. None: as the server's.
+    release: Release | None = None
     #: Features in force; those that concern a node are device health and dynamic resources in PodResources.
     gates: Gates = field(default_factory=lambda: everything().gates())
     #: Variables by which containers find the API server.

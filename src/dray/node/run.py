@@ -42,7 +42,8 @@ async def run(
     runtime = make_runtime(options)
     await runtime.start()
     try:
-        nodes = Nodes(await connect(client, runtime), options.nodes, client, client_for=client_for)
+        shared = await connect(client, runtime, ask=any(node.release is None for node in options.nodes))
+        nodes = Nodes(shared, options.nodes, client, client_for=client_for)
         async with _serving(nodes, options.endpoint):
             await nodes.run(ready=(lambda: ready(nodes)) if ready else None)
     finally:
