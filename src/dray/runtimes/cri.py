@@ -25,6 +25,7 @@ from dray.runtimes.interface import (
     Session,
     State,
 )
+from dray.runtimes.news import News
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class CriRuntime:
         self._has_network = False
         self._sandboxes: dict[str, Any] = {}
         self._states: dict[str, State] = {}
-        self._listeners: set[asyncio.Queue[ContainerStatus]] = set()
+        self._news = News()
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -115,14 +116,8 @@ class CriRuntime:
         ]
         return Listing(listed, statuses)
 
-    async def changes(self) -> AsyncIterator[ContainerStatus]:
-        queue: asyncio.Queue[ContainerStatus] = asyncio.Queue()
-        self._listeners.add(queue)
-        try:
-            while True:
-                yield await queue.get()
-        finally:
-            self._listeners.discard(queue)
+    def changes(self) -> AsyncIterator[ContainerStatus]:
+        return self._news.listen()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
         config.log_directory.mkdir(parents=True, exist_ok=True)
@@ -130,15 +125,8 @@ class CriRuntime:
         request = self._messages.RunPodSandboxRequest(config=wanted, runtime_handler=config.runtime_handler)
         answer = await self._call(self._runtime.RunPodSandbox, request)
         self._sandboxes[answer.pod_sandbox_id] = wanted
-        return SandboxStatus(
-            id=answer.pod_sandbox_id,
-            pod_uid=config.uid,
-            name=config.name,
-            namespace=config.namespace,
-            attempt=config.attempt,
-            ip=await self._sandbox_ip(answer.pod_sandbox_id),
-            labels=dict(config.labels),
-        )
+        ip = await self._sandbox_ip(answer.pod_sandbox_id)
+        return SandboxStatus.of(config, id=answer.pod_sandbox_id, ip=ip)
 
     async def remove_sandbox(self, sandbox: str) -> None:
         m = self._messages
@@ -351,8 +339,7 @@ class CriRuntime:
         if self._states.get(status.id) is status.state:
             return
         self._states[status.id] = status.state
-        for queue in self._listeners:
-            queue.put_nowait(status)
+        self._news.tell(status)
 
     async def _watch(self) -> None:
         """The runtime's own announcements where it makes them, and a regular look for the rest."""

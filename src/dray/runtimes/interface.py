@@ -153,6 +153,13 @@ class SandboxStatus:
     ip: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, config: SandboxConfig, *, id: str, ip: str) -> SandboxStatus:
+        return cls(
+            id=id, pod_uid=config.uid, name=config.name, namespace=config.namespace, attempt=config.attempt, ip=ip,
+            labels=config.labels,
+        )  # fmt: skip
+
 
 class Listing(NamedTuple):
     """Everything a runtime has, at one moment."""

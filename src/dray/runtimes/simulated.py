@@ -26,6 +26,7 @@ from dray.runtimes.interface import (
     Session,
     State,
 )
+from dray.runtimes.news import News
 
 PREFIX = "simulated.dray.dev/"
 
@@ -76,7 +77,7 @@ class SimulatedRuntime:
         self._ids = count(1)
         self._sandboxes: dict[str, tuple[SandboxConfig, SandboxStatus]] = {}
         self._containers: dict[str, _Container] = {}
-        self._listeners: set[asyncio.Queue[ContainerStatus]] = set()
+        self._news = News()
 
     async def start(self) -> None:
         return
@@ -91,25 +92,11 @@ class SimulatedRuntime:
             [s for _, s in self._sandboxes.values()], [c.status for c in self._containers.values()]
         )
 
-    async def changes(self) -> AsyncIterator[ContainerStatus]:
-        queue: asyncio.Queue[ContainerStatus] = asyncio.Queue()
-        self._listeners.add(queue)
-        try:
-            while True:
-                yield await queue.get()
-        finally:
-            self._listeners.discard(queue)
+    def changes(self) -> AsyncIterator[ContainerStatus]:
+        return self._news.listen()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
-        status = SandboxStatus(
-            id=f"sandbox-{next(self._ids)}",
-            pod_uid=config.uid,
-            name=config.name,
-            namespace=config.namespace,
-            attempt=config.attempt,
-            ip="127.0.0.1",
-            labels=config.labels,
-        )
+        status = SandboxStatus.of(config, id=f"sandbox-{next(self._ids)}", ip="127.0.0.1")
         self._sandboxes[status.id] = config, status
         return status
 
@@ -184,5 +171,4 @@ class SimulatedRuntime:
             exit_code=exit_code,
             reason="Completed" if exit_code == 0 else "Error",
         )
-        for queue in self._listeners:
-            queue.put_nowait(it.status)
+        self._news.tell(it.status)

@@ -32,6 +32,7 @@ from dray.runtimes.interface import (
     State,
     document,
 )
+from dray.runtimes.news import News
 from dray.runtimes.process.session import AttachedSession, CommandSession
 
 #: Seconds that containers outlive an agent that is gone.
@@ -61,7 +62,7 @@ class ProcessRuntime:
         self._orphan_grace = orphan_grace
         self._numbers = count(1)
         self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._listeners: set[asyncio.Queue[ContainerStatus]] = set()
+        self._news = News()
         self._sandboxes: dict[str, SandboxStatus] = {}
         self._hostnames: dict[str, str] = {}
         self._running: dict[str, ContainerStatus] = {}
@@ -117,25 +118,11 @@ class ProcessRuntime:
         containers = [_status(c) for c in (await self._ask("list"))["containers"]]
         return Listing(list(self._sandboxes.values()), containers)
 
-    async def changes(self) -> AsyncIterator[ContainerStatus]:
-        queue: asyncio.Queue[ContainerStatus] = asyncio.Queue()
-        self._listeners.add(queue)
-        try:
-            while True:
-                yield await queue.get()
-        finally:
-            self._listeners.discard(queue)
+    def changes(self) -> AsyncIterator[ContainerStatus]:
+        return self._news.listen()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
-        status = SandboxStatus(
-            id=f"{config.uid}-{config.attempt}",
-            pod_uid=config.uid,
-            name=config.name,
-            namespace=config.namespace,
-            attempt=config.attempt,
-            ip="127.0.0.1",
-            labels=dict(config.labels),
-        )
+        status = SandboxStatus.of(config, id=f"{config.uid}-{config.attempt}", ip="127.0.0.1")
         await self._ask("sandbox", sandbox={**document(status), "hostname": config.hostname})
         self._sandboxes[status.id] = status
         self._hostnames[status.id] = config.hostname
@@ -315,8 +302,7 @@ class ProcessRuntime:
 
     def _tell(self, status: ContainerStatus) -> None:
         self._note(status)
-        for queue in self._listeners:
-            queue.put_nowait(status)
+        self._news.tell(status)
 
     def _note(self, status: ContainerStatus) -> None:
         if status.state is State.RUNNING:
