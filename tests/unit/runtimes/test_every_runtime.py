@@ -375,6 +375,49 @@ def test_a_session_with_a_terminal_knows_its_size(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="device nodes of one's own need root")
+def test_input_that_a_container_does_not_read_holds_up_nobody_else(tmp_path: Path) -> None:
+    async def play(runtime: Runtime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        deaf = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000", stdin=True))
+        await runtime.start_container(deaf.id)
+        attached = await runtime.attach(deaf.id, tty=False, stdin=True)
+        writing = asyncio.create_task(attached.write(bytes(1 << 20)))
+        other = await run_to_end(runtime, sandbox.id, shell(tmp_path, "exit 4", name="other"))
+        assert other.exit_code == 4
+        assert not writing.done()
+        await runtime.stop_container(deaf.id, grace=0)
+        await writing  # there is nobody left to read it
+        await attached.close()
+
+    scene("process", tmp_path, play)
+
+
+def test_only_the_last_word_of_a_single_session_ends_a_containers_input(tmp_path: Path) -> None:
+    async def play(runtime: Runtime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        for once in (False, True):
+            config = shell(
+                tmp_path, "cat; echo over; sleep 1000", name=f"c-{once}", stdin=True, stdin_once=once
+            )
+            created = await runtime.create_container(sandbox.id, config)
+            await runtime.start_container(created.id)
+            attached = await runtime.attach(created.id, tty=False, stdin=True)
+            await attached.write(b"hello ")
+            await attached.close_input()
+            second = await runtime.attach(created.id, tty=False, stdin=True)
+            await second.write(b"again ")
+            text = b""
+            async for piece in attached.output():
+                text += piece.data
+                if text in (b"hello again ", b"hello over\n"):
+                    break
+            assert text == (b"hello over\n" if once else b"hello again ")
+            await attached.close()
+            await second.close()
+
+    scene("process", tmp_path, play)
+
+
 def test_a_device_node_is_there_even_if_the_host_has_none(tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))

@@ -155,6 +155,7 @@ class AttachedSession(_Session):
     """The container's own input and output."""
 
     _container = ""
+    _asking: asyncio.Lock
 
     @classmethod
     async def open(cls, connection: socket.socket, container: str, *, tty: bool, stdin: bool) -> Self:
@@ -167,14 +168,16 @@ class AttachedSession(_Session):
             os.close(errs)
             raise
         session._container = container
+        session._asking = asyncio.Lock()
         session._watch("stdout", outs)
         session._watch("stderr", errs)
         return session
 
     async def _ask(self, do: str, **arguments: Any) -> None:
         request = {"request": 2, "do": do, "id": self._container, **arguments}
-        self._writer.write(json.dumps(request).encode() + b"\n")
-        await self._message()
+        async with self._asking:  # answers come in the order of questions
+            self._writer.write(json.dumps(request).encode() + b"\n")
+            await self._message()
 
     async def write(self, data: bytes) -> None:
         await self._ask("input", data=data.hex(), end=False)

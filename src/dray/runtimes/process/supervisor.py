@@ -18,12 +18,14 @@ import struct
 import sys
 import termios
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 from dray.runtimes.process import isolation
 from dray.runtimes.process.children import Child, Spawner
 from dray.runtimes.process.logfile import LogFile
+from dray.runtimes.process.stdio import Input, Watcher
 
 _CHUNK = 64 * 1024
 #: Seconds for which a world for the next container is kept ready, and the pause that the last one gets to start in.
@@ -42,11 +44,11 @@ class Container:
         self.started_at = 0.0
         self.finished_at = 0.0
         self.message = ""
-        self.input: int | None = None
+        self.input: Input | None = None
         self.terminal: int | None = None
         self.open_streams = 0
         self.output_given_up = False
-        self.attached: list[dict[str, int]] = []
+        self.watchers: list[Watcher] = []
         self.waiting: list[Callable[[], None]] = []
 
     def status(self) -> dict[str, Any]:
@@ -73,6 +75,7 @@ class Client:
         self.buffer = b""
         self.handles: list[int] = []
         self.session: Child | None = None
+        self.watching: tuple[Container, Watcher] | None = None
 
     def send(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
@@ -97,17 +100,25 @@ class Supervisor:
     def run(self) -> None:
         while self.running:
             for key, _ in self.selector.select(self._patience()):
-                key.data(key.fileobj)
+                self._do(key.data, key.fileobj)
             now = time.monotonic()
             for when, action in list(self.timers):
                 if when <= now:
                     self.timers.remove((when, action))
-                    action()
+                    self._do(action)
             if self.alone_since is not None and now - self.alone_since > self.orphan_grace:
                 break
         for container in self.containers.values():
             if container.child:
                 container.child.kill(signal.SIGKILL)
+
+    @staticmethod
+    def _do(action: Callable[..., None], *arguments: Any) -> None:
+        """A mistake here must not take all containers along."""
+        try:
+            action(*arguments)
+        except Exception:
+            traceback.print_exc()
 
     def _patience(self) -> float | None:
         moments = [when for when, _ in self.timers]
@@ -149,6 +160,8 @@ class Supervisor:
             os.close(handle)
         if client.session:  # whoever ran the command has left
             client.session.kill(signal.SIGKILL)
+        if client.watching:
+            self._dismiss(*client.watching)
         if not self.clients:
             self.alone_since = time.monotonic()
 
@@ -161,7 +174,9 @@ class Supervisor:
 
         try:
             getattr(self, f"do_{request.pop('do')}")(client, handles, reply, **request)
-        except (isolation.SetupFailed, OSError, KeyError) as e:
+        except Exception as e:
+            if not isinstance(e, isolation.SetupFailed | OSError | KeyError):
+                traceback.print_exc()
             for handle in handles:
                 with contextlib.suppress(OSError):
                     os.close(handle)
@@ -169,7 +184,7 @@ class Supervisor:
 
     def _announce(self, container: Container) -> None:
         for client in self.clients:
-            if client.session is None:
+            if client.session is None and client.watching is None:
                 client.send({"changed": container.status()})
 
     # Requests
@@ -253,23 +268,23 @@ class Supervisor:
     def do_attach(self, client: Client, handles: list[int], reply: Any, id: str) -> None:
         """Connects descriptors to a running container: (stdin or none), stdout, stderr."""
         container = self.containers[id]
-        streams = dict(zip(("stdout", "stderr"), handles, strict=False))
-        for handle in streams.values():
-            os.set_blocking(handle, False)
-        container.attached.append(streams)
+        watcher = Watcher(dict(zip(("stdout", "stderr"), handles, strict=False)))
+        container.watchers.append(watcher)
+        client.watching = container, watcher
         reply()
+
+    def _dismiss(self, container: Container, watcher: Watcher) -> None:
+        watcher.close()
+        if watcher in container.watchers:
+            container.watchers.remove(watcher)
 
     def do_input(self, client: Client, handles: list[int], reply: Any, id: str, data: str, end: bool) -> None:
         container = self.containers[id]
         if container.input is None:
             raise isolation.SetupFailed("the container has no standard input")
-        if data:
-            os.write(container.input, bytes.fromhex(data))
+        container.input.write(bytes.fromhex(data), reply)
         if end and container.terminal is None and container.config["stdin_once"]:
-            # Otherwise the input stays open for whoever attaches next.
-            os.close(container.input)
-            container.input = None
-        reply()
+            container.input.end()  # otherwise it stays open for whoever attaches next
 
     def do_resize(
         self, client: Client, handles: list[int], reply: Any, id: str, rows: int, columns: int
@@ -304,10 +319,11 @@ class Supervisor:
             if handle >= 0:
                 os.close(handle)
         if config["tty"]:
-            container.terminal = container.input = terminal
+            container.terminal = terminal
+            container.input = Input(os.dup(terminal), self.selector)
             self._read_output(container, terminal, "stdout")
         else:
-            container.input = ins[1] if config["stdin"] else None
+            container.input = Input(ins[1], self.selector) if config["stdin"] else None
             self._read_output(container, outs[0], "stdout")
             self._read_output(container, errs[0], "stderr")
         self.selector.register(child.handle, selectors.EVENT_READ, lambda _: self._ended(container))
@@ -368,23 +384,21 @@ class Supervisor:
         def ready(_: Any) -> None:
             try:
                 data = os.read(handle, _CHUNK)
+            except BlockingIOError:
+                return
             except OSError:  # a terminal whose last user has gone
                 data = b""
             if data:
                 if container.log:
                     container.log.write(stream, data)
-                for streams in list(container.attached):
-                    try:
-                        os.write(streams[stream], data)
-                    except BlockingIOError:
-                        continue  # a reader that does not keep up misses something; the log does not
-                    except (OSError, KeyError):
-                        container.attached.remove(streams)
+                for watcher in list(container.watchers):
+                    if not watcher.tell(stream, data):
+                        self._dismiss(container, watcher)
                 return
             self.selector.unregister(handle)
             os.close(handle)
             if handle == container.terminal:
-                container.terminal = container.input = None
+                container.terminal = None
             container.open_streams -= 1
             self._finish(container)
 
@@ -420,13 +434,11 @@ class Supervisor:
         if container.log:
             container.log.close()
             container.log = None
-        for streams in container.attached:
-            for handle in streams.values():
-                os.close(handle)
-        container.attached.clear()
-        if container.input is not None and container.terminal is None:
-            os.close(container.input)
-        container.input = None
+        for watcher in list(container.watchers):
+            self._dismiss(container, watcher)
+        if container.input is not None:
+            container.input.close()
+            container.input = None
         if container.started_at:
             container.state = "exited"
             self._run_late_hooks(container, "poststop")
