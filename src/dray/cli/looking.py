@@ -29,7 +29,7 @@ def source_options(command: Command) -> Command:
             "--snapshot",
             "snapshot_file",
             type=click.Path(path_type=Path, exists=True, allow_dash=True),
-            help="Look at this file instead of a cluster.",
+            help="Look at this file instead of a cluster: of dray snapshot, or of kubectl get -o yaml.",
         ),
         click.option("--context", default="", help="The kubeconfig's context to use."),
         click.option(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,18 +98,20 @@ def save(snapshot: Snapshot, path: Path) -> None:
 
 
 def load(path: Path) -> Snapshot:
-    """Read a snapshot, or any file of objects in YAML or JSON such as ``kubectl get -o yaml`` writes."""
+    """Read a snapshot, or any file of objects in YAML or JSON such as ``kubectl get -o yaml`` writes; ``-`` is stdin."""
     try:
-        data = path.read_bytes()
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
-    except OSError as error:
+    except OSError as error:  # of which BadGzipFile is one
         raise SnapshotError(f"{path}: {error.strerror or error}") from None
+    except (EOFError, zlib.error) as error:
+        raise SnapshotError(f"{path}: {error}") from None
     return parse(data, str(path))
 
 
 def parse(data: bytes, name: str = "") -> Snapshot:
-    found = _parsed(data)
+    found = _parsed(data, name)
     if found is not None:
         return found
     from dray.explain import manifests
@@ -115,14 +119,14 @@ def parse(data: bytes, name: str = "") -> Snapshot:
     return Snapshot().with_objects(m.document for m in manifests.read(data, name))
 
 
-def _parsed(data: bytes) -> Snapshot | None:
+def _parsed(data: bytes, name: str) -> Snapshot | None:
     """A snapshot of our own making; None if it is something else."""
     if not data.startswith(b'{"apiVersion":"%s"' % API_VERSION.encode()):
         return None
     try:
         document = msgspec.json.decode(data)
     except msgspec.DecodeError as error:
-        raise SnapshotError(f"damaged snapshot: {error}") from None
+        raise SnapshotError(f"{name}: damaged snapshot: {error}") from None
     gates = document.get("gates")
     return Snapshot(
         release=document.get("release") or "",

@@ -155,3 +155,25 @@ def test_kubectl_is_told_how_to_complete(
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-dra", "devices", "--state", "t"])
     kubectl_complete()
     assert capsys.readouterr().out.splitlines() == ["tainted", ":4"]
+
+
+def test_snapshot_may_come_by_standard_input_and_from_kubectl(world: Path) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "resource.k8s.io/v1", **slice_("n", device("a"))},
+    ]}  # fmt: skip
+    answer = run("devices", "--snapshot", "-", stdin=json.dumps(listed))
+    assert answer.output.splitlines()[-1] == "1 device: 1 free"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("cut.json", b'{"apiVersion":"dray.dev/v1","kind":"Snap'),
+        ("cut.gz", b"\x1f\x8bxx"),
+        ("words.yaml", b"garbage"),
+    ],
+)
+def test_file_that_is_no_snapshot_is_named(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    answer = run("devices", "--snapshot", tmp_path / name)
+    assert (answer.exit_code, name in answer.output) == (1, True)
