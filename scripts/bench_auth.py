@@ -142,32 +142,32 @@ async def measure(objects: int, rounds: int, port: int) -> dict[str, float]:
             for who in TOKENS:
                 for one in pair:
                     await load(one, who, objects)
-            if turn == 0:  # to warm up
+            if turn == 0:  # everything has been seen once
                 on.spent.clear()
                 off.spent.clear()
     for who in TOKENS:
         for verb in VERBS:
-            with_, without = median(on.spent[who, verb]), median(off.spent[who, verb])
-            # Rounds are compared in pairs: what disturbs one disturbs its neighbour too.
-            ratio = median(a / b for a, b in zip(on.spent[who, verb], off.spent[who, verb], strict=True))
-            print(
-                f"  {verb + ' as ' + who:32} {with_:8.0f} µs on, {without:8.0f} µs off   {(ratio - 1) * 100:+6.1f} %",
-                flush=True,
-            )
+            ratio = _show(f"{verb} as {who}", on.spent[who, verb], off.spent[who, verb])
             found[f"{who}: {verb}"] = round(ratio, 4)
-        total = median(
-            sum(on.spent[who, v][i] for v in VERBS) / sum(off.spent[who, v][i] for v in VERBS)
-            for i in range(rounds)
-        )
-        print(f"  {'all writes as ' + who:32} {'':33} {(total - 1) * 100:+6.1f} %", flush=True)
-        found[f"{who}: all"] = round(total, 4)
+        sums = [[sum(one.spent[who, v][i] for v in VERBS) for i in range(rounds)] for one in (on, off)]
+        found[f"{who}: all"] = round(_show(f"all three as {who}", *sums), 4)
     return found
+
+
+def _show(what: str, on: list[float], off: list[float]) -> float:
+    """Neighbours in time are compared: what disturbs the one disturbs the other too."""
+    ratio = median(a / b for a, b in zip(on, off, strict=True))
+    print(
+        f"  {what:32} {median(on):8.0f} µs on, {median(off):8.0f} µs off   {(ratio - 1) * 100:+6.1f} %",
+        flush=True,
+    )
+    return ratio
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--objects", type=int, default=250, help="claims a round")
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--objects", type=int, default=50, help="claims a round")
+    parser.add_argument("--rounds", type=int, default=80)
     parser.add_argument("--port", type=int, default=16543)
     parser.add_argument("--json", action="store_true", help="print the ratios as one line of JSON too")
     args = parser.parse_args()
