@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -116,7 +116,24 @@ def parse(data: bytes, name: str = "") -> Snapshot:
         return found
     from dray.explain import manifests
 
+    listed = _listed(data)
+    if listed is not None:
+        return Snapshot().with_objects(map(manifests.newest, listed))
     return Snapshot().with_objects(m.document for m in manifests.read(data, name))
+
+
+def _listed(data: bytes) -> Sequence[Document] | None:
+    """A list as ``kubectl get -o json`` writes it, which may be too long to be read as YAML; None: something else."""
+    if not data.startswith(b"{"):
+        return None
+    try:
+        document = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return None
+    items = document.get("items")
+    if document.get("kind") != "List" or not isinstance(items, list):
+        return None
+    return items if all(isinstance(one, dict) for one in items) else None
 
 
 def _parsed(data: bytes, name: str) -> Snapshot | None:
