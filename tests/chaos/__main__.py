@@ -18,9 +18,10 @@ def main() -> int:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--devices", type=int, default=8, help="of each node")
-    parser.add_argument("--live", type=int, default=150, help="pods at the same time")
+    parser.add_argument("--live", type=int, default=110, help="pods at the same time")
     parser.add_argument("--schedulers", type=int, default=1, help="that work at the same time")
     parser.add_argument("--replicas", type=int, default=1, help="of every scheduler, of which one leads")
+    parser.add_argument("--emulate", default="", help="the release that all parts stand in for")
     parser.add_argument("--keep", type=Path, default=None, help="a directory for logs and data")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(2**31)
@@ -36,6 +37,7 @@ def main() -> int:
             live=given.live,
             schedulers=given.schedulers,
             replicas=given.replicas,
+            emulate=given.emulate,
         )
         report = asyncio.run(run(options))
     print(report)

@@ -83,6 +83,7 @@ class Parts:
     nodes: int
     schedulers: int = 1
     replicas: int = 1  # of which one leads
+    emulate: str = ""  # a release that all parts stand in for
     mortal: list[Part] = field(default_factory=list)  # those that are killed
     _others: list[Part] = field(default_factory=list)
 
@@ -96,11 +97,12 @@ class Parts:
 
     def __enter__(self) -> Parts:
         url = f"https://127.0.0.1:{_free_port()}"
+        release = ["--emulate", self.emulate] if self.emulate else []
         server = self._part(
             "server",
             ["server", "--listen", url.removeprefix("https://"), "--data", str(self.data / "server"),
              "--kubeconfig", str(self.kubeconfig), "--admin-token", "chaos",
-             "--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition"],
+             "--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition", *release],
         )  # fmt: skip
         self._others.append(server)
         server.start()
@@ -119,9 +121,11 @@ class Parts:
         self._others.append(self._part("nodes", nodes))
         for name in self.scheduler_names:
             (self.data / f"{name}.yaml").write_text(_CONFIGURATION.format(name=name))
-            command = ["scheduler", *known, "--config", str(self.data / f"{name}.yaml")]
+            command = ["scheduler", *known, *release, "--config", str(self.data / f"{name}.yaml")]
             self.mortal += [self._part(f"{name}-{i}", command) for i in range(self.replicas)]
-        self.mortal += [self._part(f"controllers-{i}", ["controllers", *known]) for i in range(self.replicas)]
+        self.mortal += [
+            self._part(f"controllers-{i}", ["controllers", *known, *release]) for i in range(self.replicas)
+        ]
         for part in (*self._others[1:], *self.mortal):
             part.start()
         return self

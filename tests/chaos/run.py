@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ from .parts import Parts
 DRIVER = "gpu.example.com"
 EXTENDED = "example.com/gpu"
 SHARED = 5
+#: pods that run between two kills
+LIVES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +42,12 @@ class Options:
     pods: int = 2000
     nodes: int = 20
     devices: int = 8
-    live: int = 150  # pods at the same time
+    live: int = 110  # pods at the same time; they want less than there is, or some would starve
     schedulers: int = 1  # that work at the same time, each for pods of its own
     replicas: int = 1  # of every part that is killed; one of them leads
+    emulate: str = ""
     pause: tuple[float, float] = (0.5, 2.5)  # between two kills
-    patience: float = 120.0  # for what has to happen in the end
+    patience: float = 180.0  # for what has to happen in the end
 
 
 @dataclass
@@ -70,7 +75,7 @@ class Report:
 async def run(options: Options) -> Report:
     report = Report(options.seed)
     began = time.monotonic()
-    with Parts(options.data, options.nodes, options.schedulers, options.replicas) as parts:
+    with Parts(options.data, options.nodes, options.schedulers, options.replicas, options.emulate) as parts:
         async with connect(parts.kubeconfig) as client:
             await _Run(options, parts, client, report).run()
         report.kills = {part.name: part.kills for part in parts.mortal}
@@ -137,15 +142,23 @@ class _Run:
             )
 
     async def _kill(self) -> None:
-        """Kill somebody, wait a moment, start it again; then wait for the next."""
+        """Kill somebody, wait a moment, start it again, and let some pods run before the next one is killed.
+
+        However slow the machine is, there is life between two deaths.
+        """
         while True:
+            ran = self._report.ran
             await asyncio.sleep(self._rng.uniform(*self._options.pause))
+            await self._until(partial(self._have_run, ran + LIVES), "no pod runs any more")
             part = self._rng.choice(self._parts.mortal)
             part.kill()
             try:
                 await asyncio.sleep(self._rng.uniform(0, 0.5))
             finally:
                 part.start()
+
+    def _have_run(self, pods: int) -> bool:
+        return self._report.ran >= pods
 
     # -- the pods ---------------------------------------------------------------------------------------------------
 
@@ -195,7 +208,7 @@ class _Run:
                 left[metadata["name"]] = f"is not free: {status}"
         return left
 
-    async def _until(self, true: Any, otherwise: str) -> bool:
+    async def _until(self, true: Callable[[], bool], otherwise: str) -> bool:
         """Look after every change; what does not come true in time is a violation."""
         deadline = time.monotonic() + self._options.patience
         while not true():
