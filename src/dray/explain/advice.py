@@ -92,8 +92,11 @@ def _for_removed(cluster: Cluster, story: RequestStory, removed: Removed) -> Ite
             taken = "1 matching device is" if removed.count == 1 else f"{removed.count} matching devices are"
             yield f"{taken} taken: wait for or delete {holders}, or add devices"
         case Cause.COUNTERS:
-            held = f" (in use by {', '.join(removed.holders)})" if removed.holders else ""
-            yield f"the hardware behind these devices is used up by other partitions{held}: {removed.detail}"
+            free = f"wait for or delete {', '.join(removed.holders)}, or " if removed.holders else ""
+            yield (
+                f"other partitions leave too little of the hardware ({removed.detail}): "
+                f"{free}ask for smaller partitions"
+            )
         case Cause.CAPACITY | Cause.CAPACITY_SHAPE:
             yield f"ask for less capacity, or for other devices: {removed.detail}"
         case Cause.POOL_INCOMPLETE:

@@ -15,7 +15,7 @@ from dray.explain.devices import Holder, in_class, readable
 from dray.explain.model import BestNode, NodeGroup, Removed, RequestStory
 from dray.explain.snapshot import Document
 from dray.explain.trying import Answer, Trial, Tried, Wishes
-from dray.explain.wording import words
+from dray.explain.wording import brief, words
 
 _EXAMPLES = 3
 _HOLDERS = 4
@@ -55,9 +55,6 @@ def _first_of_each(tried: Iterable[Tried]) -> Iterable[Tried]:
 
 def _story(cluster: Cluster, wishes: Wishes, reasons: RequestReasons, best: BestNode) -> RequestStory:
     document = request_of(wishes.documents, reasons.claim, reasons.request)
-    nearest = ""
-    if reasons.nearest is not None and not reasons.usable:
-        nearest = f"{reasons.nearest.device}: {_near(reasons)}"
     removed = tuple(_removed(cluster, wishes, document, removal) for removal in _merge(reasons.removals))
     return RequestStory(
         reasons.claim,
@@ -68,7 +65,7 @@ def _story(cluster: Cluster, wishes: Wishes, reasons: RequestReasons, best: Best
         reasons.usable,
         best,
         removed,
-        nearest,
+        _near(reasons),
     )
 
 
@@ -97,7 +94,7 @@ def _removed(cluster: Cluster, wishes: Wishes, request: Document, removal: Remov
     return Removed(
         removal.cause.value,
         readable(removal.detail),
-        words(removal.cause, removal.detail, selector=removal.selector, source=source),
+        words(removal),
         removal.count,
         removal.examples[:_EXAMPLES],
         source,
@@ -170,13 +167,16 @@ def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
 
 
 def _near(reasons: RequestReasons) -> str:
-    """What kept the device that came closest."""
+    """The device that came closest, and what kept it if not all had the same in the way."""
     miss = reasons.nearest
-    assert miss is not None
-    for one in reasons.removals:
-        if (one.cause, one.detail) == (miss.cause, miss.detail):
-            return words(one.cause, one.detail, selector=one.selector, source=one.source)
-    return words(miss.cause, miss.detail)
+    if miss is None or reasons.usable:
+        return ""
+    if len(reasons.removals) == 1:
+        return str(miss.device)
+    kept = next(
+        (one for one in reasons.removals if (one.cause, one.detail) == (miss.cause, miss.detail)), None
+    )
+    return f"{miss.device}, {words(kept)}" if kept is not None else str(miss.device)
 
 
 # --- nodes ---
@@ -254,11 +254,7 @@ def _counted(request: RequestReasons) -> str:
     wanted = "all" if request.wanted is None else str(request.wanted)
     causes: Counter[str] = Counter()
     for removal in request.removals:
-        if removal.cause in (Cause.TAKEN, Cause.COUNTERS, Cause.CAPACITY, Cause.POOL_INCOMPLETE):
-            causes[removal.cause.value] += removal.count
-        else:
-            text = words(removal.cause, removal.detail, selector=removal.selector, source=removal.source)
-            causes[text] += removal.count
+        causes[brief(removal)] += removal.count
     removed = ", ".join(f"{count} {text}" for text, count in causes.most_common())
     there = f"{request.usable} of {request.considered} devices usable"
     return f"request {request.request}: {wanted} wanted, {there}" + (f" ({removed})" if removed else "")
