@@ -10,7 +10,7 @@ from dray.api.errors import NotFound
 from dray.api.kinds import Object
 from dray.api.quantity import Quantity
 from dray.client.resources import CONFIGMAPS, SECRETS
-from dray.node import environment, volumes
+from dray.node import environment, lastwords, volumes
 from dray.node.options import NodeOptions
 from dray.node.volumes import Provided
 from dray.runtimes.interface import ContainerConfig, Edits, SandboxConfig, SandboxStatus
@@ -72,6 +72,8 @@ async def container_config(
             name=spec["name"], image=spec.get("image", ""), attempt=attempt, cdi_devices=cdi_devices
         )
     log_path.parent.mkdir(parents=True, exist_ok=True)
+    message_file = lastwords.file_for(agent.options.paths.pod(metadata["uid"]), spec["name"], attempt)
+    lastwords.make(message_file)
     env = environment.variables(
         pod,
         spec,
@@ -94,6 +96,8 @@ async def container_config(
         cdi_devices=cdi_devices,
         edits=edits or Edits(),
         log_path=log_path,
+        message_file=message_file,
+        message_path=spec.get("terminationMessagePath") or lastwords.DEFAULT_PATH,
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.kinds import Object
 from dray.client.resources import PODS
 from dray.kubelet_api.faults import point
-from dray.node import containers, pods
+from dray.node import containers, lastwords, pods
 from dray.node.cdi import CdiError
 from dray.node.dra.claims import ClaimProblem
 from dray.node.environment import ConfigProblem
@@ -41,7 +41,7 @@ from dray.node.recovery import Recovered
 from dray.node.reporting import StatusReporter
 from dray.node.status import pod_status
 from dray.node.volumes import Provided, VolumeProblem
-from dray.runtimes.interface import ContainerStatus, RuntimeFailure, State
+from dray.runtimes.interface import ContainerStatus, RuntimeFailure, SandboxStatus, State
 
 if TYPE_CHECKING:
     from dray.node.agent import Agent
@@ -63,6 +63,8 @@ class PodWorker:
             current=lambda: None if self.state.removed else self.status(),
             passing=lambda: is_starting(self.pod, self.state),
         )
+        self._work: asyncio.Task[None] | None = None  # what is being done to get the pod going
+        self._hooked: set[str] = set()  # containers whose preStop hook has been run
         self._probes: dict[str, asyncio.Task[None]] = {}
         self._stops: dict[str, asyncio.Task[None]] = {}
         if recovered:
@@ -75,12 +77,14 @@ class PodWorker:
         self.pod = pod
         if pods.deletion_deadline(pod) != was_ending:
             self._hurry()
+            self._interrupt()
         self._wake.set()
 
     def pod_removed(self) -> None:
         """The object is gone: its containers have no time left."""
         self.state = replace(self.state, removed=True)
         self._hurry()
+        self._interrupt()
         self._wake.set()
 
     def container_changed(self, status: ContainerStatus) -> None:
@@ -89,12 +93,22 @@ class PodWorker:
             return
         if status.state is State.EXITED:
             self._end_probe(status.name)
+            status = self._with_last_words(status)
             changed = replace(known, current=status, stopping=False, started=False, ready=False, unhealthy="")
             self.state = self.state.with_container(status.name, changed)
             if changed.backoff and comes_back(self.pod, status.name, self.state):
                 text = f"Back-off restarting failed container {status.name} in pod {pods.full_name(self.pod)}"
                 self._event("Warning", "BackOff", text, status.name)
             self._wake.set()
+
+    def _with_last_words(self, status: ContainerStatus) -> ContainerStatus:
+        spec = pods.roles(self.pod).find(status.name)
+        if status.message or spec is None or self.agent.simulated:
+            return status
+        file = lastwords.file_for(
+            self.agent.options.paths.pod(pods.uid(self.pod)), status.name, status.attempt
+        )
+        return replace(status, message=lastwords.message(spec, status, file))
 
     def health_changed(self) -> None:
         self._reporter.changed()
@@ -105,6 +119,11 @@ class PodWorker:
         for name, known in self.state.containers.items():
             if known.stopping:
                 self.state = self.state.with_container(name, replace(known, stopping=False))
+
+    def _interrupt(self) -> None:
+        """Nobody waits any more for what is being prepared, pulled or started. What came of it is torn down."""
+        if self._work:
+            self._work.cancel()
 
     # The life of the pod
 
@@ -145,9 +164,9 @@ class PodWorker:
     async def _carry_out(self, action: object) -> None:
         match action:
             case SetUp():
-                await self._set_up()
+                await self._interruptibly(self._set_up())
             case Start(container=name, attempt=attempt):
-                await self._start(name, attempt)
+                await self._interruptibly(self._start(name, attempt))
             case Stop(container=name, grace=grace, message=message):
                 self._begin_stop(name, grace, message)
             case Kill(reason=reason, message=message):
@@ -158,6 +177,17 @@ class PodWorker:
             case Delete():
                 await self._delete()
 
+    async def _interruptibly(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work = asyncio.create_task(work)
+        try:
+            await self._work
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is None or current.cancelling():
+                raise
+        finally:
+            self._work = None
+
     async def _set_up(self) -> None:
         agent = self.agent
         try:
@@ -165,7 +195,7 @@ class PodWorker:
                 self.provided = await agent.volumes.provide(self.pod, node=agent.node_fields())
             await agent.manager.prepare(self.pod)
             point("node.pod.prepared")
-            sandbox = await agent.runtime.run_sandbox(containers.sandbox_config(self.pod, agent.options))
+            sandbox = await self._open_sandbox()
         except ClaimProblem as e:
             self._event(
                 "Warning", "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {e}"
@@ -180,6 +210,17 @@ class PodWorker:
         else:
             point("node.pod.sandbox")
             self.state = replace(self.state, set_up=True, sandbox=sandbox, failure=None, retry_at=0.0)
+
+    async def _open_sandbox(self) -> SandboxStatus:
+        config = containers.sandbox_config(self.pod, self.agent.options)
+        opening = asyncio.ensure_future(self.agent.runtime.run_sandbox(config))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # Whatever comes of it has to be torn down.
+            with contextlib.suppress(RuntimeFailure):
+                self.state = replace(self.state, sandbox=await opening)
+            raise
 
     def _failed(self, reason: str, message: str) -> None:
         tries = self.state.failure.tries + 1 if self.state.failure else 1
@@ -325,7 +366,8 @@ class PodWorker:
         spec = pods.roles(self.pod).find(name) or {}
         began = self.agent.clock()
         hook = (spec.get("lifecycle") or {}).get("preStop")
-        if hook and grace > 0 and status.state is State.RUNNING:
+        if hook and grace > 0 and status.state is State.RUNNING and status.id not in self._hooked:
+            self._hooked.add(status.id)
             problem = await run_hook(self.agent.runtime, status.id, hook, timeout=grace)
             if problem:
                 self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {problem}", name)

@@ -19,6 +19,7 @@ from dray.runtimes.interface import (
     ExecResult,
     Forwarded,
     Listing,
+    Mount,
     RuntimeFailure,
     SandboxConfig,
     SandboxStatus,
@@ -266,7 +267,7 @@ class CriRuntime:
             envs=[m.KeyValue(key=k, value=v.encode()) for k, v in config.env],
             mounts=[
                 m.Mount(container_path=x.target, host_path=x.source, readonly=x.read_only)
-                for x in config.mounts
+                for x in (*config.mounts, *_message_mount(config))
             ],
             CDI_devices=[m.CDIDevice(name=name) for name in config.cdi_devices],
             labels={**config.labels, LABEL: "true"},
@@ -396,3 +397,9 @@ class CriRuntime:
             if e.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise TimeoutError(e.details()) from e
             raise RuntimeFailure(failure, e.details() or e.code().name) from e
+
+
+def _message_mount(config: ContainerConfig) -> list[Mount]:
+    if not config.message_path:
+        return []
+    return [Mount(source=str(config.message_file), target=config.message_path)]

@@ -100,6 +100,9 @@ class ContainerConfig:
     cdi_devices: tuple[str, ...] = ()
     edits: Edits = Edits()
     log_path: Path = Path()
+    #: A file of the host and where the container sees it, to leave a last message in; nowhere if that is empty.
+    message_file: Path = Path()
+    message_path: str = ""
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False

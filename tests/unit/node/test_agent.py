@@ -547,3 +547,60 @@ async def test_a_pod_that_waits_for_its_next_try_goes_at_once_when_deleted(api: 
         worker.state = replace(worker.state, retry_at=time.time() + 1000)
         world.delete("p")
         await until(lambda: world.gone("p"))
+
+
+async def test_a_pod_that_is_deleted_while_it_is_prepared_waits_for_nobody(api: Any, tmp_path: Path) -> None:
+    world, asked = World(api, tmp_path), asyncio.Event()
+
+    class Endless(Cats):
+        async def prepare(self, claim: Claim) -> Any:
+            asked.set()
+            await asyncio.sleep(1000)
+
+    driver = Endless()
+    async with world.node(), world.driver(driver):
+        world.claim("c", "cat-0", pods=("p",))
+        world.pod("p", claims=("c",))
+        await asked.wait()
+        world.delete("p")
+        await until(lambda: world.gone("p"))
+        assert driver.unprepared == ["c"]
+
+
+async def test_the_prestop_hook_runs_once_however_often_the_grace_changes(api: Any, tmp_path: Path) -> None:
+    world, counted = World(api, tmp_path), tmp_path / "counted"
+    counted.mkdir()
+    hook = {"exec": {"command": ["sh", "-c", "echo once >> /counted/hook; sleep 1000"]}}
+    main = {
+        "name": "main",
+        "image": "any",
+        "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done"],
+        "lifecycle": {"preStop": hook},
+        "volumeMounts": [{"name": "counted", "mountPath": "/counted"}],
+    }
+    volume = {"name": "counted", "hostPath": {"path": str(counted)}}
+    async with world.node():
+        world.pod("p", containers=[main], volumes=[volume], terminationGracePeriodSeconds=1000)
+        await until(lambda: world.phase("p") == "Running")
+        world.delete("p", grace=900)
+        await until(lambda: (counted / "hook").exists())
+        world.delete("p", grace=1)
+        await until(lambda: world.gone("p"))
+    assert (counted / "hook").read_text() == "once\n"
+
+
+async def test_last_words_of_containers_show_in_their_status(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        world.pod("said", "echo because > /dev/termination-log; exit 3", restartPolicy="Never")
+        await until(lambda: world.phase("said") == "Failed")
+        assert world.container("said")["state"]["terminated"]["message"] == "because\n"
+        main = {
+            "name": "main",
+            "image": "any",
+            "command": ["sh", "-c", "echo oops >&2; exit 3"],
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+        }
+        world.pod("logged", containers=[main], restartPolicy="Never")
+        await until(lambda: world.phase("logged") == "Failed")
+        assert world.container("logged")["state"]["terminated"]["message"] == "oops\n"

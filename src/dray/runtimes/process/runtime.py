@@ -25,6 +25,7 @@ from dray.runtimes.interface import (
     ExecResult,
     Forwarded,
     Listing,
+    Mount,
     RuntimeFailure,
     SandboxConfig,
     SandboxStatus,
@@ -149,7 +150,7 @@ class ProcessRuntime:
             "argv": [*config.command, *config.args] if config.command else list(_IDLE),
             "env": environment,
             "hostname": hostname,
-            "mounts": plain["mounts"] + edits["mounts"],
+            "mounts": [*plain["mounts"], *edits["mounts"], *self._message_mount(config)],
             "devices": edits["devices"],
             "hooks": edits["hooks"],
             "groups": plain["groups"] + edits["gids"],
@@ -163,6 +164,11 @@ class ProcessRuntime:
             },
         }
         return _status((await self._ask("create", config=plain))["container"])
+
+    def _message_mount(self, config: ContainerConfig) -> Sequence[dict[str, Any]]:
+        if not config.message_path or self.mode == "plain":
+            return ()
+        return (document(Mount(source=str(config.message_file), target=config.message_path)),)
 
     async def start_container(self, container: str) -> ContainerStatus:
         status = _status((await self._ask("start", id=container, failure="StartError"))["container"])
