@@ -60,6 +60,12 @@ def test_every_container_sees_a_cat_of_its_own(
             kubectl("delete", "-n", space, "pod", POD, "--grace-period=1", "--wait=false")
         for space in spaces:
             until(lambda s=space: not kubectl("get", "resourceclaims", "-n", s, "--no-headers"))
+        if not release:
+            kubectl("apply", "-f", "-", stdin=ALL_IN_ONE)
+            kubectl("wait", "--for=condition=Ready", "pod/all", "--timeout=30s")
+            seen = newest("exec", "all", "--", "env")
+            assert len(re.findall("^CAT_[A-Z]+=large black", seen, re.MULTILINE)) == 3, seen
+            kubectl("delete", "pod", "all", "--grace-period=1")
         specs = [s.name for s in cluster.data.glob("nodes/*/cdi/*") if not s.name.endswith("_common.json")]
         assert not specs
 
@@ -86,6 +92,35 @@ def test_plain_claims_are_allocated_at_once_or_with_their_first_consumer(
         until(lambda: states() == [["WaitForFirstConsumer", later], ["Immediate", "allocated"]])
         kubectl("delete", "resourceclaims", "--all", "--timeout=20s")
 
+
+# One pod with a cat of each generation, of the classes that the seeds have brought.
+ALL_IN_ONE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: today}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: resource.example.com}}]}}}
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaimTemplate
+metadata: {name: structured}
+spec: {spec: {resourceClassName: structured.example.com}}
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaimTemplate
+metadata: {name: classic}
+spec: {spec: {resourceClassName: resource.example.com}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: all}
+spec:
+  containers:
+  - {name: c, image: x, command: [sleep, "9999"], resources: {claims: [{name: a}, {name: b}, {name: c}]}}
+  resourceClaims:
+  - {name: a, resourceClaimTemplateName: today}
+  - {name: b, resourceClaimTemplateName: structured}
+  - {name: c, resourceClaimTemplateName: classic}
+"""
 
 PLAIN = """
 apiVersion: resource.k8s.io/v1alpha2

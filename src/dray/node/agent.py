@@ -86,8 +86,10 @@ class Agent:
         if options.drivers:
             options.paths.create()
             if shared.classic_slices:
+                # The kubelet of 1.30 withdrew them at once; to wait is kinder to drivers that are restarted.
+                linger = 0.0 if release.emulated else options.wipe_after or 0.0
                 self._classic_slices = ClassicSlices(
-                    client, options.name, node_uid=lambda: self.registration.uid
+                    client, options.name, node_uid=lambda: self.registration.uid, linger=linger
                 )
             plugins = self.registry = PluginRegistry(
                 metrics=shared.metrics,

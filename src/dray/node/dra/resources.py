@@ -1,7 +1,8 @@
 """What drivers of 1.30 say a node has, as the ResourceSlices of that release: the kubelet wrote them in those days.
 
 A slice is kept if its content is still wanted, rewritten if not, and removed when its driver has gone. A driver that has
-not registered yet gets some time to do so before its slices are taken for leftovers.
+not registered yet gets some time to do so before its slices are taken for leftovers; how long one that has gone may stay
+away is for the node to say.
 """
 
 from __future__ import annotations
@@ -25,28 +26,32 @@ GRACE = 30.0
 class ClassicSlices:
     """The slices of one node in v1alpha2."""
 
-    def __init__(self, client: Client, node: str, *, node_uid: Callable[[], str]) -> None:
+    def __init__(
+        self, client: Client, node: str, *, node_uid: Callable[[], str], linger: float = 0.0
+    ) -> None:
         self._client = client
         self._node = node
         self._node_uid = node_uid
         self._informer = Informer(client, CLASSIC_RESOURCE_SLICES, field_selector=f"nodeName={node}")
         self._wanted: dict[str, Sequence[Object]] = {}
-        self._known: set[str] = set()  # drivers that have been heard of
-        self._patient_until = 0.0
+        self._linger = linger
+        self._patient_until: dict[str, float] = {}  # with drivers that have been heard of
+        self._patient_with_all_until = 0.0
         self._queue: WorkQueue[str] = WorkQueue()
         self._written: dict[str, Object] = {}  # what no watch has shown yet
 
     def changed(self, driver: str, resources: Sequence[Object] | None) -> None:
         """What the driver has on the node from now on; None when it has gone."""
-        self._known.add(driver)
+        self._patient_until[driver] = 0.0
         if resources is None:
             self._wanted.pop(driver, None)
+            self._patient_until[driver] = asyncio.get_running_loop().time() + self._linger
         else:
             self._wanted[driver] = resources
         self._queue.add(driver)
 
     async def run(self) -> None:
-        self._patient_until = asyncio.get_running_loop().time() + GRACE
+        self._patient_with_all_until = asyncio.get_running_loop().time() + GRACE
         self._informer.add_handler(
             on_add=self._seen, on_update=lambda old, new: self._seen(new), on_delete=self._seen
         )
@@ -60,8 +65,9 @@ class ClassicSlices:
         self._queue.add(document["driverName"])
 
     async def _sync(self, driver: str) -> float | None:
-        patience = self._patient_until - asyncio.get_running_loop().time()
-        if driver not in self._known and patience > 0:
+        until = self._patient_until.get(driver, self._patient_with_all_until)
+        patience = until - asyncio.get_running_loop().time()
+        if driver not in self._wanted and patience > 0:
             return patience
         there = {s["metadata"]["name"]: s for s in self._informer.items()} | self._written
         mine = [s for s in there.values() if s["driverName"] == driver]
