@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 Document = Mapping[str, Any]
 _ATTEMPTS = 5
+_LONGEST_NOTE, _CUT = 1024, " ..."
 #: how often a pod that waits for its devices to bind looks again by itself
 _POLL = 5.0
 
@@ -377,7 +378,7 @@ class Writer:
             pod.document,
             "Warning",
             "FailedScheduling",
-            message,
+            _shortened(message),
             action="Scheduling",
             annotations=annotations,
         )
@@ -437,6 +438,14 @@ class Writer:
         metadata = {"uid": pod.uid, "resourceVersion": version} if version else {"uid": pod.uid}
         patch = {"metadata": metadata, "status": status}
         return await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
+
+
+def _shortened(message: str) -> str:
+    """Cut where upstream cuts: an event's note has its limit, the pod's condition has none."""
+    data = message.encode()
+    if len(data) <= _LONGEST_NOTE:
+        return message
+    return data[: _LONGEST_NOTE - len(_CUT)].decode(errors="ignore") + _CUT
 
 
 def _made(reserved: Sequence[Document]) -> Document | None:

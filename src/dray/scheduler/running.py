@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from dray.api.release import Gates, everything
 from dray.client import identities
@@ -58,10 +59,37 @@ async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], 
     await elector.run(lambda: _schedule(client, options, ready))
 
 
+class Recorders:
+    """Events come from the profile that the pod has chosen."""
+
+    def __init__(self, client: Client, profiles: Sequence[str]) -> None:
+        self._by_name = {name: EventRecorder(client, name, api="events.k8s.io") for name in profiles}
+        self._first = self._by_name[profiles[0]]
+
+    def event(
+        self,
+        resource: Resource,
+        obj: Any,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        chosen = self._by_name.get((obj.get("spec") or {}).get("schedulerName") or "", self._first)
+        chosen.event(resource, obj, type, reason, message, action=action, annotations=annotations)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for recorder in self._by_name.values():
+                group.create_task(recorder.run())
+
+
 async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler], None] | None) -> None:
     if options.modern:
         client = await speaking_v1(client)
-    recorder = EventRecorder(client, options.configuration.profiles[0].name, api="events.k8s.io")
+    recorder = Recorders(client, [profile.name for profile in options.configuration.profiles])
     informers = Informers(client)
     scheduler = Scheduler(
         client,

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +122,7 @@ def _spec(count: int) -> Object:
 
 
 @asynccontextmanager
-async def scene(tmp_path: Path, *, profile: SchedulerProfile | None = None) -> AsyncIterator[Scene]:
+async def scene(tmp_path: Path, *profiles: SchedulerProfile) -> AsyncIterator[Scene]:
     """Server, scheduler and claim controller, each under its own name, until the block ends."""
     options = ServerOptions(
         listen=parse_listen("127.0.0.1:0"),
@@ -132,16 +131,16 @@ async def scene(tmp_path: Path, *, profile: SchedulerProfile | None = None) -> A
         disable_plugins=("ServiceAccount", "TaintNodesByCondition"),
         authorization=("AlwaysAllow",),
     )
-    async with run_server(options) as server, _components(server.api, profile) as client:
+    async with run_server(options) as server, _components(server.api, profiles) as client:
         yield Scene(client)
 
 
 @asynccontextmanager
-async def _components(api: API, profile: SchedulerProfile | None) -> AsyncIterator[Client]:
+async def _components(api: API, profiles: tuple[SchedulerProfile, ...]) -> AsyncIterator[Client]:
     def client(name: str) -> Client:
         return Client(InProcess(api, UserInfo(name, groups=("system:masters",)), agent=name))
 
-    configuration = Configuration(profiles=(profile or replace(SchedulerProfile()),))
+    configuration = Configuration(profiles=profiles or (SchedulerProfile(),))
     scheduler = scheduling.Options(gates=api.gates, configuration=configuration)
     ready = asyncio.Event()
     tasks = [

@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 from dray.api.errors import NotFound
-from dray.client.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
+from dray.client.resources import DEVICE_CLASSES, EVENTS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS
+from dray.scheduler.config import SchedulerProfile
 
 from .scene import Scene, scene
 
@@ -176,6 +177,58 @@ async def test_a_deleted_class_does_not_stop_others(tmp_path: Path) -> None:
         await s.claim("c")
         await s.pod("p", claims={"c": named("c")})
         assert await s.bound("p") == "a"
+
+
+async def test_each_profile_serves_its_own_pods_and_speaks_for_itself(tmp_path: Path) -> None:
+    packs = SchedulerProfile(name="packs", device_policy="pack")
+    async with scene(tmp_path, SchedulerProfile(), packs) as s:
+        for name in "ab":
+            await s.node(name, devices=3)
+        await s.device_class()
+        await s.template("t")
+        for i in range(3):
+            await s.pod(f"p{i}", claims={"c": from_template()}, schedulerName="packs")
+        assert len({await s.bound(f"p{i}") for i in range(3)}) == 1
+        await s.pod("plain")
+        await s.bound("plain")
+        await s.pod("nobodys", schedulerName="another")
+
+        async def speakers() -> dict[str, str]:
+            events = (await s.client.list(EVENTS, "default")).items
+            said = {e["involvedObject"]["name"]: e["reportingComponent"] for e in events}
+            return said if {"plain", "p0"} <= said.keys() else {}
+
+        said = await s.until(speakers)
+        assert (said["plain"], said["p0"]) == ("default-scheduler", "packs")
+        assert "nodeName" not in (await s.get_pod("nobodys"))["spec"]
+
+
+async def test_devices_are_taken_from_lesser_pods_where_a_profile_says_so(tmp_path: Path) -> None:
+    async with scene(tmp_path, SchedulerProfile(device_preemption=True)) as s:
+        await s.node("a", devices=2)
+        await s.device_class()
+        for name in ("low", "high"):
+            value = {"low": 1, "high": 10}[name]
+            await s.client.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
+        await s.template("t")
+        for i in range(2):
+            await s.pod(f"low-{i}", claims={"c": from_template()}, priorityClassName="low")
+            await s.bound(f"low-{i}")
+        await s.pod("high", claims={"c": from_template()}, priorityClassName="high")
+
+        async def victims() -> list[str]:
+            pods = (await s.client.list(PODS)).items
+            return [p["metadata"]["name"] for p in pods if "deletionTimestamp" in p["metadata"]]
+
+        (victim,) = await s.until(victims)
+        assert (await s.get_pod("high"))["status"]["nominatedNodeName"] == "a"
+        # A pod as important as those that had to go does not get what they leave.
+        await s.pod("thief", claims={"c": from_template()}, priorityClassName="low")
+        await s.client.delete(PODS, "default", victim, grace_seconds=0)
+        assert await s.bound("high") == "a"
+        assert "cannot allocate all claims" in await s.unschedulable("thief")
+        left = {p["metadata"]["name"] for p in (await s.client.list(PODS)).items}
+        assert left == {"low-0", "low-1", "high", "thief"} - {victim}
 
 
 async def fill(s: Scene, pods: int) -> None:
