@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from dray.api.kinds import Kind, Version
+from dray.api.kinds import Kind, Object, Version
 from dray.api.printing import NAME_AND_AGE
 from dray.api.release import RESOURCE_GROUP, Release
 from dray.api.resource import printers
@@ -18,6 +19,9 @@ from dray.api.resource.rules.inventory import (
     TaintRuleStatusRules,
 )
 from dray.api.resource.versions import defaults, v1alpha3, v1beta1
+
+#: The minor release of 1 in which a version came, most preferred first.
+_INTRODUCED: Final = {"v1": 34, "v1beta2": 33, "v1beta1": 32, "v1alpha3": 31}
 
 
 def kinds(release: Release) -> tuple[Kind, ...]:
@@ -36,41 +40,49 @@ def _deprecated(kind: str, version: str, introduced: int, release: Release) -> s
     )
 
 
-def _newest(versions: Iterable[Version], release: Release) -> str:
+class _Shape(NamedTuple):
+    """How a version differs from the hub: its defaults, and the ways there and back."""
+
+    default: Callable[[Object], None] | None = None
+    to_hub: Callable[[Object], Object] | None = None
+    from_hub: Callable[[Object], Object] | None = None
+
+
+_HUB: Final = _Shape()
+
+
+def _versions(
+    release: Release, kind: str, *, v1: _Shape = _HUB, v1beta1: _Shape = _HUB, v1alpha3: _Shape
+) -> tuple[Version, ...]:
+    """The versions of a kind that has been there from the start; v1beta2 is shaped like v1."""
+    shapes = {"v1": v1, "v1beta2": v1, "v1beta1": v1beta1, "v1alpha3": v1alpha3}
+    return tuple(
+        Version(
+            name=name,
+            type=f"resource/{name}.{kind}",
+            deprecated=_deprecated(kind, name, _INTRODUCED[name], release) if "beta" in name else "",
+            **shape._asdict(),
+        )
+        for name, shape in shapes.items()
+    )
+
+
+def _newest(release: Release) -> str:
     """The version to store in: the most preferred one that the release knows."""
-    introduced = {"v1": (1, 34), "v1beta2": (1, 33), "v1beta1": (1, 32), "v1alpha3": (1, 31)}
-    for version in versions:
-        if release.number >= introduced[version.name]:
-            return version.name
-    return "v1"
+    return next((name for name, minor in _INTRODUCED.items() if release.number >= (1, minor)), "v1")
 
 
 def _device_class(release: Release) -> Kind:
-    versions = (
-        Version(name="v1", type="resource/v1.DeviceClass"),
-        Version(
-            name="v1beta2",
-            type="resource/v1beta2.DeviceClass",
-            deprecated=_deprecated("DeviceClass", "v1beta2", 33, release),
-        ),
-        Version(
-            name="v1beta1",
-            type="resource/v1beta1.DeviceClass",
-            deprecated=_deprecated("DeviceClass", "v1beta1", 32, release),
-        ),
-        Version(
-            name="v1alpha3",
-            type="resource/v1alpha3.DeviceClass",
-            to_hub=v1alpha3.class_to_hub,
-            from_hub=v1alpha3.class_from_hub,
-        ),
-    )
     return Kind(
         group=RESOURCE_GROUP,
         kind="DeviceClass",
         plural="deviceclasses",
-        versions=versions,
-        storage=_newest(versions, release),
+        versions=_versions(
+            release,
+            "DeviceClass",
+            v1alpha3=_Shape(None, v1alpha3.class_to_hub, v1alpha3.class_from_hub),
+        ),
+        storage=_newest(release),
         hub="v1",
         namespaced=False,
         rules=ClassRules(),
@@ -79,36 +91,18 @@ def _device_class(release: Release) -> Kind:
 
 
 def _claim(release: Release) -> Kind:
-    versions = (
-        Version(name="v1", type="resource/v1.ResourceClaim", default=defaults.structured_claim),
-        Version(
-            name="v1beta2",
-            type="resource/v1beta2.ResourceClaim",
-            default=defaults.structured_claim,
-            deprecated=_deprecated("ResourceClaim", "v1beta2", 33, release),
-        ),
-        Version(
-            name="v1beta1",
-            type="resource/v1beta1.ResourceClaim",
-            default=defaults.flat_claim,
-            to_hub=v1beta1.claim_to_hub,
-            from_hub=v1beta1.claim_from_hub,
-            deprecated=_deprecated("ResourceClaim", "v1beta1", 32, release),
-        ),
-        Version(
-            name="v1alpha3",
-            type="resource/v1alpha3.ResourceClaim",
-            default=defaults.flat_claim,
-            to_hub=v1alpha3.claim_to_hub,
-            from_hub=v1alpha3.claim_from_hub,
-        ),
-    )
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaim",
         plural="resourceclaims",
-        versions=versions,
-        storage=_newest(versions, release),
+        versions=_versions(
+            release,
+            "ResourceClaim",
+            v1=_Shape(defaults.structured_claim),
+            v1beta1=_Shape(defaults.flat_claim, v1beta1.claim_to_hub, v1beta1.claim_from_hub),
+            v1alpha3=_Shape(defaults.flat_claim, v1alpha3.claim_to_hub, v1alpha3.claim_from_hub),
+        ),
+        storage=_newest(release),
         hub="v1",
         rules=ClaimRules(),
         views={"status": ClaimStatusRules()},
@@ -117,36 +111,18 @@ def _claim(release: Release) -> Kind:
 
 
 def _template(release: Release) -> Kind:
-    versions = (
-        Version(name="v1", type="resource/v1.ResourceClaimTemplate", default=defaults.structured_template),
-        Version(
-            name="v1beta2",
-            type="resource/v1beta2.ResourceClaimTemplate",
-            default=defaults.structured_template,
-            deprecated=_deprecated("ResourceClaimTemplate", "v1beta2", 33, release),
-        ),
-        Version(
-            name="v1beta1",
-            type="resource/v1beta1.ResourceClaimTemplate",
-            default=defaults.flat_template,
-            to_hub=v1beta1.template_to_hub,
-            from_hub=v1beta1.template_from_hub,
-            deprecated=_deprecated("ResourceClaimTemplate", "v1beta1", 32, release),
-        ),
-        Version(
-            name="v1alpha3",
-            type="resource/v1alpha3.ResourceClaimTemplate",
-            default=defaults.flat_template,
-            to_hub=v1alpha3.template_to_hub,
-            from_hub=v1alpha3.template_from_hub,
-        ),
-    )
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaimTemplate",
         plural="resourceclaimtemplates",
-        versions=versions,
-        storage=_newest(versions, release),
+        versions=_versions(
+            release,
+            "ResourceClaimTemplate",
+            v1=_Shape(defaults.structured_template),
+            v1beta1=_Shape(defaults.flat_template, v1beta1.template_to_hub, v1beta1.template_from_hub),
+            v1alpha3=_Shape(defaults.flat_template, v1alpha3.template_to_hub, v1alpha3.template_from_hub),
+        ),
+        storage=_newest(release),
         hub="v1",
         rules=TemplateRules(),
         printer=NAME_AND_AGE,
@@ -154,29 +130,6 @@ def _template(release: Release) -> Kind:
 
 
 def _slice(release: Release) -> Kind:
-    versions = (
-        Version(name="v1", type="resource/v1.ResourceSlice", default=defaults.flat_slice),
-        Version(
-            name="v1beta2",
-            type="resource/v1beta2.ResourceSlice",
-            default=defaults.flat_slice,
-            deprecated=_deprecated("ResourceSlice", "v1beta2", 33, release),
-        ),
-        Version(
-            name="v1beta1",
-            type="resource/v1beta1.ResourceSlice",
-            default=defaults.basic_slice,
-            to_hub=v1beta1.slice_to_hub,
-            from_hub=v1beta1.slice_from_hub,
-            deprecated=_deprecated("ResourceSlice", "v1beta1", 32, release),
-        ),
-        Version(
-            name="v1alpha3",
-            type="resource/v1alpha3.ResourceSlice",
-            to_hub=v1alpha3.slice_to_hub,
-            from_hub=v1alpha3.slice_from_hub,
-        ),
-    )
     fields = {
         "spec.nodeName": lambda obj: (obj.get("spec") or {}).get("nodeName") or "",
         "spec.driver": lambda obj: (obj.get("spec") or {}).get("driver", ""),
@@ -187,8 +140,14 @@ def _slice(release: Release) -> Kind:
         group=RESOURCE_GROUP,
         kind="ResourceSlice",
         plural="resourceslices",
-        versions=versions,
-        storage=_newest(versions, release),
+        versions=_versions(
+            release,
+            "ResourceSlice",
+            v1=_Shape(defaults.flat_slice),
+            v1beta1=_Shape(defaults.basic_slice, v1beta1.slice_to_hub, v1beta1.slice_from_hub),
+            v1alpha3=_Shape(None, v1alpha3.slice_to_hub, v1alpha3.slice_from_hub),
+        ),
+        storage=_newest(release),
         hub="v1",
         namespaced=False,
         rules=SliceRules(),

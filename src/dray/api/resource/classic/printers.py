@@ -7,7 +7,7 @@ from typing import Any
 
 from dray.api.kinds import Column, Object
 from dray.api.printing import AGE, NAME, age, name, printer
-from dray.api.resource.printers import STATE
+from dray.api.resource import printers as modern
 
 _CLASS_NAME = Column(
     "ResourceClassName",
@@ -66,21 +66,12 @@ def _generated_from(what: str) -> Column:
 
 def claim_state(claim: Mapping[str, Any]) -> str:
     """As for modern claims, and ``deallocating`` while the driver is asked to give the resource back."""
-    states = []
+    state, status = modern.claim_state(claim), claim.get("status") or {}
     deleting = claim["metadata"].get("deletionTimestamp") is not None
-    status = claim.get("status") or {}
-    if deleting:
-        states.append("deleted")
-    if status.get("allocation") is None:
-        if not deleting:
-            states.append("pending")
-    else:
-        states.append("allocated")
-        if status.get("reservedFor"):
-            states.append("reserved")
-        elif deleting or status.get("deallocationRequested"):
-            states.append("deallocating")
-    return ",".join(states)
+    unused = status.get("allocation") is not None and not status.get("reservedFor")
+    if unused and (deleting or status.get("deallocationRequested")):
+        return f"{state},deallocating"
+    return state
 
 
 def _claim(obj: Object, now: float) -> Sequence[Any]:
@@ -113,7 +104,7 @@ def _parameters(obj: Object, now: float) -> Sequence[Any]:
 CLASS = printer(
     (NAME, _DRIVER_NAME, AGE), lambda obj, now: (name(obj), obj.get("driverName", ""), age(obj, now))
 )
-CLAIM = printer((NAME, _CLASS_NAME, _MODE, STATE, AGE), _claim)
+CLAIM = printer((NAME, _CLASS_NAME, _MODE, modern.STATE, AGE), _claim)
 TEMPLATE = printer((NAME, _CLASS_NAME, _MODE, AGE), _template)
 POD_SCHEDULING = printer((NAME, _SELECTED_NODE, AGE), _pod_scheduling)
 SLICE = printer((NAME, _NODE, _DRIVER, AGE), _slice)

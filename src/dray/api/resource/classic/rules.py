@@ -6,6 +6,7 @@ Upstream of that age checks many things twice on an update; clients see such cau
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dray.api.field import FieldError, Path
 from dray.api.kinds import Context, Object, UpdateRules
@@ -17,6 +18,22 @@ from dray.api.strategies import SPEC, STATUS, StatusView, Subdomain, keep
 
 class _Classic(Subdomain):
     delete_returns_object = True
+    #: The type of a spec that cannot change.
+    fixed: ClassVar[str] = ""
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs = [*self.validate(new, ctx), *metadata_update(new, old)]
+        if self.fixed:
+            checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=self.fixed)
+        return [*errs, *self.validate(new, ctx)]
+
+
+class _WithStatus(_Classic):
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        obj["status"] = {}
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep(new, old, "status")
 
 
 class ResourceClassRules(_Classic):
@@ -25,27 +42,14 @@ class ResourceClassRules(_Classic):
         validation.resource_class(obj, errs)
         return errs
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        return [*self.validate(new, ctx), *metadata_update(new, old), *self.validate(new, ctx)]
 
-
-class ClassicClaimRules(_Classic):
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
-        obj["status"] = {}
-
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
-        keep(new, old, "status")
+class ClassicClaimRules(_WithStatus):
+    fixed = "resource/v1alpha2.ResourceClaimSpec"
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
         validation.claim_spec(obj.get("spec") or {}, SPEC, errs)
         return errs
-
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs = [*self.validate(new, ctx), *metadata_update(new, old)]
-        type_ = "resource/v1alpha2.ResourceClaimSpec"
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_)
-        return [*errs, *self.validate(new, ctx)]
 
 
 class ClassicClaimStatusRules(UpdateRules):
@@ -60,6 +64,8 @@ class ClassicClaimStatusRules(UpdateRules):
 
 
 class ClassicTemplateRules(_Classic):
+    fixed = "resource/v1alpha2.ResourceClaimTemplateSpec"
+
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
         spec = obj.get("spec") or {}
@@ -67,27 +73,12 @@ class ClassicTemplateRules(_Classic):
         validation.claim_spec(spec.get("spec") or {}, SPEC.child("spec"), errs)
         return errs
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        errs = [*self.validate(new, ctx), *metadata_update(new, old)]
-        type_ = "resource/v1alpha2.ResourceClaimTemplateSpec"
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_)
-        return [*errs, *self.validate(new, ctx)]
 
-
-class PodSchedulingRules(_Classic):
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
-        obj["status"] = {}
-
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
-        keep(new, old, "status")
-
+class PodSchedulingRules(_WithStatus):
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
         validation.pod_scheduling_spec(obj.get("spec") or {}, SPEC, errs)
         return errs
-
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        return [*self.validate(new, ctx), *metadata_update(new, old), *self.validate(new, ctx)]
 
 
 class PodSchedulingStatusRules(StatusView):
