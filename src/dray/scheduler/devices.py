@@ -315,7 +315,7 @@ class Attempt:
     def _usage(self, node: Node, gone: Collection[Pod]) -> Usage:
         """What is taken, as far as this pod is concerned."""
         promised = self._promised(node.name)
-        freed = held_only_by(gone, self._ledger)
+        freed = held_only_by(gone, self._ledger) if gone else ()
         if not promised and not freed:
             return self._ledger.usage
         usage = self._ledger.usage.snapshot()
