@@ -7,11 +7,12 @@ not several together has to be searched for on every node.
 from __future__ import annotations
 
 import argparse
-import json
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def partitioned(number: int) -> Doc:
 
 def cluster(nodes: int, devices: int, kind: str) -> list[Doc]:
     made: list[Doc] = []
+    taken: Sequence[int]
     for n in range(nodes):
         name = f"node-{n:05}"
         pool: Doc = {"name": name, "generation": 1, "resourceSliceCount": 1}
@@ -79,8 +81,14 @@ def cluster(nodes: int, devices: int, kind: str) -> list[Doc]:
         )
         cpu = "63500m" if kind == "cpu" else "8"
         made.append(pod(f"busy-{n}", name=name, cpu=cpu))
-        taken = devices if kind == "taken" else 1
-        made += [taken_claim(n, d) for d in range(taken)]
+        match kind:
+            case "taken":
+                taken = range(devices)
+            case "mixed":  # any of a node's devices, so that few nodes are alike
+                taken = [d for d in range(devices) if (n * 2654435761 >> d + 8) & 1]
+            case _:
+                taken = range(1)
+        made += [taken_claim(n, d) for d in taken]
     return made
 
 
@@ -124,7 +132,6 @@ def pod(pod_name: str, *, name: str = "", cpu: str = "1", claim: str = "", **mor
     }  # fmt: skip
 
 
-#: puzzle → what its claim asks for, and what is special about its pod
 def wish(*selectors: str, count: int = 1) -> Doc:
     return {
         "deviceClassName": "gpu",
@@ -136,6 +143,7 @@ def wish(*selectors: str, count: int = 1) -> Doc:
 
 _MODEL = f'device.attributes["{DRIVER}"].model'
 _ROOT = "resource.kubernetes.io/pcieRoot"
+#: puzzle → what its claim asks for, what is special about its pod, and the constraints of the claim
 PUZZLES: dict[str, tuple[Doc, Doc, list[Doc]]] = {
     "fits": (wish(), {}, []),
     "selector": (wish(f'{_MODEL} == "H200"'), {}, []),
@@ -143,6 +151,7 @@ PUZZLES: dict[str, tuple[Doc, Doc, list[Doc]]] = {
     "taints": (wish(), {}, []),
     "taken": (wish(), {}, []),
     "constraint": (wish(count=4), {}, [{"matchAttribute": _ROOT}]),
+    "mixed": (wish(count=4), {}, [{"matchAttribute": _ROOT}]),
     "counters": (wish(count=6), {}, []),
     "incomplete": (wish(), {}, []),
     "cpu": (wish(), {}, []),
@@ -188,10 +197,16 @@ def snapshot(kind: str, nodes: int, devices: int, path: Path) -> None:
     save(Snapshot(release="1.36").with_objects(documents), path)
 
 
-def timed(*arguments: str) -> tuple[float, int]:
-    began = time.perf_counter()
+def timed(*arguments: str) -> tuple[float, float, int]:
+    """Seconds by the clock on the wall and of the processor, and the exit code."""
+    before, began = _work(), time.perf_counter()
     done = subprocess.run([DRAY, *arguments], stdout=subprocess.DEVNULL, check=False)
-    return time.perf_counter() - began, done.returncode
+    return time.perf_counter() - began, _work() - before, done.returncode
+
+
+def _work() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -200,30 +215,26 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--puzzle", choices=PUZZLES, action="append", help="only these")
     parser.add_argument("--keep", type=Path, help="a folder for the snapshots, which are used again")
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="dray-bench-") as folder:
         kept = args.keep or Path(folder)
         kept.mkdir(parents=True, exist_ok=True)
+        print(f"  {f'{args.nodes} nodes x {args.devices} devices':38} {'seconds':>12} {'of work':>12}")
         for kind in args.puzzle or PUZZLES:
             path = kept / f"{kind}-{args.nodes}.json"
             if not path.exists():
                 snapshot(kind, args.nodes, args.devices, path)
-            took, code = timed("explain", "pod", "train", "--snapshot", str(path))
-            if code != (0 if kind == "fits" else 3):
-                raise SystemExit(f"{kind}: exit code {code}")
-            figures[f"explain, {kind}"] = took
+            show(f"explain, {kind}", path, "explain", "pod", "train", code=0 if kind == "fits" else 3)
             if kind in ("taken", "counters"):
-                figures[f"devices, {kind}"] = timed("devices", "--snapshot", str(path))[0]
-                figures[f"devices by class, {kind}"] = timed(
-                    "devices", "--by", "class", "--snapshot", str(path)
-                )[0]
-    if args.json:
-        print(json.dumps(figures))
-        return
-    for what, seconds in figures.items():
-        print(f"  {what + ', s':38} {seconds:12,.2f}")
+                show(f"devices, {kind}", path, "devices")
+                show(f"devices by class, {kind}", path, "devices", "--by", "class")
+
+
+def show(what: str, path: Path, *arguments: str, code: int = 0) -> None:
+    seconds, work, found = timed(*arguments, "--snapshot", str(path))
+    if found != code:
+        raise SystemExit(f"{what}: exit code {found}")
+    print(f"  {what:38} {seconds:12,.2f} {work:12,.2f}", flush=True)
 
 
 if __name__ == "__main__":
