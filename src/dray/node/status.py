@@ -43,10 +43,14 @@ def pod_status(
         out["podIP"], out["podIPs"] = old["podIP"], old.get("podIPs") or [{"ip": old["podIP"]}]
     if containers.init:
         out["initContainerStatuses"] = [
-            _container_status(pod, c, state, node, now, health, init=True) for c in containers.init
+            _ended_before(old.get("initContainerStatuses"), c, state)
+            or _container_status(pod, c, state, node, now, health, init=True)
+            for c in containers.init
         ]
     out["containerStatuses"] = [
-        _container_status(pod, c, state, node, now, health, init=False) for c in containers.main
+        _ended_before(old.get("containerStatuses"), c, state)
+        or _container_status(pod, c, state, node, now, health, init=False)
+        for c in containers.main
     ]
     if state.killed:
         out["reason"], out["message"] = state.killed.reason, state.killed.message
@@ -66,6 +70,19 @@ def _phase(pod: Object, state: PodState) -> str:
     if containers and all(c.current for c in containers):
         return "Running"
     return old  # a pod never goes back to Pending
+
+
+def _ended_before(
+    reported: Iterable[Mapping[str, Any]] | None, spec: Spec, state: PodState
+) -> dict[str, Any] | None:
+    """How a container ended that an agent before this one saw to its end: that is the last word on it."""
+    known = state.container(spec["name"])
+    if known.current or known.failure:
+        return None
+    for status in reported or ():
+        if status["name"] == spec["name"] and "terminated" in (status.get("state") or {}):
+            return dict(status)
+    return None
 
 
 def _container_status(

@@ -60,7 +60,7 @@ class PodWorker:
         self._wake = asyncio.Event()
         self._reporter = StatusReporter(
             agent.client,
-            current=lambda: None if self.state.removed else self.status(),
+            current=self._news,
             passing=lambda: is_starting(self.pod, self.state),
         )
         self._work: asyncio.Task[None] | None = None  # what is being done to get the pod going
@@ -431,7 +431,10 @@ class PodWorker:
             agent.forget_logs(self.pod)
 
     async def _delete(self) -> None:
-        await self._reporter.report(self.pod)
+        try:
+            await self._reporter.report(self.pod)
+        except StatusError as e:
+            log.info("last status of %s: %s", pods.full_name(self.pod), e)
         metadata = self.pod["metadata"]
         try:
             await self.agent.client.delete(
@@ -481,6 +484,11 @@ class PodWorker:
         self, kind: Literal["Normal", "Warning"], reason: str, message: str, container: str = ""
     ) -> None:
         self.agent.pod_event(self.pod, kind, reason, message, container=container)
+
+    def _news(self) -> dict[str, Any] | None:
+        """What there is to report: nothing of a pod that is gone, nor of one that was over before this agent came."""
+        over_before = pods.is_finished(self.pod) and not self.state.containers
+        return None if self.state.removed or over_before else self.status()
 
     def status(self) -> dict[str, Any]:
         return pod_status(

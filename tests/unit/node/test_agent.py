@@ -604,3 +604,21 @@ async def test_last_words_of_containers_show_in_their_status(api: Any, tmp_path:
         world.pod("logged", containers=[main], restartPolicy="Never")
         await until(lambda: world.phase("logged") == "Failed")
         assert world.container("logged")["state"]["terminated"]["message"] == "oops\n"
+
+
+async def test_a_pod_that_was_over_before_the_agent_started_keeps_its_last_status(
+    api: Any, tmp_path: Path
+) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        world.pod("p", "exit 0", restartPolicy="Never")
+        await until(lambda: world.phase("p") == "Succeeded")
+    before = world.container("p")
+    reported: list[Any] = []
+    async with world.node():
+        world.delete("p")
+        while not world.gone("p"):
+            reported.append(world.container("p"))
+            await asyncio.sleep(0.001)
+    assert before["state"]["terminated"]["exitCode"] == 0
+    assert all(container == before for container in reported if container)
