@@ -398,6 +398,11 @@ class Writer:
                 log.warning("cannot update the status of pod %s: %s", pod.key, problem)
         return None
 
+    def waiting(self, pod: Pod, why: str) -> None:
+        """Event of a pod that is not tried before its claims are there."""
+        text = f"waiting for the claims of the pod: {why}"
+        self._recorder.event(PODS, pod.document, "Warning", "FailedScheduling", text, action="Scheduling")
+
     async def preempt(self, pod: Pod, chosen: Preempt, *, scheduler: str) -> None:
         """Evict the victims: tell them why, then delete them."""
         for victim in reversed(chosen.victims):

@@ -41,6 +41,7 @@ class Queued:
     error: bool = False  # the last attempt ended in an error rather than a "no"
     rejected_by: frozenset[str] = field(default_factory=frozenset)
     gated_by: str = ""
+    told: str = ""  # the gate that people have been told of
     last_attempt: float = 0.0
     first_attempt: float | None = None
     reasons: Any = None

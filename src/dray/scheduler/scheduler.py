@@ -58,6 +58,8 @@ Document = Mapping[str, Any]
 
 #: pods being bound at the same time
 MAX_BINDING = 512
+#: claims are made within moments: what is missing after this long is worth telling
+_GATE_SECONDS = 2.0
 #: decisions made in a row before others get the event loop
 _BATCH = 8
 #: the annotation of a FailedScheduling event with the allocator's reasons, counted
@@ -98,6 +100,7 @@ class Scheduler:
         self.queue = Queue(clock=monotonic, initial_backoff=backoff[0], max_backoff=backoff[1])
         self._rng = rng or random.Random()
         self._gates = gates
+        self._advice = advice
         features = Features.of(gates, release=release)
         self._namespaces = informers.get(NAMESPACES)
         self._budgets = informers.get(POD_DISRUPTION_BUDGETS)
@@ -383,6 +386,8 @@ class Scheduler:
         """Schedule until cancelled. Informers must be running and synced."""
         async with asyncio.TaskGroup() as self._tasks:
             self._tasks.create_task(self._keep_awake(), name="scheduler-sleepers")
+            if self._advice:
+                self._tasks.create_task(self._tell_waiting(), name="scheduler-gates")
             while True:
                 await self._next()
 
@@ -419,6 +424,17 @@ class Scheduler:
             await asyncio.sleep(30)
             self.queue.flush_sleepers()
             self._wakeup.set()
+
+    async def _tell_waiting(self) -> None:
+        """Pods whose claims are missing are never tried, and upstream never says why. An event does, once a reason."""
+        while True:
+            await asyncio.sleep(_GATE_SECONDS)
+            now = self._monotonic()
+            for entry in list(self.queue.gated()):
+                gate = entry.gated_by
+                if gate not in ("SchedulingGates", entry.told) and now - entry.since >= _GATE_SECONDS:
+                    entry.told = gate
+                    self._writer.waiting(entry.pod, gate)
 
     def _attempt(self, entry: Queued) -> bool:
         """Try one pod. True when a binding was started, which then owns its place among those under way."""

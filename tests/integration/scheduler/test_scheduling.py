@@ -123,6 +123,19 @@ async def test_a_pod_whose_claim_is_missing_waits_in_silence(tmp_path: Path) -> 
         assert await s.bound("p") == "a"
 
 
+async def test_a_pod_that_waits_for_a_claim_is_told_of(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.node("a")
+        await s.pod("p", claims={"c": named("later")})
+
+        async def told() -> list[str]:
+            return [e["message"] for e in (await s.client.list(EVENTS, "default")).items]
+
+        assert await s.until(told) == [
+            'waiting for the claims of the pod: resourceclaim.resource.k8s.io "later" not found'
+        ]
+
+
 async def test_a_claim_allocated_elsewhere_and_unused_is_moved(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         await s.node("a", devices=1)
