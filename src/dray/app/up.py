@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.api.kinds import UserInfo
-from dray.api.release import Release
+from dray.api.release import Release, SettingError, release_named
 from dray.app import cluster as clusters
 from dray.app import components as parts
 from dray.app.options import OptionError, ServerOptions
@@ -101,10 +101,16 @@ def default_drivers(release: Release) -> list[str]:
     return [name for name, fits in fitting.items() if fits]
 
 
-def check_drivers(names: Sequence[str]) -> None:
+def check_drivers(names: Sequence[str], emulate: str) -> None:
+    try:
+        release = release_named(emulate)
+    except SettingError as e:
+        raise OptionError(str(e)) from e
     for name in names:
         if name != "none" and name not in _DRIVERS:
             raise OptionError(f"--drivers {name}: there are {', '.join(_DRIVERS)} and none")
+        if name == "gpu" and not release.at_least("1.32"):
+            raise OptionError(f"--drivers {name}: there are no DeviceClasses in {release.name}")
 
 
 @dataclass(slots=True)
@@ -116,6 +122,7 @@ class Hooks:
 
 async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio.Event | None = None) -> None:
     """Run a cluster until a signal (or ``end``)."""
+    check_drivers(options.drivers or (), options.server.emulate)
     hooks = hooks or Hooks()
     end = end or ended()
     server_options = options.server

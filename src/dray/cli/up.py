@@ -16,6 +16,7 @@ from dray.app.options import OptionError, ServerOptions, default_data, split_lis
 from dray.cli.server import server_flags, server_options
 
 if TYPE_CHECKING:
+    from dray.api.release import Release
     from dray.app.up import Cluster
 
 _START_SECONDS = 30.0
@@ -84,7 +85,8 @@ def up(detach: bool, **flags: Any) -> None:
     def ready(cluster: Cluster) -> None:
         from dray.app.up import devices
 
-        _greet(cluster.server.url, str(options.server.kubeconfig_path), devices(cluster))
+        release = cluster.server.api.release
+        _greet(cluster.server.url, str(options.server.kubeconfig_path), devices(cluster), release)
         tell_parent()
 
     try:
@@ -112,17 +114,22 @@ def _detached(flags: dict[str, Any]) -> None:
         raise click.ClickException(str(e)) from None
     found = clusters.read(data)
     if found is not None:
-        _greet(found.url, found.kubeconfig, found.devices)
+        from dray.api.release import release_named
+
+        release = release_named("" if found.release == "all" else found.release)
+        _greet(found.url, found.kubeconfig, found.devices, release)
 
 
-def _greet(url: str, kubeconfig: str, devices: Sequence[str]) -> None:
+def _greet(url: str, kubeconfig: str, devices: Sequence[str], release: Release) -> None:
+    today = release.at_least("1.32")
     click.echo(f"The cluster is ready on {url}")
     for line in devices:
         click.echo(f"  {line}")
     click.echo("Type next:")
     click.echo(f"  export KUBECONFIG={kubeconfig}")
-    click.echo("  kubectl get nodes,deviceclasses,resourceslices")
-    if devices:
+    kinds = "deviceclasses,resourceslices" if today else "resourceclasses,resourceclaims"
+    click.echo(f"  kubectl get nodes,{kinds}")
+    if devices and today:
         click.echo("  dray demo       # a pod gets a device, scene by scene")
         click.echo("  dray devices    # which are free, and who has the others")
     click.echo("Stop it with: dray down")
