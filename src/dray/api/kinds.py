@@ -45,6 +45,17 @@ class UserInfo(NamedTuple):
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = {}
 
+    def document(self) -> Object:
+        """As reviews and the audit log show a user."""
+        found: Object = {"username": self.name}
+        if self.uid:
+            found["uid"] = self.uid
+        if self.groups:
+            found["groups"] = list(self.groups)
+        if self.extra:
+            found["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return found
+
 
 ANONYMOUS = UserInfo("system:anonymous")
 

@@ -22,20 +22,6 @@ _NAMESPACE_METADATA: Final = (
 )
 
 
-def user_info(user: UserInfo) -> Object:
-    """A user as reviews and expressions show one: without what is empty."""
-    found: Object = {}
-    if user.name:
-        found["username"] = user.name
-    if user.uid:
-        found["uid"] = user.uid
-    if user.groups:
-        found["groups"] = list(user.groups)
-    if user.extra:
-        found["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return found
-
-
 def admission_request(attributes: Attributes, matched: Matched) -> Object:
     """The request as an admission.k8s.io AdmissionRequest, without uid and objects."""
     own = itself(attributes)
@@ -53,7 +39,7 @@ def admission_request(attributes: Attributes, matched: Matched) -> Object:
         found["namespace"] = attributes.namespace
     return found | {
         "operation": attributes.operation,
-        "userInfo": user_info(attributes.user),
+        "userInfo": {part: value for part, value in attributes.user.document().items() if value},
         "dryRun": attributes.dry_run,
         "options": attributes.options,
     }

@@ -115,10 +115,10 @@ class Trail:
             "stage": stage,
             "requestURI": f"{request.path}?{request.query.raw}" if request.query.raw else request.path,
             "verb": self._asked.verb if self._asked is not None else request.method.lower(),
-            "user": {} if self._user is None else _user(self._user),
+            "user": {} if self._user is None else self._user.document(),
         }
         if self._acting_as is not None:
-            event["impersonatedUser"] = _user(self._acting_as)
+            event["impersonatedUser"] = self._acting_as.document()
         if request.peer.address:
             event["sourceIPs"] = [request.peer.address]
         if agent := request.headers.get("user-agent"):
@@ -199,17 +199,6 @@ class Audit:
         trail.answered(response)
         response.headers.append(("Audit-Id", trail.id))
         return response
-
-
-def _user(user: UserInfo) -> Object:
-    found: Object = {"username": user.name}
-    if user.uid:
-        found["uid"] = user.uid
-    if user.groups:
-        found["groups"] = list(user.groups)
-    if user.extra:
-        found["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return found
 
 
 def _status(status: Object) -> Object:

@@ -6,7 +6,6 @@ from dray.api.errors import BadRequest
 from dray.api.kinds import Object
 from dray.server.api import API
 from dray.server.auth.accessreviews import read_review
-from dray.server.auth.reviews import user_info
 from dray.server.auth.tokens import BearerTokens
 from dray.server.calls import Call
 from dray.server.responses import Response
@@ -32,7 +31,7 @@ async def _token_review(call: Call, tokens: BearerTokens) -> Response:
     if isinstance(found, str):
         status = {"user": {}, "error": found}
     else:
-        status = {"authenticated": True, "user": user_info(found.user)}
+        status = {"authenticated": True, "user": found.user.document()}
         if found.audiences:
             status["audiences"] = list(found.audiences)
     review["status"] = status
