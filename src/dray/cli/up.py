@@ -31,7 +31,9 @@ _data = click.option("--data", type=click.Path(path_type=Path), help="Data direc
     "--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="How many nodes; 0 for none."
 )
 @click.option("--devices", type=click.IntRange(min=0), default=8, show_default=True, help="Devices a node.")
-@click.option("--drivers", default=None, metavar="A,B|none", help="Drivers to start on every node.")
+@click.option(
+    "--drivers", default=None, metavar="A,B|none", help="gpu, cats or none; default: what fits the release."
+)
 @click.option(
     "--runtime",
     default="process",

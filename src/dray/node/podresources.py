@@ -72,7 +72,9 @@ class PodResources:
         resources = []
         shown = "KubeletPodResourcesDynamicResources" in self._agent.options.gates
         for info, devices in self._agent.manager.container_devices(pod, spec) if shown else ():
-            claim = messages.DynamicResource(claim_name=info.name, claim_namespace=info.namespace)
+            claim = messages.DynamicResource(
+                class_name=info.class_name, claim_name=info.name, claim_namespace=info.namespace
+            )
             for driver, device in devices:
                 entry = claim.claim_resources.add(
                     cdi_devices=[messages.CDIDevice(name=i) for i in device.cdi_ids],

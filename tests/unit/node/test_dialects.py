@@ -277,6 +277,8 @@ async def test_a_restarted_agent_still_knows_what_to_tell_the_driver(tmp_path: P
     assert manager.cdi_devices(pod, container) == ["v/c=tom"]
     manager = start()
     assert manager.cdi_devices(pod, container) == ["v/c=tom"]
+    [(info, _)] = manager.container_devices(pod, container)
+    assert (info.name, info.class_name) == ("pod-cat", "c")
     await manager.unprepare(pod)
     assert [ref.handles for ref in plugin.told] == [(claims.Handle("cats.example.com", "", STRUCTURED),)] * 2
     assert plugin.told[1].cdi_ids == ("v/c=tom",)

@@ -203,6 +203,7 @@ class Manager:
                 uid=metadata["uid"],
                 drivers=dict.fromkeys(drivers_of(claim), ()),
                 handles=handles_of(claim),
+                class_name=(claim.get("spec") or {}).get("resourceClassName") or "",
             )
         elif info.uid != metadata["uid"]:
             raise ClaimProblem(

@@ -44,6 +44,7 @@ class ClaimInfo:
     drivers: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     prepared: bool = False
     handles: tuple[Handle, ...] = ()  # of classic claims: their drivers are told again when they unprepare
+    class_name: str = ""  # of classic claims
 
     def with_pod(self, uid: str) -> ClaimInfo:
         return replace(self, pods=self.pods | {uid})
@@ -142,8 +143,12 @@ def _encode(c: ClaimInfo) -> dict[str, Any]:
             for driver, devices in c.drivers.items()
         },
         "Prepared": c.prepared,
-        **({"ResourceHandles": [_encode_handle(h) for h in c.handles]} if c.handles else {}),
+        **(_encode_classic(c) if c.handles else {}),
     }
+
+
+def _encode_classic(c: ClaimInfo) -> dict[str, Any]:
+    return {"ClassName": c.class_name, "ResourceHandles": [_encode_handle(h) for h in c.handles]}
 
 
 def _encode_handle(handle: Handle) -> dict[str, Any]:
@@ -175,4 +180,5 @@ def _decode(c: Mapping[str, Any], *, same_boot: bool) -> ClaimInfo:
             Handle(h["driverName"], h.get("data") or "", h.get("structuredData"))
             for h in c.get("ResourceHandles") or ()
         ),
+        class_name=c.get("ClassName") or "",
     )

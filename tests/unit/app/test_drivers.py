@@ -1,0 +1,31 @@
+"""Which drivers a cluster starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from dray.api.release import release_named
+from dray.app.options import OptionError
+from dray.app.up import check_drivers, default_drivers
+
+
+@pytest.mark.parametrize(
+    ("emulate", "drivers"),
+    [
+        ("1.26", ["cats"]),
+        ("1.27", ["cats"]),
+        ("1.30", ["cats"]),
+        ("1.32", ["gpu"]),
+        ("1.36", ["gpu"]),
+        ("", ["gpu", "cats"]),
+    ],
+)
+def test_the_drivers_fit_the_release(emulate: str, drivers: list[str]) -> None:
+    assert default_drivers(release_named(emulate)) == drivers
+    check_drivers(drivers, emulate)
+
+
+@pytest.mark.parametrize(("emulate", "driver"), [("", "dogs"), ("1.30", "gpu"), ("1.99", "cats")])
+def test_what_does_not_fit_is_refused(emulate: str, driver: str) -> None:
+    with pytest.raises(OptionError):
+        check_drivers([driver], emulate)
