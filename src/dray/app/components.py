@@ -54,7 +54,8 @@ async def controllers(cluster: Cluster, ready: Ready) -> None:
             cluster.transport(account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
         )
 
-    await open_doors(Client(cluster.transport("system:dray:setup", "system:masters")), cluster.server)
+    setup = Client(cluster.transport("system:dray:setup", "system:masters"))
+    await open_doors(setup, server=cluster.server.url, ca=cluster.server.pki.ca.read_bytes(), moved=True)
     options = running.Options(
         controllers=("*", "bootstrap-signer-controller", "token-cleaner-controller"),
         gates=cluster.server.api.gates,

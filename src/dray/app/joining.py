@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.api import bootstrap
-from dray.api.errors import AlreadyExists
+from dray.api.errors import AlreadyExists, NotFound
 from dray.app import kubeconfig
 
 if TYPE_CHECKING:
-    from dray.app.server import RunningServer
     from dray.client.client import Client
     from dray.client.resources import Resource
 
@@ -25,31 +25,36 @@ _BINDINGS: Final = (
 )
 
 
-async def open_doors(client: Client, server: RunningServer) -> None:
-    """Make what is missing; what an administrator has changed since stays changed."""
+async def open_doors(client: Client, *, server: str, ca: bytes, moved: bool = False) -> None:
+    """Prepare a cluster for nodes to join, once: what an administrator has changed or taken away since stays so.
+
+    ``moved``: the server may have another address than when it introduced itself last.
+    """
     from dray.client import resources as r
 
-    where = bootstrap.CLUSTER_INFO_NAMESPACE
-    reading = {
-        "apiGroups": [""],
-        "resources": ["configmaps"],
-        "resourceNames": [bootstrap.CLUSTER_INFO],
-        "verbs": ["get"],
-    }
-    await asyncio.gather(
-        _introduce(client, kubeconfig.for_strangers(server.url, server.pki.ca.read_bytes())),
-        _make(client, r.ROLES, where, {"metadata": {"name": _INTRODUCTION}, "rules": [reading]}),
-        _make(
-            client,
-            r.ROLE_BINDINGS,
-            where,
-            _binding(_INTRODUCTION, "Role", _INTRODUCTION, "User", "system:anonymous"),
-        ),
-        *(
-            _make(client, r.CLUSTER_ROLE_BINDINGS, "", _binding(name, "ClusterRole", role, "Group", group))
-            for name, role, group in _BINDINGS
-        ),
-    )
+    where, name = bootstrap.CLUSTER_INFO_NAMESPACE, bootstrap.CLUSTER_INFO
+    data = {"kubeconfig": kubeconfig.for_strangers(server, ca)}
+    try:
+        await client.get(r.CONFIGMAPS, where, name)
+    except NotFound:
+        reading = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get"]}
+        role = {"metadata": {"name": _INTRODUCTION}, "rules": [reading]}
+        given = _binding(_INTRODUCTION, "Role", _INTRODUCTION, "User", "system:anonymous")
+        await asyncio.gather(
+            _make(client, r.ROLES, where, role),
+            _make(client, r.ROLE_BINDINGS, where, given),
+            *(
+                _make(
+                    client, r.CLUSTER_ROLE_BINDINGS, "", _binding(name, "ClusterRole", role, "Group", group)
+                )
+                for name, role, group in _BINDINGS
+            ),
+        )
+        # The last thing that is made is the sign that all of it was.
+        await _make(client, r.CONFIGMAPS, where, {"metadata": {"name": name}, "data": data})
+    else:
+        if moved:
+            await client.patch(r.CONFIGMAPS, where, name, {"data": data})
 
 
 def _binding(name: str, kind: str, role: str, subject: str, who: str) -> dict[str, Any]:
@@ -60,18 +65,6 @@ def _binding(name: str, kind: str, role: str, subject: str, who: str) -> dict[st
     }
 
 
-async def _introduce(client: Client, text: str) -> None:
-    """The address may have changed since the last start."""
-    from dray.client.resources import CONFIGMAPS
-
-    where, name = bootstrap.CLUSTER_INFO_NAMESPACE, bootstrap.CLUSTER_INFO
-    if not await _make(client, CONFIGMAPS, where, {"metadata": {"name": name}, "data": {"kubeconfig": text}}):
-        await client.patch(CONFIGMAPS, where, name, {"data": {"kubeconfig": text}})
-
-
-async def _make(client: Client, resource: Resource, namespace: str, wanted: dict[str, Any]) -> bool:
-    try:
+async def _make(client: Client, resource: Resource, namespace: str, wanted: dict[str, Any]) -> None:
+    with contextlib.suppress(AlreadyExists):
         await client.create(resource, namespace, wanted)
-    except AlreadyExists:
-        return False
-    return True

@@ -20,6 +20,7 @@ _METRICS = click.option(
     metavar="HOST:PORT",
     help="Serve /metrics and /healthz there, in plain HTTP.",
 )
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _EMULATE = click.option("--emulate", default="", help="the Kubernetes release whose rules and gates hold")
 
 
@@ -88,6 +89,11 @@ def scheduler(
     show_default=True,
     help="Work only while holding the lease of kube-controller-manager.",
 )
+@click.option(
+    "--cluster-signing-cert-file", "ca_file", type=_FILE, help="The CA that signs certificate requests, PEM."
+)
+@click.option("--cluster-signing-key-file", "ca_key_file", type=_FILE, help="That CA's key, PEM.")
+@click.option("--root-ca-file", type=_FILE, help="The CA that pods trust; default: the one that signs.")
 @_METRICS
 @_GATES
 @_EMULATE
@@ -95,6 +101,9 @@ def controllers(
     kubeconfig: Path | None,
     names: str,
     leader_elect: bool,
+    ca_file: Path | None,
+    ca_key_file: Path | None,
+    root_ca_file: Path | None,
     metrics_listen: str | None,
     feature_gates: str,
     emulate: str,
@@ -105,6 +114,8 @@ def controllers(
     Examples:
       dray controllers --kubeconfig ~/.kube/config
       dray controllers --controllers resourceclaim-controller
+      dray controllers --controllers '*,bootstrapsigner,tokencleaner' \\
+        --cluster-signing-cert-file ca.crt --cluster-signing-key-file ca.key
     """
     from dray.controllers import running
 
@@ -114,12 +125,28 @@ def controllers(
         running.chosen(wanted, gates)
     except running.UnknownController as problem:
         raise click.ClickException(str(problem)) from None
-    options = running.Options(controllers=wanted, gates=gates, leader_election=leader_elect)
+    options = running.Options(
+        controllers=wanted,
+        gates=gates,
+        leader_election=leader_elect,
+        settings=_authorities(ca_file, ca_key_file, root_ca_file),
+    )
 
     async def run(client: Any) -> None:
         await running.run(client, options=options)
 
     until_signal(kubeconfig, run, metrics_listen=metrics_listen, metrics=options.metrics.registry.text)
+
+
+def _authorities(ca: Path | None, key: Path | None, root: Path | None) -> dict[str, dict[str, str]]:
+    """What the controllers around certificates need to know. Those that are told nothing do not run."""
+    found: dict[str, dict[str, str]] = {}
+    if trusted := root or ca:
+        found["root-ca-certificate-publisher-controller"] = {"ca": trusted.read_text()}
+    if ca and key:
+        signing = {"certificate": ca.read_text(), "key": key.read_text()}
+        found["certificatesigningrequest-signing-controller"] = signing
+    return found
 
 
 def _release(emulate: str, feature_gates: str) -> tuple[Any, Any]:

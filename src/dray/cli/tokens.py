@@ -42,6 +42,7 @@ def create(
         from dray.client.resources import SECRETS
 
         await client.create(SECRETS, secret["metadata"]["namespace"], secret)
+        await _open_doors(client)
         return _command(client.transport.config, made) if print_join_command else str(made)
 
     click.echo(_run(kubeconfig, run))
@@ -95,6 +96,18 @@ def _run(kubeconfig: Path | None, work: Any) -> Any:
         return asyncio.run(main())
     except StatusError as problem:
         raise click.ClickException(str(problem)) from None
+
+
+async def _open_doors(client: Any) -> None:
+    """On a server that was started by itself nobody has prepared for nodes to join."""
+    from dray.api.errors import Forbidden
+    from dray.app.joining import open_doors
+
+    config = client.transport.config
+    try:
+        await open_doors(client, server=config.server, ca=config.ca or b"")
+    except Forbidden as problem:
+        click.echo(f"Nodes may not be able to join: {problem}", err=True)
 
 
 def _token(wanted: str) -> Token:

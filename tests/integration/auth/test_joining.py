@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.e2e.running import DRAY
+from tests.e2e.running import DRAY, running
 
 from .conftest import Cluster, eventually
 
@@ -191,3 +191,23 @@ def test_a_refused_certificate_is_said_to_be_refused(cluster: Cluster, tmp_path:
     _, said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "the certificate was refused (Denied)" in said
+
+
+def test_parts_that_run_by_themselves_let_nodes_join_too(tmp_path: Path, tool: Callable[[str], str]) -> None:
+    with running(tmp_path / "server", "server", "--store", "memory") as server:
+        alone = Cluster(server, tool("kubectl-1.36"), tmp_path)
+        keys = server.data / "pki"
+        line = [
+            DRAY, "controllers", "--kubeconfig", str(server.kubeconfig), "--no-leader-elect",
+            "--controllers", "*,bootstrapsigner,tokencleaner",
+            "--cluster-signing-cert-file", str(keys / "ca.crt"), "--cluster-signing-key-file", str(keys / "ca.key"),
+        ]  # fmt: skip
+        with (tmp_path / "controllers.log").open("wb") as log:
+            controllers = subprocess.Popen(line, stdout=log, stderr=log)
+        try:
+            words = join_command(alone)
+            with joining(tmp_path / "node", "lone", *words, "--runtime", "simulated"):
+                eventually(lambda: ready(alone, "lone"))
+        finally:
+            controllers.terminate()
+            controllers.wait(20)
