@@ -94,26 +94,23 @@ class Queue:
 
     def add(self, pod: Pod, *, gate: str = "") -> Queued:
         """A pod that wants a node. With a gate it is only remembered."""
+        return self._enter(pod, gate, self._activate)
+
+    def _enter(self, pod: Pod, gate: str, open_gate: Callable[[Queued], None]) -> Queued:
         entry = self.discard(pod.uid) or Queued(pod, since=self._clock())
         entry.pod = pod
         entry.gated_by = gate
         if gate:
             self._gated[pod.uid] = entry
         else:
-            self._activate(entry)
+            open_gate(entry)
         return entry
 
     def update(self, pod: Pod, *, gate: str, may_help: bool) -> None:
         """The pod itself has changed; ``may_help``: in a way that could make it schedulable."""
         held = self._backing_off.get(pod.uid)
         if pod.uid in self._gated or (pod.uid in self._unschedulable and may_help) or gate:
-            entry = self.discard(pod.uid) or Queued(pod, since=self._clock())
-            entry.pod = pod
-            entry.gated_by = gate
-            if gate:
-                self._gated[pod.uid] = entry
-            else:
-                self._wake(entry)
+            self._enter(pod, gate, self._wake)
         elif pod.uid in self._unschedulable:
             self._unschedulable[pod.uid].pod = pod
         elif held is not None:

@@ -292,13 +292,7 @@ class Scheduler:
             self._wanting(uid, document)
 
     def _placed(self, uid: str, node: str, document: Document) -> None:
-        self._assumed.pop(uid, None)
-        entry = self.queue.discard(uid)
-        if entry is not None:
-            self._unlink(entry.pod)
-        for placement in self._placements.values():
-            if placement.nominated:
-                placement.withdraw(uid)
+        self._dequeue(uid)
         known = self._known(uid)
         pod = known.updated(document) if known is not None else Pod(document)
         if known is not None and self.cluster.confirm(pod, node):
@@ -307,6 +301,16 @@ class Scheduler:
             return
         self.cluster.place(pod, node)
         self._wake(Change("AssignedPod", "add" if known is None else "update", known, pod))
+
+    def _dequeue(self, uid: str) -> None:
+        """Nothing is wanted for the pod any more, neither a node nor a promise of one."""
+        self._assumed.pop(uid, None)
+        entry = self.queue.discard(uid)
+        if entry is not None:
+            self._unlink(entry.pod)
+        for placement in self._placements.values():
+            if placement.nominated:
+                placement.withdraw(uid)
 
     def _known(self, uid: str) -> Pod | None:
         where = self.cluster.node_of(uid)
@@ -317,13 +321,7 @@ class Scheduler:
 
     def _leave(self, uid: str, document: Document) -> None:
         """The pod needs no room any more."""
-        self._assumed.pop(uid, None)
-        entry = self.queue.discard(uid)
-        if entry is not None:
-            self._unlink(entry.pod)
-        for placement in self._placements.values():
-            if placement.nominated:
-                placement.withdraw(uid)
+        self._dequeue(uid)
         gone = self.cluster.unplace(uid)
         if gone is not None:
             self._wake(Change("AssignedPod", "delete", gone, None))
