@@ -42,6 +42,7 @@ from dray.node.reporting import StatusReporter
 from dray.node.status import pod_status
 from dray.node.volumes import Provided, VolumeProblem
 from dray.runtimes.interface import ContainerStatus, RuntimeFailure, SandboxStatus, State
+from dray.runtimes.process.logfile import OLDER
 
 if TYPE_CHECKING:
     from dray.node.agent import Agent
@@ -452,7 +453,8 @@ class PodWorker:
         with contextlib.suppress(RuntimeFailure):
             await self.agent.runtime.remove_container(status.id)
         if status.log_path != Path():
-            status.log_path.unlink(missing_ok=True)
+            for file in (status.log_path, status.log_path.with_name(status.log_path.name + OLDER)):
+                file.unlink(missing_ok=True)
 
     # After the agent has been restarted
 

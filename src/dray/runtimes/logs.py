@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 _BLOCK = 64 * 1024
 #: Seconds between looks at a file that is being followed.
@@ -49,12 +49,13 @@ async def read(
         handle = path.open("rb")
     except FileNotFoundError:
         return
-    with handle:
+    try:
         if options.tail is not None:
             handle.seek(_start_of_tail(path, options.tail))
         rest = b""
         while True:
             over = ended()  # asked before reading, so that nothing written in between is missed
+            newer = _put_aside(handle, path)  # likewise
             while block := handle.read(_BLOCK):
                 lines = (rest + block).split(b"\n")
                 rest = lines.pop()
@@ -66,9 +67,25 @@ async def read(
                     yield out
                 if left == 0:
                     return
-            if not options.follow or over:
+            if not options.follow or (over and not newer):
                 return
+            if newer:
+                handle.close()
+                handle = path.open("rb")
+                continue
             await asyncio.sleep(_POLL)
+    except FileNotFoundError:
+        return  # the pod is gone
+    finally:
+        handle.close()
+
+
+def _put_aside(handle: BinaryIO, path: Path) -> bool:
+    """Whether this file grew too large, and another one is written to now."""
+    try:
+        return path.stat().st_ino != os.fstat(handle.fileno()).st_ino
+    except FileNotFoundError:
+        return False
 
 
 class _Printer:

@@ -622,3 +622,20 @@ async def test_a_pod_that_was_over_before_the_agent_started_keeps_its_last_statu
             await asyncio.sleep(0.001)
     assert before["state"]["terminated"]["exitCode"] == 0
     assert all(container == before for container in reported if container)
+
+
+async def test_preparing_eight_claims_is_one_call_to_their_driver(api: Any, tmp_path: Path) -> None:
+    world, driver = World(api, tmp_path), Cats()
+    names = tuple(f"c-{i}" for i in range(8))
+    async with world.node() as nodes, world.driver(driver):
+        for i, name in enumerate(names):
+            world.claim(name, f"cat-{i}", pods=("p",))
+        world.pod("p", claims=names)
+        await until(lambda: world.phase("p") == "Running")
+        calls = nodes.shared.metrics.dra_calls
+        service = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
+        assert sorted(driver.prepared) == list(names)
+        assert calls.count(driver.name, f"{service}/NodePrepareResources", "OK") == 1
+        world.delete("p")
+        await until(lambda: world.gone("p"))
+        assert calls.count(driver.name, f"{service}/NodeUnprepareResources", "OK") == 1

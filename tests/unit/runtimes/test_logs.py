@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.runtimes.logs import LogOptions, read
+from dray.runtimes.process import logfile
 
 LOG = b"""\
 2026-01-01T00:00:01.000000000Z stdout F one
@@ -104,3 +105,26 @@ def test_tail_is_the_end_of_everything(lines: list[tuple[str, int]], tail: int) 
         assert collect(path, tail=tail) == b"".join(
             whole[len(whole) - tail :] if tail <= len(whole) else whole
         )
+
+
+def test_a_log_that_grows_too_large_is_begun_anew_and_followed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfile, "LARGEST_FILE", 100)
+    path = tmp_path / "0.log"
+
+    async def play() -> bytes:
+        log, over = logfile.LogFile(str(path)), False
+        pieces = read(path, LogOptions(follow=True), ended=lambda: over)
+        log.write("stdout", b"first\n")
+        text = await anext(pieces)
+        for number in range(6):
+            log.write("stdout", b"%d\n" % number)
+            text += await anext(pieces)
+        log.close()
+        over = True
+        return text + b"".join([piece async for piece in pieces])
+
+    assert asyncio.run(play()) == b"first\n0\n1\n2\n3\n4\n5\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0.log", "0.log" + logfile.OLDER]
+    assert max(p.stat().st_size for p in tmp_path.iterdir()) < 200

@@ -1,7 +1,7 @@
 """Container logs in the form that CRI prescribes."""
 
 # The supervisor starts faster and stays smaller without pathlib:
-# ruff: noqa: PTH103, PTH120
+# ruff: noqa: PTH103, PTH105, PTH120
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import time
 
 #: A log line longer than this is written in parts.
 _LONGEST_LINE = 16 * 1024
+#: A log that has grown to this size, the kubelet's, is put aside and begun anew; the one before it goes.
+LARGEST_FILE = 10 << 20
+OLDER = ".1"
 
 
 class LogFile:
@@ -17,8 +20,13 @@ class LogFile:
 
     def __init__(self, path: str) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._path = path
+        self._open()
         self._rest = {"stdout": b"", "stderr": b""}
+
+    def _open(self) -> None:
+        self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._size = os.fstat(self._handle).st_size
 
     def write(self, stream: str, data: bytes) -> None:
         data = self._rest[stream] + data
@@ -41,7 +49,13 @@ class LogFile:
         if not entries:
             return
         prefix = f"{timestamp()} {stream} ".encode()
-        os.write(self._handle, b"".join(prefix + tag + b" " + line + b"\n" for tag, line in entries))
+        if self._size >= LARGEST_FILE:
+            os.replace(self._path, self._path + OLDER)
+            os.close(self._handle)
+            self._open()
+        data = b"".join(prefix + tag + b" " + line + b"\n" for tag, line in entries)
+        os.write(self._handle, data)
+        self._size += len(data)
 
 
 def timestamp() -> str:
