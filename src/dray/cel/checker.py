@@ -22,17 +22,7 @@ from dray.cel.ast import (
 )
 from dray.cel.decls import Environment, Function, Overload
 from dray.cel.source import Problem
-from dray.cel.values import UInt
-
-_LITERAL_TYPES: Final[dict[type, t.Type]] = {
-    type(None): t.NULL,
-    bool: t.BOOL,
-    int: t.INT,
-    UInt: t.UINT,
-    float: t.DOUBLE,
-    str: t.STRING,
-    bytes: t.BYTES,
-}
+from dray.cel.values import type_of
 
 
 def check(node: Node, environment: Environment) -> list[Problem]:
@@ -117,7 +107,7 @@ class _Checker:
     # Nodes
 
     def literal(self, node: Literal) -> t.Type:
-        return _LITERAL_TYPES[type(node.value)]
+        return type_of(node.value)
 
     def ident(self, node: Ident) -> t.Type:
         found = self.lookup(node.name)

@@ -11,6 +11,7 @@ from dray.cli.looking import (
     NOT_WELL,
     columns,
     emit,
+    files_option,
     in_namespace,
     in_one_go,
     leave,
@@ -34,14 +35,7 @@ _ROWS = 40
 @click.command()
 @source_options
 @output_option
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, allow_dash=True),
-    help="Pods, workloads, claims, and anything else that is to be there.",
-)
+@files_option("Pods, workloads, claims, and anything else that is to be there.")
 @namespace_option
 @click.option(
     "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many of each pod."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import NOT_WELL, emit, in_one_go, leave, paint
+from dray.cli.looking import NOT_WELL, emit, files_option, in_one_go, leave, paint
 
 if TYPE_CHECKING:
     from dray.explain import Snapshot
@@ -19,14 +19,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True, allow_dash=True))
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, allow_dash=True),
-    help="A file or a folder of manifests; may be given several times.",
-)
+@files_option("A file or a folder of manifests; may be given several times.")
 @click.option(
     "--snapshot",
     "snapshot_file",

@@ -12,6 +12,7 @@ import click
 from dray.cli.looking import (
     NOT_WELL,
     emit,
+    files_option,
     in_namespace,
     in_one_go,
     leave,
@@ -64,14 +65,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @source_options
 @output_option
 @namespace_option
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, allow_dash=True),
-    help="Manifests to explain before they are applied.",
-)
+@files_option("Manifests to explain before they are applied.")
 @click.option(
     "--offline", is_flag=True, help="With -f: the manifests are the whole world, no cluster is asked."
 )

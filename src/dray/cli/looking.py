@@ -47,6 +47,12 @@ namespace_option = click.option(
 )
 
 
+def files_option(help: str) -> Callable[[Command], Command]:
+    """``-f``, as often as wanted; ``-`` is the standard input."""
+    path = click.Path(path_type=Path, exists=True, allow_dash=True)
+    return click.option("-f", "--file", "files", multiple=True, type=path, help=help)
+
+
 def in_namespace(given: str, kubeconfig: Path | None, context: str, *, offline: bool) -> str:
     """The namespace of what names none."""
     from dray.cli.connecting import current_namespace
