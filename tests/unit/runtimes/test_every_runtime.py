@@ -96,6 +96,18 @@ def shell(directory: Path, script: str, **changes: Any) -> ContainerConfig:
     return container(directory, "sh", "-c", script, **changes)
 
 
+async def start(runtime: Runtime, directory: Path, config: ContainerConfig | None = None) -> ContainerStatus:
+    """A container that runs, in a pod of its own; it sleeps unless told otherwise."""
+    sandbox = await runtime.run_sandbox(pod(directory))
+    created = await runtime.create_container(sandbox.id, config or container(directory, "sleep", "1000"))
+    return await runtime.start_container(created.id)
+
+
+async def status_of(runtime: Runtime, container: str) -> ContainerStatus:
+    [found] = [c for c in (await runtime.list()).containers if c.id == container]
+    return found
+
+
 async def run_to_end(runtime: Runtime, sandbox: str, config: ContainerConfig) -> ContainerStatus:
     created = await runtime.create_container(sandbox, config)
     changes = runtime.changes()
@@ -126,7 +138,7 @@ def test_a_container_goes_from_created_to_running_to_exited(kind: str, tmp_path:
         assert started.state is State.RUNNING
         assert started.started_at >= created.created_at
         await runtime.stop_container(created.id, grace=0)
-        [listed] = [c for c in (await runtime.list()).containers if c.id == created.id]
+        listed = await status_of(runtime, created.id)
         assert listed.state is State.EXITED
         assert listed.exit_code != 0
         assert listed.finished_at >= listed.started_at
@@ -154,11 +166,9 @@ def test_removing_a_sandbox_ends_its_containers_and_removing_it_again_is_no_erro
     kind: str, tmp_path: Path
 ) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
-        await runtime.start_container(created.id)
-        await runtime.remove_sandbox(sandbox.id)
-        await runtime.remove_sandbox(sandbox.id)
+        started = await start(runtime, tmp_path)
+        await runtime.remove_sandbox(started.sandbox)
+        await runtime.remove_sandbox(started.sandbox)
         assert (await runtime.list()).containers == []
 
     scene(kind, tmp_path, play)
@@ -167,13 +177,11 @@ def test_removing_a_sandbox_ends_its_containers_and_removing_it_again_is_no_erro
 @every_runtime
 def test_stopping_what_has_ended_or_never_was_is_no_error(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
-        await runtime.start_container(created.id)
-        await runtime.stop_container(created.id, grace=0)
-        await runtime.stop_container(created.id, grace=0)
-        await runtime.remove_container(created.id)
-        await runtime.remove_container(created.id)
+        started = await start(runtime, tmp_path)
+        await runtime.stop_container(started.id, grace=0)
+        await runtime.stop_container(started.id, grace=0)
+        await runtime.remove_container(started.id)
+        await runtime.remove_container(started.id)
 
     scene(kind, tmp_path, play)
 
@@ -242,16 +250,13 @@ def test_what_a_container_writes_stays_in_the_container(kind: str, tmp_path: Pat
 @real_runtimes
 def test_a_container_may_clean_up_within_its_grace(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
         script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
-        created = await runtime.create_container(sandbox.id, shell(tmp_path, script))
-        await runtime.start_container(created.id)
-        follow = read(created.log_path, LogOptions(follow=True), ended=lambda: False)
+        started = await start(runtime, tmp_path, shell(tmp_path, script))
+        follow = read(started.log_path, LogOptions(follow=True), ended=lambda: False)
         assert await anext(follow) == b"ready\n"
-        await runtime.stop_container(created.id, grace=10)
-        [ended] = [c for c in (await runtime.list()).containers if c.id == created.id]
-        assert ended.exit_code == 5
-        assert b"bye" in await log_of(created)
+        await runtime.stop_container(started.id, grace=10)
+        assert (await status_of(runtime, started.id)).exit_code == 5
+        assert b"bye" in await log_of(started)
 
     scene(kind, tmp_path, play)
 
@@ -259,14 +264,11 @@ def test_a_container_may_clean_up_within_its_grace(kind: str, tmp_path: Path) ->
 @real_runtimes
 def test_a_container_that_does_not_listen_is_killed(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        created = await runtime.create_container(
-            sandbox.id, shell(tmp_path, "trap '' TERM; while :; do sleep 0.05; done")
+        started = await start(
+            runtime, tmp_path, shell(tmp_path, "trap '' TERM; while :; do sleep 0.05; done")
         )
-        await runtime.start_container(created.id)
-        await runtime.stop_container(created.id, grace=0.1)
-        [ended] = [c for c in (await runtime.list()).containers if c.id == created.id]
-        assert ended.exit_code == 137
+        await runtime.stop_container(started.id, grace=0.1)
+        assert (await status_of(runtime, started.id)).exit_code == 137
 
     scene(kind, tmp_path, play)
 
@@ -286,17 +288,14 @@ def test_a_command_that_is_not_there_is_a_failure_with_a_reason(kind: str, tmp_p
 @real_runtimes
 def test_commands_run_inside_and_answer_with_code_and_output(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        created = await runtime.create_container(
-            sandbox.id, container(tmp_path, "sleep", "1000", env=(("WHO", "me"),))
-        )
-        await runtime.start_container(created.id)
+        asked = container(tmp_path, "sleep", "1000", env=(("WHO", "me"),))
+        started = await start(runtime, tmp_path, asked)
         result = await runtime.exec_sync(
-            created.id, ["sh", "-c", "echo $WHO; echo no >&2; exit 4"], timeout=10
+            started.id, ["sh", "-c", "echo $WHO; echo no >&2; exit 4"], timeout=10
         )
         assert result == (4, b"me\n", b"no\n")
         with pytest.raises(TimeoutError):
-            await runtime.exec_sync(created.id, ["sleep", "100"], timeout=0.2)
+            await runtime.exec_sync(started.id, ["sleep", "100"], timeout=0.2)
 
     scene(kind, tmp_path, play)
 
@@ -304,10 +303,8 @@ def test_commands_run_inside_and_answer_with_code_and_output(kind: str, tmp_path
 @real_runtimes
 def test_a_session_carries_input_and_output(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
-        await runtime.start_container(created.id)
-        session = await runtime.exec(created.id, ["sh", "-c", "head -c 10; exit 6"], tty=False, stdin=True)
+        started = await start(runtime, tmp_path)
+        session = await runtime.exec(started.id, ["sh", "-c", "head -c 10; exit 6"], tty=False, stdin=True)
         await session.write(b"over there")
         pieces = [piece async for piece in session.output()]
         assert pieces == [Output("stdout", b"over there")]
@@ -320,10 +317,8 @@ def test_a_session_carries_input_and_output(kind: str, tmp_path: Path) -> None:
 @real_runtimes
 def test_the_end_of_the_input_reaches_the_command(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
-        await runtime.start_container(created.id)
-        session = await runtime.exec(created.id, ["sh", "-c", "cat; exit 6"], tty=False, stdin=True)
+        started = await start(runtime, tmp_path)
+        session = await runtime.exec(started.id, ["sh", "-c", "cat; exit 6"], tty=False, stdin=True)
         await session.write(b"over ")
         await session.write(b"there")
         await session.close_input()
@@ -359,11 +354,9 @@ def test_a_port_of_a_pod_can_be_reached_and_a_closed_one_says_so(kind: str, tmp_
 @real_runtimes
 def test_a_session_with_a_terminal_knows_its_size(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
-        await runtime.start_container(created.id)
+        started = await start(runtime, tmp_path)
         script = 'read go; while [ "$(stty size 2>&1)" != "11 22" ]; do sleep 0.05; done; echo as told'
-        session = await runtime.exec(created.id, ["sh", "-c", script], tty=True, stdin=True)
+        session = await runtime.exec(started.id, ["sh", "-c", script], tty=True, stdin=True)
         await session.resize(rows=11, columns=22)
         await session.write(b"now\n")
         text = b"".join([piece.data async for piece in session.output()])
@@ -377,12 +370,10 @@ def test_a_session_with_a_terminal_knows_its_size(kind: str, tmp_path: Path) -> 
 @pytest.mark.skipif(os.geteuid() != 0, reason="device nodes of one's own need root")
 def test_input_that_a_container_does_not_read_holds_up_nobody_else(tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        deaf = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000", stdin=True))
-        await runtime.start_container(deaf.id)
+        deaf = await start(runtime, tmp_path, container(tmp_path, "sleep", "1000", stdin=True))
         attached = await runtime.attach(deaf.id, tty=False, stdin=True)
         writing = asyncio.create_task(attached.write(bytes(1 << 20)))
-        other = await run_to_end(runtime, sandbox.id, shell(tmp_path, "exit 4", name="other"))
+        other = await run_to_end(runtime, deaf.sandbox, shell(tmp_path, "exit 4", name="other"))
         assert other.exit_code == 4
         assert not writing.done()
         await runtime.stop_container(deaf.id, grace=0)
@@ -456,9 +447,7 @@ def test_nothing_is_left_running_when_nobody_comes_back(tmp_path: Path) -> None:
     async def play() -> None:
         runtime = ProcessRuntime(tmp_path / "runtime", orphan_grace=0.2)
         await runtime.start()
-        sandbox = await runtime.run_sandbox(pod(tmp_path))
-        created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
-        await runtime.start_container(created.id)
+        await start(runtime, tmp_path)
         supervisor = os.pidfd_open(runtime.supervisor_pid)
         await runtime.close(keep=True)
         gone = asyncio.Event()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dray.scheduler.queue import MAX_SLEEP, Change, Queue, backoff
+from dray.scheduler.queue import MAX_SLEEP, Change, Queue, Queued, backoff
 
 from .making import pod
 
@@ -13,6 +13,15 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def failed(queue: Queue, *rejected_by: str) -> Queued:
+    """A pod that has been tried once; without a plugin that rejected it, an error was in the way."""
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.failed(entry, rejected_by=frozenset(rejected_by), error=not rejected_by)
+    return entry
 
 
 def test_higher_priority_goes_first_then_the_longer_waiting() -> None:
@@ -29,10 +38,7 @@ def test_higher_priority_goes_first_then_the_longer_waiting() -> None:
 
 def test_a_rejected_pod_sleeps_until_a_change_helps_it() -> None:
     queue = Queue(clock=(clock := Clock()))
-    queue.add(pod())
-    entry = queue.pop()
-    assert entry is not None
-    queue.failed(entry, rejected_by=frozenset({"NodeResourcesFit"}))
+    entry = failed(queue, "NodeResourcesFit")
     clock.now += 5
     assert queue.pop() is None
     assert queue.wake(NODE_ADDED, lambda e, c: False) == 0
@@ -42,10 +48,7 @@ def test_a_rejected_pod_sleeps_until_a_change_helps_it() -> None:
 
 def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
     queue = Queue(clock=(clock := Clock()))
-    queue.add(pod())
-    entry = queue.pop()
-    assert entry is not None
-    queue.failed(entry, rejected_by=frozenset(), error=True)
+    entry = failed(queue)
     assert queue.pop() is None
     assert queue.next_due() == clock.now + backoff(1)
     clock.now += backoff(1)
@@ -58,10 +61,7 @@ def test_backoff_doubles_up_to_its_limit() -> None:
 
 def test_an_idle_scheduler_takes_a_resting_pod_early() -> None:
     queue = Queue(clock=Clock())
-    queue.add(pod())
-    entry = queue.pop()
-    assert entry is not None
-    queue.failed(entry, rejected_by=frozenset({"X"}))
+    entry = failed(queue, "X")
     queue.wake(NODE_ADDED, lambda e, c: True)
     assert queue.counts["backoff"] == 1
     assert queue.pop() is entry
@@ -87,10 +87,7 @@ def test_a_discarded_pod_never_comes() -> None:
 
 def test_nobody_sleeps_for_ever() -> None:
     queue = Queue(clock=(clock := Clock()))
-    queue.add(pod())
-    entry = queue.pop()
-    assert entry is not None
-    queue.failed(entry, rejected_by=frozenset({"X"}))
+    entry = failed(queue, "X")
     clock.now += MAX_SLEEP + 1
     queue.flush_sleepers()
     assert queue.pop() is entry
@@ -98,10 +95,7 @@ def test_nobody_sleeps_for_ever() -> None:
 
 def test_a_pod_whose_outcome_is_still_being_written_is_tried_again_only_afterwards() -> None:
     queue = Queue(clock=(clock := Clock()))
-    queue.add(pod())
-    entry = queue.pop()
-    assert entry is not None
-    queue.failed(entry, rejected_by=frozenset({"NodeResourcesFit"}))
+    entry = failed(queue, "NodeResourcesFit")
     entry.settling = True
     clock.now += 5
     queue.wake(NODE_ADDED, lambda e, c: True)
@@ -113,10 +107,7 @@ def test_a_pod_whose_outcome_is_still_being_written_is_tried_again_only_afterwar
 
 def test_without_news_a_pod_sleeps_on_when_its_outcome_is_written() -> None:
     queue = Queue(clock=(clock := Clock()))
-    queue.add(pod())
-    entry = queue.pop()
-    assert entry is not None
-    queue.failed(entry, rejected_by=frozenset({"NodeResourcesFit"}))
+    entry = failed(queue, "NodeResourcesFit")
     entry.settling = True
     clock.now += 5
     queue.settled(entry)
