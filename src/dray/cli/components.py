@@ -181,6 +181,7 @@ def until_signal(
     from dray.app.page import page
     from dray.app.running import ended, run_loop
     from dray.cli.connecting import connect
+    from dray.client.leases import LeadershipLost
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
     try:
@@ -198,7 +199,11 @@ def until_signal(
             waiting = asyncio.ensure_future(end.wait())
             await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            try:
                 await task
+            except asyncio.CancelledError:
+                pass
+            except LeadershipLost as problem:
+                raise click.ClickException(str(problem)) from None
 
     run_loop(main())

@@ -321,8 +321,10 @@ class Writer:
             return False
         return current["metadata"]["uid"] == pod.uid and bool(current["spec"].get("nodeName"))
 
-    async def deallocate(self, claim: Document) -> None:
+    async def deallocate(self, pod: Pod, claim: Document) -> None:
         """An allocated claim that nobody uses kept a pod from its nodes: it may be allocated anew."""
+        if claims.is_reserved_for(claim, pod.uid) and await self._is_bound(pod):
+            return
         status = {
             k: v
             for k, v in (claim.get("status") or {}).items()

@@ -562,7 +562,7 @@ class Scheduler:
         if decision.first is not None:
             await decision.first()
         if decision.deallocate is not None:
-            await self._writer.deallocate(decision.deallocate)
+            await self._writer.deallocate(pod, decision.deallocate)
         if decision.remove is not None:
             await self._writer.remove(pod, decision.remove)
         return await self._writer.report(
