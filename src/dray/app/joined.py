@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from dray.api.errors import NotFound
 from dray.app import kubeconfig
 from dray.app.cluster import make_own
+from dray.app.nodeserving import own_address
 from dray.app.pki import write_private
 from dray.client.client import Client
 from dray.client.connecting import connect
@@ -52,21 +52,13 @@ class Joined:
         node = NodeOptions(
             name=self.name,
             paths=paths,
-            address=self.address or _own_address(at.hostname or "", at.port or 443),
+            address=self.address or own_address(self.server),
             services={
                 "KUBERNETES_SERVICE_HOST": at.hostname or "",
                 "KUBERNETES_SERVICE_PORT": str(at.port or 443),
             },
         )
         return Options(nodes=[node], runtime=self.runtime, runtime_dir=self.data / "runtime")
-
-
-def _own_address(host: str, port: int) -> str:
-    """From which of this machine's addresses a host is reached; nothing is sent."""
-    family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind, protocol) as s:
-        s.connect(where)
-        return str(s.getsockname()[0])
 
 
 async def join(
