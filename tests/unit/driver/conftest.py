@@ -1,41 +1,17 @@
-"""Coroutine tests run in an event loop of their own; ``api`` is a small API server in memory."""
+"""``api`` is a small API server in memory, ``fake_api`` makes others."""
 
 from __future__ import annotations
 
-import asyncio
-import importlib.util
-import inspect
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-
-def _load_fake_api() -> Any:
-    name = "dray_tests_fake_api"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("fake_api.py"))
-        assert spec and spec.loader
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+from .fake_api import FakeApi
 
 
 @pytest.fixture
-def fake_api() -> Any:
-    return _load_fake_api().FakeApi
+def fake_api() -> type[FakeApi]:
+    return FakeApi
 
 
 @pytest.fixture
-def api(fake_api: Any) -> Any:
-    return fake_api()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 60))
-    return True
+def api() -> FakeApi:
+    return FakeApi()

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import struct
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,9 @@ from dray.kubelet_api.websocket import FrameReader
 from dray.kubelet_api.wire import Throttle
 from dray.node.streaming import handshake
 from dray.node.streaming.channels import ChannelConnection
-from dray.runtimes.interface import Output, Session
+from dray.runtimes.interface import Session
+
+from .echo import Echo
 
 
 def masked(opcode: int, data: bytes, *, final: bool = True) -> bytes:
@@ -70,34 +71,6 @@ def test_messages_arrive_whole_however_they_are_cut(
         position += cut
     expected = [b"".join([d[i :: e + 1] for i in range(e + 1)] if e else [d]) for d, e in messages]
     assert [m for _, m in got] == expected
-
-
-class Echo:
-    """A command that says what it hears, in two streams, and ends with the code it is told."""
-
-    def __init__(self) -> None:
-        self.queue: asyncio.Queue[Output | None] = asyncio.Queue()
-        self.sizes: list[tuple[int, int]] = []
-        self.closed = False
-
-    async def output(self) -> AsyncIterator[Output]:
-        while (piece := await self.queue.get()) is not None:
-            yield piece
-
-    async def write(self, data: bytes) -> None:
-        self.queue.put_nowait(Output("stderr" if data.startswith(b"!") else "stdout", data))
-
-    async def close_input(self) -> None:
-        self.queue.put_nowait(None)
-
-    async def resize(self, *, rows: int, columns: int) -> None:
-        self.sizes.append((rows, columns))
-
-    async def wait(self) -> int:
-        return 3
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 class Wire:

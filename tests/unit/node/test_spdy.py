@@ -18,7 +18,9 @@ from dray.kubelet_api.wire import Duplex, Throttle
 from dray.node.streaming import handshake, ports
 from dray.node.streaming.commands import SpdyCommand
 from dray.node.streaming.ports import SpdyPorts
-from dray.runtimes.interface import Forwarded, Output, Session
+from dray.runtimes.interface import Forwarded, Session
+
+from .echo import Echo
 
 
 class Cable:
@@ -128,78 +130,50 @@ async def test_pings_are_answered() -> None:
     assert cable.written == ping
 
 
-class Cat:
-    """A command that repeats its input until it ends."""
-
-    def __init__(self) -> None:
-        self.queue: asyncio.Queue[Output | None] = asyncio.Queue()
-        self.sizes: list[tuple[int, int]] = []
-        self.closed = False
-
-    async def output(self) -> AsyncIterator[Output]:
-        while (piece := await self.queue.get()) is not None:
-            yield piece
-
-    async def write(self, data: bytes) -> None:
-        self.queue.put_nowait(Output("stderr" if data.startswith(b"!") else "stdout", data))
-
-    async def close_input(self) -> None:
-        self.queue.put_nowait(None)
-
-    async def resize(self, *, rows: int, columns: int) -> None:
-        self.sizes.append((rows, columns))
-
-    async def wait(self) -> int:
-        return 3
-
-    async def close(self) -> None:
-        self.closed = True
-
-
-def command(cat: Cat, *streams: str, protocol: str = "v4.channel.k8s.io") -> SpdyCommand:
+def command(echo: Echo, *streams: str, protocol: str = "v4.channel.k8s.io") -> SpdyCommand:
     async def start() -> Session:
-        return cat
+        return echo
 
     return SpdyCommand(start, protocol=protocol, streams=streams)
 
 
 async def test_a_command_gets_its_streams_and_tells_its_exit_code() -> None:
-    cat = Cat()
-    client, cable = connect(command(cat, "stdin", "stdout", "stderr", "resize"))
+    echo = Echo()
+    client, cable = connect(command(echo, "stdin", "stdout", "stderr", "resize"))
     kinds = ("error", "stdin", "stdout", "stderr", "resize")
     streams = {kind: client.open_stream({"streamType": kind}) for kind in kinds}
     await streams["resize"].write(b'{"Width":80,"Hei')
     await streams["resize"].write(b'ght":24}\n')
     await streams["stdin"].write(b"hello")
     await streams["stdin"].write(b"!oops")
-    while not cat.sizes:  # noqa: ASYNC110  (bounded by the test's own limit)
+    while not echo.sizes:  # noqa: ASYNC110  (bounded by the test's own limit)
         await asyncio.sleep(0.001)
     streams["stdin"].end()
     assert await everything(streams["stdout"]) == b"hello"
     assert await everything(streams["stderr"]) == b"!oops"
     status = json.loads(await everything(streams["error"]))
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
-    assert cat.sizes == [(24, 80)]
-    assert cat.closed and cable.closed
+    assert echo.sizes == [(24, 80)]
+    assert echo.closed and cable.closed
 
 
 async def test_old_clients_are_told_in_words() -> None:
-    client, _ = connect(command(Cat(), "stdin", "stdout", protocol="v2.channel.k8s.io"))
+    client, _ = connect(command(Echo(), "stdin", "stdout", protocol="v2.channel.k8s.io"))
     streams = {kind: client.open_stream({"streamType": kind}) for kind in ("error", "stdin", "stdout")}
     streams["stdin"].end()
     assert await everything(streams["error"]) == b"command terminated with non-zero exit code: exit status 3"
 
 
 async def test_a_client_that_leaves_ends_the_command() -> None:
-    cat = Cat()
-    served = command(cat, "stdout")
+    echo = Echo()
+    served = command(echo, "stdout")
     client, _ = connect(served)
     for kind in ("error", "stdout"):
         client.open_stream({"streamType": kind})
     await asyncio.sleep(0.01)
     served.lost()
     await served.finished()
-    assert cat.closed
+    assert echo.closed
 
 
 class Target:
