@@ -9,7 +9,6 @@ from typing import NamedTuple
 from dray.allocation import DeviceID, Features, Inventory, PoolID, Usage
 from dray.allocation.pools import Pool, Slice, assemble, newest
 from dray.allocation.taints import with_rules
-from dray.api import claims
 from dray.api.release import PATCHES, Gates, release_named
 from dray.explain.placing import Scheduling
 from dray.explain.snapshot import Document, Snapshot
@@ -64,11 +63,7 @@ class Cluster:
 
     @cached_property
     def usage(self) -> Usage:
-        usage = Usage(sharing=self.features.consumable_capacity)
-        for claim in self.snapshot.claims:
-            if claims.allocation(claim) is not None:
-                usage.add(claim)
-        return usage
+        return Usage.by(self.snapshot.claims, sharing=self.features.consumable_capacity)
 
     @cached_property
     def nodes(self) -> dict[str, Document]:

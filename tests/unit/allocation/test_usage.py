@@ -76,3 +76,20 @@ def test_without_sharing_a_share_takes_the_device() -> None:
     assert usage.of(POOL).taken == {"d0": "default/one"}
     usage.remove(allocated("one", "d0", shareID="1", consumedCapacity={"memory": "1Gi"}))
     assert not usage.of(POOL).taken
+
+
+def test_claims_recorded_at_once_are_as_if_recorded_one_by_one() -> None:
+    claims = [
+        allocated("one", "d0", "d1"),
+        allocated("two", "d2", shareID="s1", consumedCapacity={"memory": "2Gi"}),
+        allocated("three", "d2", shareID="s2", consumedCapacity={"memory": "3Gi"}),
+        allocated("admin", "d3", adminAccess=True),
+        allocated("later", "d0"),
+        claim(name="pending"),
+    ]
+    for sharing in (True, False):
+        at_once, by_and_by = Usage.by(claims, sharing=sharing), Usage(sharing=sharing)
+        for one in claims:
+            by_and_by.add(one)
+        found, wanted = at_once.of(POOL), by_and_by.of(POOL)
+        assert (found.taken, found.shares, found.consumed) == (wanted.taken, wanted.shares, wanted.consumed)
