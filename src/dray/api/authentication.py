@@ -54,7 +54,10 @@ SELF_SUBJECT_REVIEW = Kind(
     kind="SelfSubjectReview",
     plural="selfsubjectreviews",
     namespaced=False,
-    versions=(Version(name="v1", type="authentication/v1.SelfSubjectReview"),),
+    versions=tuple(
+        Version(name=name, type="authentication/v1.SelfSubjectReview")
+        for name in ("v1", "v1beta1", "v1alpha1")
+    ),
     storage="v1",
     verbs=("create",),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ def test_kubectl_says_who_one_is(cluster: Cluster) -> None:
     found = json.loads(jane.kubectl("auth", "whoami", "-o", "json"))["status"]["userInfo"]
     assert found == {"username": "jane", "uid": "u-1", "groups": ["developers", "system:authenticated"]}
     assert "Unauthorized" in cluster.bearing("wrong").kubectl("auth", "whoami", code=1)
+
+
+def test_an_old_kubectl_is_told_too(cluster: Cluster, tool: Callable[[str], str], tmp_path: Path) -> None:
+    old = Cluster(cluster.server, tool("kubectl-1.27"), tmp_path)  # which knows no v1 of this review
+    assert "kubernetes-admin" in old.kubectl("auth", "whoami")
 
 
 def test_nobody_acts_as_another_without_leave(cluster: Cluster) -> None:
