@@ -54,10 +54,10 @@ def client(scene: Scene, name: str) -> Client:
 
 
 @asynccontextmanager
-async def running(component: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+async def running(component: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(component())
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):

@@ -96,3 +96,16 @@ async def test_an_incomplete_pool_is_told(api: Any, tmp_path: Path) -> None:
     api.put("/apis/resource.k8s.io/v1/resourceslices/x", {"spec": spec})
     report = await verdict(api, tmp_path, Good())
     assert failures(report)[:2] == ["pool p is complete", "pool p names each device once"]
+
+
+async def test_a_classic_driver_is_checked_as_far_as_it_can_be(api: Any, tmp_path: Path) -> None:
+    class Classic(Good):
+        classic = True
+        health = False
+
+    api.versions = ()
+    place = DriverOptions(node="n", kubelet_dir=tmp_path, cdi_dir=tmp_path / "cdi")
+    async with serving(api.client, Classic(), options=place):
+        report = await run(api.client, options=Options(registry=tmp_path / "plugins_registry"))
+    assert report.ok
+    assert report.checks[-1].outcome is Outcome.SKIPPED and "classic" in report.checks[-1].detail

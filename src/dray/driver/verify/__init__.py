@@ -24,12 +24,15 @@ async def run(client: Client | None, *, options: Options) -> Report:
     found = await check_registration(report, options)
     if found is None:
         return report
-    services, endpoint = found
+    services, endpoint, classic = found
     if client is None:
         report.skip("slices and claims", "no API server was given")
         return report
+    if not services:
+        report.skip("slices and claims", "only registration is checked of drivers of the classic generation")
+        return report
     api = await ResourceApi.connect(client)
-    devices = await check_slices(report, api, options)
+    devices = await check_slices(report, api, options, optional=classic)
     if len(devices) < 2:
         report.skip("preparing claims", f"{len(devices)} free devices were found, two are needed")
         return report

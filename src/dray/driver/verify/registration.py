@@ -5,17 +5,26 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dray.driver.verify.report import Options, Report
 from dray.driver.verify.talking import CALL_TIMEOUT, CallFailed, call, channel
 from dray.kubelet_api.services import DRA_PLUGIN, DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION, Service, stub
 
+_NUMBER = re.compile(r"v?1(\.\d+)*")  # what drivers of Kubernetes 1.26 to 1.30 announce
 _DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-async def check_registration(report: Report, options: Options) -> tuple[list[Service], Path] | None:
-    """The services that can be called and where. Of several drivers it is the first by name, unless one is named."""
+class Found(NamedTuple):
+    """A driver that can be called: with what, where, and whether it also serves the classic generation."""
+
+    services: list[Service]
+    endpoint: Path
+    classic: bool
+
+
+async def check_registration(report: Report, options: Options) -> Found | None:
+    """How to go on with the driver, if at all. Of several drivers it is the first by name, unless one is named."""
     infos = []
     for path in sorted(options.registry.rglob("*.sock")) if options.registry.is_dir() else []:
         try:
@@ -36,12 +45,14 @@ async def check_registration(report: Report, options: Options) -> tuple[list[Ser
     announced = list(info.supported_versions)
     services = [DRA_SERVICES[a] for a in announced if a in DRA_SERVICES]
     known = ", ".join(DRA_SERVICES)
-    if not report.expect("announces a known version", bool(services), f"{announced} has none of {known}"):
+    classic = any(_NUMBER.fullmatch(a) for a in announced)
+    good = bool(services) or classic
+    if not report.expect("announces a known version", good, f"{announced} has none of {known}"):
         return None
     await _notify(path)
     if HEALTH_V1ALPHA1.announced in announced:
         await _health(report, endpoint)
-    return services, endpoint
+    return Found(services, endpoint, classic)
 
 
 async def _get_info(path: Path) -> Any:
