@@ -93,3 +93,14 @@ def test_claims_recorded_at_once_are_as_if_recorded_one_by_one() -> None:
             by_and_by.add(one)
         found, wanted = at_once.of(POOL), by_and_by.of(POOL)
         assert (found.taken, found.shares, found.consumed) == (wanted.taken, wanted.shares, wanted.consumed)
+
+
+def test_who_lost_a_device_to_another_does_not_give_it_back() -> None:
+    usage = Usage()
+    ours, theirs = allocated("ours", "d0"), allocated("theirs", "d0")
+    usage.add(ours)  # promised, but another scheduler was faster
+    usage.add(theirs)
+    usage.remove(ours)
+    assert usage.owner(DeviceID(DRIVER, "pool", "d0")) == "default/theirs"
+    usage.remove(theirs)
+    assert usage.owner(DeviceID(DRIVER, "pool", "d0")) is None

@@ -102,6 +102,7 @@ class Stage:
             self.cluster,
             profile=self.profile.placement,
             rng=random.Random(0),
+            served_by_devices=self.ledger.classes,
             device_score=policy_score(self.ledger, self.options),
         )
         self.budgets: list[Budget] = []
