@@ -154,15 +154,7 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
         rules=compile_rule,
     )
     api.admission = AdmissionChain(plugins(api, chosen))
-    api.resources.order(serving.groups())
-    for kind in kinds(release):
-        served = [
-            v.name
-            for v in kind.versions
-            if serving(kind.group, v.name, kind.plural) and (v.served is None or v.served(gates))
-        ]
-        if served:
-            await api.resources.add(kind, served)
+    await api.resources.serve(kinds(release), serving, gates)
     _bridge_generations(api)
     _install_auth(options, api, address=address)
     return api

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dray.api.kinds import Kind
+from dray.api.release import Gates, Serving
 from dray.server.cache import Collection
 from dray.server.documents import Codec, Codecs
 from dray.store.interface import Store
@@ -61,9 +62,17 @@ class Resources:
         self._order: dict[str, tuple[str, ...]] = {}  # versions of built-in groups in discovery's order
         self.generation = 0
 
-    def order(self, groups: Mapping[str, Sequence[str]]) -> None:
-        """Fix the order in which built-in groups and their versions are discovered."""
-        self._order = {group: tuple(versions) for group, versions in groups.items()}
+    async def serve(self, kinds: Iterable[Kind], serving: Serving, gates: Gates) -> None:
+        """Serve built-in kinds in the versions that are wanted; groups are discovered in the same order."""
+        self._order = dict(serving.groups())
+        for kind in kinds:
+            served = [
+                v.name
+                for v in kind.versions
+                if serving(kind.group, v.name, kind.plural) and (v.served is None or v.served(gates))
+            ]
+            if served:
+                await self.add(kind, served)
 
     def find(self, group: str, version: str, plural: str) -> tuple[Resource, Codec] | None:
         return self._found.get((group, version, plural))

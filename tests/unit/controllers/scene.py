@@ -105,16 +105,7 @@ async def server(emulate: str = "") -> AsyncIterator[Scene]:
         rules=compile_rule,
     )
     api.admission = AdmissionChain([NamespaceLifecycle(Lookups(api))])
-    serving = release.serving(gates=gates)
-    api.resources.order(serving.groups())
-    for kind in kinds(release):
-        served = [
-            v.name
-            for v in kind.versions
-            if serving(kind.group, v.name, kind.plural) and (v.served is None or v.served(gates))
-        ]
-        if served:
-            await api.resources.add(kind, served)
+    await api.resources.serve(kinds(release), release.serving(gates=gates), gates)
     Discovery(api).install()
     subresources.install(api)
     definitions = Definitions(api)

@@ -66,13 +66,8 @@ async def make_server(
         clock=Clock(time),
     )
     api.admission = AdmissionChain([NamespaceLifecycle(Lookups(api)), *plugins])
-    serving = release.serving()
-    api.resources.order(serving.groups())
-    for kind in kinds(release):
-        if kind.plural in served or kind.virtual:
-            versions = [v.name for v in kind.versions if serving(kind.group, v.name, kind.plural)]
-            if versions:
-                await api.resources.add(kind, versions)
+    chosen = [kind for kind in kinds(release) if kind.plural in served or kind.virtual]
+    await api.resources.serve(chosen, release.serving(), api.gates)
     health = Health(api)
     for part in (Discovery(api), health, Pages(api)):
         part.install()
