@@ -192,11 +192,14 @@ def test_describe_tells_what_to_change(scene: Scene) -> None:
     too_big = f'device.capacity["{CLASS}"].memory.compareTo(quantity("1000Gi")) >= 0'
     scene.apply(template(selectors=[{"cel": {"expression": too_big}}]), pod("p", body(FROM_TEMPLATE)))
     said = scene.until(
-        lambda: text if "FailedScheduling" in (text := scene.kubectl("describe", "pod", "p")) else ""
+        lambda: (
+            text if "cannot allocate all claims" in (text := scene.kubectl("describe", "pod", "p")) else ""
+        )
     )
     assert "0/2 nodes are available: 2 cannot allocate all claims." in said
     assert f"wants 1 device; of 8 on 2 nodes: 8 not matching {too_big}." in said
-    (event,) = scene.get("events", "--field-selector", "reason=FailedScheduling")["items"]
+    events = scene.get("events", "--field-selector", "reason=FailedScheduling")["items"]
+    event = next(e for e in events if "cannot allocate" in e["message"])
     reasons = json.loads(event["metadata"]["annotations"]["dray.dev/reasons"])
     assert reasons["node-1"]["requests"][0]["removed"][0]["count"] == 4
 

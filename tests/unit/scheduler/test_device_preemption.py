@@ -174,3 +174,16 @@ def test_what_was_freed_is_kept_for_whom_it_was_freed(priority: int, *, gets_it:
     assert isinstance(s.decide(thief), Bind) is gets_it
     s.placement.withdraw(high.uid)
     assert isinstance(s.decide(thief), Bind)
+
+
+def test_devices_behind_extended_resources_are_freed_and_kept_too() -> None:
+    s = stage(a=1)
+    s.ledger.set_class({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}})
+    low = s.user(claim("held"), name="low", priority=1)
+    s.place(low)
+    high = s.user(priority=10, requests={"example.com/gpu": "1"})
+    assert evicted(s, high) == ("a", {"low"})
+    gone(s, low)
+    free(s, "held")
+    assert not isinstance(s.decide(s.user(claim(), priority=1)), Bind)
+    assert isinstance(s.decide(high), Bind)
