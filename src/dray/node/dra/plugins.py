@@ -146,11 +146,7 @@ class GrpcPlugin:
         await self._channel.close(None)
         self._address.close()
 
-    async def _converse(
-        self,
-        verb: Verb[T],
-        claims: Sequence[ClaimRef],
-    ) -> dict[str, T]:
+    async def _converse(self, verb: Verb[T], claims: Sequence[ClaimRef]) -> dict[str, T]:
         """Each claim in the way of its generation."""
         answers: dict[str, T] = {}
         if today := [c for c in claims if not c.handles]:
@@ -161,11 +157,7 @@ class GrpcPlugin:
             answers |= await self._converse_classic(verb, classic)
         return answers
 
-    async def _converse_classic(
-        self,
-        verb: Verb[T],
-        claims: Sequence[ClaimRef],
-    ) -> dict[str, T]:
+    async def _converse_classic(self, verb: Verb[T], claims: Sequence[ClaimRef]) -> dict[str, T]:
         problem = CallFailed(f"driver {self.driver} offers no service for classic claims")
         for service in self.spoken.handles:
             try:
