@@ -36,7 +36,8 @@ class EventRecorder:
     """Events from one component. ``event`` never waits; ``run`` writes them until it is cancelled.
 
     ``api`` is the group they are written to: "events.k8s.io" as the scheduler does it, "" for core/v1 as kubelets and
-    most controllers do.
+    most controllers do. ``patience``: seconds that a report waits before it is written, so that whatever it is about is
+    not held up by it; those that have waited longer anyway go at once.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class EventRecorder:
         *,
         host: str = "",
         api: Literal["", "events.k8s.io"] = "",
+        patience: float = 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -55,7 +57,8 @@ class EventRecorder:
         self._clock = clock
         self._resource = EVENTS_V1 if api else EVENTS
         self._correlator: Correlator = SeriesCorrelator() if api else CountingCorrelator()
-        self._queue: asyncio.Queue[Written] = asyncio.Queue(QUEUE_SIZE)
+        self._patience = patience
+        self._queue: asyncio.Queue[tuple[float, Written]] = asyncio.Queue(QUEUE_SIZE)
         self._last_nanosecond = 0
 
     def event(
@@ -98,7 +101,10 @@ class EventRecorder:
 
     async def _write_all(self) -> None:
         while True:
-            await self._write(await self._queue.get())
+            due, written = await self._queue.get()
+            if (pause := due - time.monotonic()) > 0:
+                await asyncio.sleep(pause)
+            await self._write(written)
             self._queue.task_done()
 
     async def flush(self) -> None:
@@ -107,7 +113,7 @@ class EventRecorder:
 
     def _enqueue(self, written: Written) -> None:
         try:
-            self._queue.put_nowait(written)
+            self._queue.put_nowait((time.monotonic() + self._patience, written))
         except asyncio.QueueFull:
             _log.warning("too many events wait; dropped: %s", written.event.get("reason"))
 

@@ -24,6 +24,8 @@ from dray.runtimes.interface import Runtime
 
 #: Versions of claims that the manager can work with, the preferred one first.
 CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1")
+#: Seconds by which events come after the fact: a pod's status is more urgent than the news of its containers.
+EVENT_PATIENCE = 0.1
 
 
 class Nodes:
@@ -48,13 +50,13 @@ class Nodes:
         if client_for is None and len(options) == 1:
             client_for = lambda name: client  # noqa: E731
         if client_for is None:
-            self._recorders.append(EventRecorder(client, "kubelet"))
+            self._recorders.append(EventRecorder(client, "kubelet", patience=EVENT_PATIENCE))
             self._informers.append(Informer(client, PODS))
         for node in options:
             own, recorder = client, self._recorders[0] if self._recorders else None
             if client_for is not None:
                 own = client_for(node.name)
-                recorder = EventRecorder(own, "kubelet", host=node.name)
+                recorder = EventRecorder(own, "kubelet", host=node.name, patience=EVENT_PATIENCE)
                 self._recorders.append(recorder)
                 self._informers.append(Informer(own, PODS, field_selector=f"spec.nodeName={node.name}"))
             assert recorder is not None

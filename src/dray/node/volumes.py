@@ -3,6 +3,7 @@ behind a link, so that a container never sees half of it."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import secrets
@@ -126,7 +127,7 @@ class Volumes:
                 if expires is not None:
                     again = min(again, expires)
         place = self._place(pod, kind.lower(), name)
-        write_content(place, files)
+        await _in_thread(lambda: write_content(place, files))
         return place, again
 
     async def _config_map(
@@ -192,6 +193,16 @@ class Volumes:
             if optional:
                 return {}
             raise
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Disks are slow. Whoever breaks it off can be sure that nothing is written any more."""
+    done = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(done)
+    except asyncio.CancelledError:
+        await asyncio.wait([done])
+        raise
 
 
 def mounts(container: Spec, provided: Provided) -> tuple[Mount, ...]:

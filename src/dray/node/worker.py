@@ -192,9 +192,11 @@ class PodWorker:
     async def _set_up(self) -> None:
         agent = self.agent
         try:
-            if agent.volumes:
-                self.provided = await agent.volumes.provide(self.pod, node=agent.node_fields())
-            await agent.manager.prepare(self.pod)
+            # Each waits for disks and drivers most of the time, and neither needs the other.
+            both = (self._provide_volumes(), agent.manager.prepare(self.pod))
+            for problem in await asyncio.gather(*both, return_exceptions=True):
+                if problem is not None:
+                    raise problem
             point("node.pod.prepared")
             sandbox = await self._open_sandbox()
         except ClaimProblem as e:
@@ -211,6 +213,10 @@ class PodWorker:
         else:
             point("node.pod.sandbox")
             self.state = replace(self.state, set_up=True, sandbox=sandbox, failure=None, retry_at=0.0)
+
+    async def _provide_volumes(self) -> None:
+        if self.agent.volumes:
+            self.provided = await self.agent.volumes.provide(self.pod, node=self.agent.node_fields())
 
     async def _open_sandbox(self) -> SandboxStatus:
         config = containers.sandbox_config(self.pod, self.agent.options)

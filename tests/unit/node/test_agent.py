@@ -427,7 +427,9 @@ async def test_probes_make_a_pod_ready_and_restart_it_when_it_hangs(api: Any, tm
         async with _runtime(world) as runtime:
             await runtime.exec_sync(worker_id, ["touch", "/dead"], timeout=5)
         await until(lambda: world.container("p").get("restartCount") == 1)
-        assert any(r == "Unhealthy" and m.startswith("Liveness probe failed") for r, m in world.events)
+        await until(
+            lambda: any(r == "Unhealthy" and m.startswith("Liveness probe failed") for r, m in world.events)
+        )
 
 
 @asynccontextmanager
