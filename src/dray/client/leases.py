@@ -19,6 +19,7 @@ from dray.api.kinds import Object
 from dray.api.timefmt import format_micro_time
 from dray.client import identities
 from dray.client.client import Client
+from dray.client.metrics import Registry
 from dray.client.resources import LEASES
 
 _log = logging.getLogger(__name__)
@@ -79,6 +80,16 @@ class LeaderElector:
     @property
     def is_leader(self) -> bool:
         return self.leader == self._identity
+
+    def show(self, registry: Registry) -> None:
+        """Tell in the metrics who leads."""
+        registry.gauge(
+            "leader_election_master_status",
+            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. "
+            "'name' is the string used to identify the lease.",
+            "name",
+            read=lambda: [((self._name,), float(self.is_leader))],
+        )
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for leadership, then run ``lead`` while it is held, and give it up when ``lead`` ends.

@@ -200,6 +200,7 @@ async def run(
         name="kube-controller-manager",
         identity=identities.local(),
     )
+    elector.show(options.metrics.registry)
     await elector.run(lambda: _run(client, options, client_for, ready))
 
 

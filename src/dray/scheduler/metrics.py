@@ -109,9 +109,11 @@ class Metrics:
             attempts = str(entry.attempts) if entry.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
             self._waits.observe(now - entry.first_attempt, attempts)
 
-    def preempted(self, victims: int) -> None:
+    def no_room(self, victims: int) -> None:
+        """A pod fitted nowhere; so many others were chosen to go for it."""
         self._preemptions.inc()
-        self._victims.observe(victims)
+        if victims:
+            self._victims.observe(victims)
 
     def text(self) -> str:
         return self.registry.text()

@@ -56,6 +56,7 @@ async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], 
         renew_deadline=election.renew_seconds,
         retry_period=election.retry_seconds,
     )
+    elector.show(options.metrics.registry)
     await elector.run(lambda: _schedule(client, options, ready))
 
 

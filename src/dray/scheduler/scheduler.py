@@ -532,11 +532,12 @@ class Scheduler:
 
     def _give_up(self, entry: Queued, decision: Unschedulable, placement: Placement) -> None:
         pod = entry.pod
+        if self._profile(pod).enabled("DefaultPreemption"):
+            self.metrics.no_room(len(decision.preempt.victims) if decision.preempt is not None else 0)
         nominated: str | None = None
         if decision.preempt is not None:
             nominated = decision.preempt.node
             placement.nominate(pod, nominated, decision.promise)
-            self.metrics.preempted(len(decision.preempt.victims))
             self._spawn(self._writer.preempt(pod, decision.preempt, scheduler=self._profile(pod).name))
         elif pod.nominated_node and not decision.keeps_promise:
             nominated = ""

@@ -7,6 +7,7 @@ import pytest
 
 from dray.api.errors import ServiceUnavailable
 from dray.client.leases import LeaderElector, LeadershipLost
+from dray.client.metrics import Registry
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/boss"
 
@@ -105,6 +106,16 @@ async def test_the_lease_of_one_that_is_known_to_have_ended_is_free_at_once(cont
     assert await contender("b", ended=lambda holder: holder == "a").try_once()
     assert server.objects[PATH]["spec"]["holderIdentity"] == "b"
     assert server.objects[PATH]["spec"]["leaseTransitions"] == 1
+
+
+async def test_metrics_tell_who_leads(contender):
+    registries = [Registry(), Registry()]
+    for identity, registry in zip("ab", registries, strict=True):
+        elector = contender(identity)
+        elector.show(registry)
+        await elector.try_once()
+    assert 'leader_election_master_status{name="boss"} 1' in registries[0].text()
+    assert 'leader_election_master_status{name="boss"} 0' in registries[1].text()
 
 
 async def test_of_two_that_take_an_expired_lease_one_wins(contender, clock):
