@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import jmespath
 import pytest
 from tests.unit.api.core.bridges import compile_policy, compile_rule
+from tests.unit.api.recordings import NOW, Played, Unplayable, clean
 
 from dray.api import apiextensions, errors, meta
 from dray.api import field as field_errors
@@ -24,10 +24,6 @@ from dray.api.registry import Found, registry
 from dray.api.release import release_named
 from dray.api.schema import decode, settle, type_of
 
-NOW = "2026-01-02T03:04:05Z"
-_DROPPED = {"uid", "resourceVersion", "managedFields", "selfLink"}
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _IMMORTAL = ("default", "kube-system")
 _STRATEGIC = "application/strategic-merge-patch+json"
 _TOLERATIONS = [
@@ -39,24 +35,6 @@ _TOLERATIONS = [
     }
     for key in ("not-ready", "unreachable")
 ]
-
-
-class Unplayable(Exception):
-    """A step that needs a real server."""
-
-
-@dataclass
-class Played:
-    step: Mapping[str, Any]
-    want: Any
-    got: Any
-
-    @property
-    def equal(self) -> bool:
-        return bool(self.want == self.got)
-
-    def __repr__(self) -> str:
-        return f"{self.step.get('call')} {json.dumps(self.step.get('body'))[:600]}\n want {self.want}\n  got {self.got}"
 
 
 @dataclass
@@ -312,16 +290,6 @@ def _admit(kind: Kind, obj: Object) -> None:
     ]
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-
-
-def clean(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: clean(v) for k, v in sorted(value.items()) if k not in _DROPPED}
-    if isinstance(value, list):
-        return [clean(v) for v in value]
-    if isinstance(value, str):
-        return "<time>" if _TIME.fullmatch(value) else _UID.sub("<uid>", value)
-    return value
 
 
 def pick(answer: Any, step: Mapping[str, Any]) -> Any:

@@ -4,43 +4,25 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from tests.unit.api.recordings import NOW, Played, Unplayable, clean
 
 from dray.api import errors, meta
 from dray.api import resource as resource_group
 from dray.api.expressions import Compiler, accept_anything
 from dray.api.kinds import Context, Kind, Object, Rules, UserInfo, Version
+from dray.api.patch import mergepatch
 from dray.api.release import Gates, parse_gates, release_named
 from dray.api.schema import decode, settle, type_of
 
 GATES_136 = "DRADeviceTaintRules=true,DRAListTypeAttributes=true,DRANodeAllocatableResources=true,DRAResourcePoolStatus=true"
-_DROPPED = {"uid", "resourceVersion", "managedFields", "selfLink"}
-_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
-_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 ADMIN = UserInfo("admin", groups=("system:masters",))
-NOW = "2026-01-02T03:04:05Z"
-
-
-class Unplayable(Exception):
-    """A step that needs a real server."""
-
-
-@dataclass
-class Played:
-    step: Mapping[str, Any]
-    want: Any
-    got: Any
-
-    @property
-    def equal(self) -> bool:
-        return bool(self.want == self.got)
 
 
 @dataclass
@@ -149,7 +131,7 @@ class Registry:
         if method == "PATCH":
             if content_type != "application/merge-patch+json":
                 raise Unplayable
-            body = merged(self._encode(kind, version, old), body)
+            body = mergepatch.apply(self._encode(kind, version, old), body)
         new = self._decode(kind, version, body)
         return 200, self._update(kind, version, door, key, new, old, ctx, dry)
 
@@ -215,28 +197,6 @@ def _carry_over(new: Object, old: Object) -> None:
     for name in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds", "uid", "resourceVersion"):
         if name in old:
             new.setdefault(name, old[name])
-
-
-def merged(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
-
-
-def clean(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: clean(item) for key, item in value.items() if key not in _DROPPED}
-    if isinstance(value, list):
-        return [clean(item) for item in value]
-    if isinstance(value, str):
-        return "<time>" if _TIME.match(value) else _UID.sub("<uid>", value)
-    return value
 
 
 def play(recording: Path, registry: Registry) -> list[Played]:
