@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--schedulers", type=int, default=1, help="that work at the same time")
     parser.add_argument("--replicas", type=int, default=1, help="of every scheduler, of which one leads")
     parser.add_argument("--emulate", default="", help="the release that all parts stand in for")
+    parser.add_argument("--store", default="sqlite", help="of the API server, as dray server takes it")
     parser.add_argument("--keep", type=Path, default=None, help="a directory for logs and data")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(2**31)
@@ -38,6 +39,7 @@ def main() -> int:
             schedulers=given.schedulers,
             replicas=given.replicas,
             emulate=given.emulate,
+            store=given.store,
         )
         report = asyncio.run(run(options))
     print(report)

@@ -84,6 +84,7 @@ class Parts:
     schedulers: int = 1
     replicas: int = 1  # of which one leads
     emulate: str = ""  # a release that all parts stand in for
+    store: str = "sqlite"
     mortal: list[Part] = field(default_factory=list)  # those that are killed
     _others: list[Part] = field(default_factory=list)
 
@@ -101,7 +102,7 @@ class Parts:
         server = self._part(
             "server",
             ["server", "--listen", url.removeprefix("https://"), "--data", str(self.data / "server"),
-             "--kubeconfig", str(self.kubeconfig), "--admin-token", "chaos",
+             "--kubeconfig", str(self.kubeconfig), "--admin-token", "chaos", "--store", self.store,
              "--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition", *release],
         )  # fmt: skip
         self._others.append(server)

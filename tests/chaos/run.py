@@ -46,6 +46,7 @@ class Options:
     schedulers: int = 1  # that work at the same time, each for pods of its own
     replicas: int = 1  # of every part that is killed; one of them leads
     emulate: str = ""
+    store: str = "sqlite"
     pause: tuple[float, float] = (0.5, 2.5)  # between two kills
     patience: float = 180.0  # for what has to happen in the end
 
@@ -75,7 +76,14 @@ class Report:
 async def run(options: Options) -> Report:
     report = Report(options.seed)
     began = time.monotonic()
-    with Parts(options.data, options.nodes, options.schedulers, options.replicas, options.emulate) as parts:
+    with Parts(
+        options.data,
+        options.nodes,
+        schedulers=options.schedulers,
+        replicas=options.replicas,
+        emulate=options.emulate,
+        store=options.store,
+    ) as parts:
         async with connect(parts.kubeconfig) as client:
             await _Run(options, parts, client, report).run()
         report.kills = {part.name: part.kills for part in parts.mortal}
