@@ -6,6 +6,7 @@ Needs a kubelet binary, named by DRAY_TEST_KUBELET.
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,10 +33,10 @@ cgroupsPerQOS: false
 enforceNodeAllocatable: []
 localStorageCapacityIsolation: false
 containerRuntimeEndpoint: unix://{socket}
-authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
+authentication: {{anonymous: {{enabled: false}}, webhook: {{enabled: false}}, x509: {{clientCAFile: {ca}}}}}
 authorization: {{mode: AlwaysAllow}}
 podLogsDir: {directory}/logs
-port: 0
+port: {port}
 healthzPort: 0
 """
 
@@ -52,8 +53,12 @@ def kubelet(directory: Path, server: Any, tool: Callable[[str], str]) -> Iterato
         tool(name)
     directory.mkdir()
     tools = ROOT / ".tools" / "bin"
-    with containerd.running(directory / "c", cdi=directory / "cdi", tools=tools, runc=tool("runc")) as socket:
-        (directory / "kubelet.yaml").write_text(CONFIGURATION.format(socket=socket, directory=directory))
+    with containerd.running(
+        directory / "c", cdi=directory / "cdi", tools=tools, runc=tool("runc")
+    ) as runtime:
+        ca = server.kubeconfig.parent / "pki" / "ca.crt"
+        configuration = CONFIGURATION.format(socket=runtime, directory=directory, ca=ca, port=free_port())
+        (directory / "kubelet.yaml").write_text(configuration)
         with (directory / "kubelet.log").open("wb") as log:
             process = subprocess.Popen(
                 [
@@ -77,8 +82,18 @@ def kubelet(directory: Path, server: Any, tool: Callable[[str], str]) -> Iterato
             process.wait(30)
 
 
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
 def test_our_driver_serves_a_real_kubelet(
-    kubelet: None, directory: Path, make_node: Callable[..., Any], until: Callable[..., None]
+    kubelet: None,
+    directory: Path,
+    make_node: Callable[..., Any],
+    until: Callable[..., None],
+    tool: Callable[[str], str],
 ) -> None:
     world = make_node("real", short=True)
     world.directory = directory
@@ -101,6 +116,18 @@ def test_our_driver_serves_a_real_kubelet(
 
     until(lambda: "1.2.3" in log())
     assert "got dev-3" in log()
+    for version in ("kubectl-1.27", "kubectl-1.36"):  # one speaks SPDY, the other WebSockets
+
+        def kubectl(*arguments: str, stdin: str = "", version: str = version) -> str:
+            command = [tool(version), "--kubeconfig", str(world.server.kubeconfig), *arguments]
+            done = subprocess.run(
+                command, input=stdin, capture_output=True, text=True, timeout=60, check=False
+            )
+            return done.stdout + done.stderr
+
+        assert "got dev-3" in kubectl("logs", "pod-real")
+        assert kubectl("exec", "-i", "pod-real", "--", "cat", stdin="through both") == "through both"
+        assert "exit code 7" in kubectl("exec", "pod-real", "--", "sh", "-c", "exit 7")
     world.delete("pod-real")
     until(lambda: world.pod("pod-real") is None, seconds=60)
     assert (world.in_use, world.specs) == ([], [])
