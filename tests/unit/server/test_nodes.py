@@ -42,6 +42,31 @@ async def test_a_router_sends_requests_to_the_nodes_once_there_are_some():
     assert (await client.request("GET", f"{PODS}/p/proxy/x/y")).body == b"proxy p x/y"
 
 
+async def test_whoever_may_only_read_opens_no_session():
+    import pytest
+
+    from dray.api.errors import Forbidden
+    from dray.server.auth import Attributes, Decision, Verdict
+
+    server = await make_server()
+    router = subresources.NodeRouter()
+    subresources.install(server.api, nodes=router)
+    router.use(Nodes())
+    client = server.as_user()
+    spec = {"containers": [{"name": "a", "image": "i"}], "nodeName": "n"}
+    await client.request("POST", PODS, body={"metadata": {"name": "p"}, "spec": spec})
+
+    class OnlyReading:
+        def authorize(self, attributes: Attributes) -> Verdict:
+            return Verdict(Decision.ALLOW if attributes.verb == "get" else Decision.DENY)
+
+    server.api.authorizer = OnlyReading()
+    assert (await client.request("GET", f"{PODS}/p/log")).body == b"log p a"
+    for action in ("exec", "attach", "portforward"):
+        with pytest.raises(Forbidden):
+            await client.request("GET", f"{PODS}/p/{action}")
+
+
 def test_what_kubectl_logs_asks_for_is_understood():
     import pytest
 

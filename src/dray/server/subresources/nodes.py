@@ -84,6 +84,9 @@ def node_verbs(nodes: NodeProxy) -> Iterator[tuple[str, str, Mapping[str, Verb]]
         return await nodes.log(call, pod, container)
 
     async def interact(call: Call) -> Response:
+        if call.api.release.at_least("1.35"):
+            # A WebSocket is opened with GET, but what it does is no reading.
+            call.api.authorize_create(call)
         pod = call.existing()
         await _admit_connect(call)
         container = "" if call.target.subresource == "portforward" else _container(call, pod.hub)
