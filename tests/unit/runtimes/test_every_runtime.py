@@ -100,7 +100,8 @@ async def start(runtime: Runtime, directory: Path, config: ContainerConfig | Non
     """A container that runs, in a pod of its own; it sleeps unless told otherwise."""
     sandbox = await runtime.run_sandbox(pod(directory))
     created = await runtime.create_container(sandbox.id, config or container(directory, "sleep", "1000"))
-    return await runtime.start_container(created.id)
+    await runtime.start_container(created.id)
+    return created
 
 
 async def status_of(runtime: Runtime, container: str) -> ContainerStatus:
