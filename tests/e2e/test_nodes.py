@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .conftest import kubectl_for
+from .conftest import Kubectl, kubectl_for
 from .running import DRAY, running
 from .test_notes import NOTES, until
 
@@ -112,3 +112,46 @@ def test_the_health_of_devices_shows_in_the_status_of_pods(
         finally:
             driver.kill()
             driver.wait()
+
+
+def test_a_cluster_that_was_killed_finds_its_pods_running(tool: Callable[[str], str], tmp_path: Path) -> None:
+    data = tmp_path / "c"
+    with running(data, "up", "--nodes", "1") as cluster:
+        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
+        kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
+        kubectl("run", "once", "--image=any", "--restart=Never", "--command", "--", "echo", "done")
+        (name,) = [n for n in names(kubectl) if n != "once"]
+        until(lambda: status(kubectl, name).get("phase") == "Running")
+        until(lambda: status(kubectl, "once").get("phase") == "Succeeded")
+        before = status(kubectl, name)["containerStatuses"][0]
+        prepared = specs(data)
+        cluster.process.kill()
+        cluster.process.wait()
+    (data / "test.log").rename(data / "before.log")
+    with running(data, "up", "--nodes", "1") as cluster:
+        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
+        after = status(kubectl, name)["containerStatuses"][0]
+        assert (after["containerID"], after["restartCount"]) == (before["containerID"], 0)
+        assert specs(data) == prepared
+        assert kubectl("exec", name, "--", "echo", "still here") == "still here\n"
+        assert kubectl("logs", "once") == "done\n"
+        kubectl("delete", "pod", name, "once", "--timeout=30s")
+        until(lambda: not specs(data))
+        assert "Traceback" not in cluster.log
+
+
+def names(kubectl: Kubectl) -> list[str]:
+    return [pod["metadata"]["name"] for pod in json.loads(kubectl("get", "pods", "-o", "json"))["items"]]
+
+
+def status(kubectl: Kubectl, pod: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(kubectl("get", "pod", pod, "-o", "json"))["status"]
+    return found
+
+
+def specs(data: Path) -> dict[str, int]:
+    """The CDI specs of claims on the node, and when they were written."""
+    found = (data / "nodes" / "node-1" / "cdi").glob("*.json")
+    return {path.name: path.stat().st_mtime_ns for path in found if "common" not in path.name}

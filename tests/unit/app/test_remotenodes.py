@@ -1,0 +1,129 @@
+"""Nodes elsewhere: where they are, what is said when they are not, and whom they let in."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.api.errors import InternalError, NotFound, StatusError
+from dray.app import nodeserving, pki
+from dray.app.remotenodes import Address, RemoteNodes, address_of
+from dray.node.endpoint import Endpoint
+from dray.node.proxy import LogQuery
+
+
+def node(port: int, *addresses: tuple[str, str]) -> dict[str, Any]:
+    return {
+        "status": {
+            "addresses": [{"type": kind, "address": address} for kind, address in addresses],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        }
+    }
+
+
+def test_a_node_is_reached_by_its_internal_address_first() -> None:
+    names = (("Hostname", "las1"), ("InternalIP", "192.0.2.7"))
+    assert address_of(node(10250, *names)) == Address("192.0.2.7", 10250)
+    assert address_of(node(10250, ("Hostname", "las1"))) == Address("las1", 10250)
+    assert address_of(node(0, *names)) is None
+    assert address_of(node(10250)) is None
+    assert address_of({}) is None
+
+
+class Proxy:
+    """A node with one pod that has said something."""
+
+    def pod(self, namespace: str, name: str) -> Any:
+        if name != "p":
+            raise NotFound(f'pods "{name}" not found')
+        return {"metadata": {"name": name, "uid": "u"}}
+
+    def metrics(self) -> str:
+        return "m 1\n"
+
+    def logs(self, pod: Any, container: str, query: LogQuery) -> AsyncIterator[bytes]:
+        async def pieces() -> AsyncIterator[bytes]:
+            for number in range(query.options.tail or 0):
+                yield b"%d\n" % number
+
+        return pieces()
+
+
+class Sink:
+    congested = closed = False
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drained(self) -> None:
+        return
+
+
+def keys(folder: Path) -> pki.Pki:
+    return pki.ensure(folder, ["127.0.0.1"])
+
+
+async def read(nodes: RemoteNodes, address: Address, path: str, **query: str) -> bytes:
+    response: Any = await nodes._get(address, path, list(query.items()))
+    sink = Sink()
+    await response.body.stream.run(sink)
+    return sink.data
+
+
+def test_the_api_server_is_let_in_by_its_certificate_and_others_are_not(tmp_path: Path) -> None:
+    own, other = keys(tmp_path / "own"), keys(tmp_path / "other")
+
+    async def play() -> None:
+        listener = nodeserving.listen("127.0.0.1", 0)
+        address = Address("127.0.0.1", listener.getsockname()[1])
+        context = nodeserving.tls(
+            tmp_path / "node", name="las1", address="127.0.0.1", client_ca=own.ca.read_bytes()
+        )
+        endpoint = Endpoint(Proxy(), context=context)  # type: ignore[arg-type]
+        await endpoint.start(listener)
+        friend, stranger = RemoteNodes(own), RemoteNodes(other)
+        assert await read(friend, address, "/containerLogs/ns/p/main", tailLines="3") == b"0\n1\n2\n"
+        assert await read(friend, address, "/metrics") == b"m 1\n"
+        with pytest.raises(NotFound, match='pods "q" not found'):
+            await read(friend, address, "/containerLogs/ns/q/main")
+        with pytest.raises(StatusError):
+            await read(stranger, address, "/metrics")
+        await endpoint.stop()
+
+    asyncio.run(play())
+
+
+def test_a_node_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with pytest.raises(InternalError, match=f"error dialing backend: dial tcp 127.0.0.1:{port}"):
+        asyncio.run(read(RemoteNodes(keys(tmp_path)), Address("127.0.0.1", port), "/metrics"))
+
+
+def test_a_nodes_own_certificate_is_kept_while_it_fits(tmp_path: Path) -> None:
+    first = pki.self_signed(tmp_path, "kubelet", ["las1", "127.0.0.1"]).certificate.read_bytes()
+    assert pki.self_signed(tmp_path, "kubelet", ["las1"]).certificate.read_bytes() == first
+    assert pki.self_signed(tmp_path, "kubelet", ["las1", "192.0.2.7"]).certificate.read_bytes() != first
+
+
+def test_a_port_that_is_taken_is_left_to_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        monkeypatch.setattr(nodeserving, "PORT", taken)
+        with nodeserving.listen("127.0.0.1", None) as found:
+            assert found.getsockname()[1] != taken
+        with pytest.raises(OSError, match="in use"):
+            nodeserving.listen("127.0.0.1", taken)
+
+
+def test_the_address_of_this_machine_is_found() -> None:
+    assert nodeserving.own_address("https://127.0.0.1:6443") == "127.0.0.1"
+    assert nodeserving.own_address("https://no.such.host.invalid") == "127.0.0.1"
