@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from dray.api.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, StatusError
 from dray.api.kinds import Object
+from dray.kubelet_api.wire import StreamWire
 from dray.node.proxy import LogQuery, NodeProxy
 from dray.node.streaming import handshake
 from dray.node.streaming.handshake import Upgrade
@@ -165,12 +166,12 @@ async def _converse(upgrade: Upgrade, reader: asyncio.StreamReader, writer: asyn
     """Leaves HTTP, and carries the session until one side has had enough."""
     head = "".join(f"{k}: {v}\r\n" for k, v in upgrade.headers)
     writer.write(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode())
-    wire = _Wire(writer)
+    wire = StreamWire(reader, writer)
     upgrade.duplex.opened(wire)
     over = asyncio.create_task(upgrade.session.finished())
     try:
         while not over.done():
-            reading = asyncio.create_task(wire.read(reader))
+            reading = asyncio.create_task(wire.read())
             await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 reading.cancel()
@@ -181,40 +182,6 @@ async def _converse(upgrade: Upgrade, reader: asyncio.StreamReader, writer: asyn
     finally:
         upgrade.duplex.lost()
         await asyncio.gather(over, return_exceptions=True)
-
-
-class _Wire:
-    """A stream writer as sessions want it."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-        self._room = asyncio.Event()
-        self._room.set()
-
-    async def read(self, reader: asyncio.StreamReader) -> bytes:
-        """What came next, when the session has room for it."""
-        await self._room.wait()
-        return await reader.read(65536)
-
-    @property
-    def closed(self) -> bool:
-        return self._writer.is_closing()
-
-    def write(self, data: bytes) -> None:
-        self._writer.write(data)
-
-    async def drained(self) -> None:
-        with contextlib.suppress(OSError):
-            await self._writer.drain()
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def pause(self) -> None:
-        self._room.clear()
-
-    def resume(self) -> None:
-        self._room.set()
 
 
 async def _read(reader: asyncio.StreamReader) -> Request | None:

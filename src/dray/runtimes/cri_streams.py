@@ -13,11 +13,11 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from dray.kubelet_api import spdy
+from dray.kubelet_api.wire import StreamWire
 from dray.runtimes.interface import Output, RuntimeFailure
 
 _COMMANDS = ("v4.channel.k8s.io",)
 _PORTS = ("portforward.k8s.io",)
-_CHUNK = 64 << 10
 #: Seconds in which a runtime must have taken note of a stream.
 _PATIENCE = 30.0
 
@@ -26,11 +26,10 @@ class Dialed:
     """A SPDY connection to a runtime's streaming server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writer = writer
+        self._wire = StreamWire(reader, writer)
         self.spdy = spdy.Connection(client=True)
-        self.spdy.opened(self)
+        self.spdy.opened(self._wire)
         self._task = asyncio.create_task(self._receive(), name="streams of a runtime")
 
     @classmethod
@@ -75,35 +74,12 @@ class Dialed:
 
     async def _receive(self) -> None:
         try:
-            while data := await self._reader.read(_CHUNK):
+            while data := await self._wire.read():
                 self.spdy.received(data)
-                await self._room.wait()
         except OSError:
             pass  # as good as the end
         finally:
             self.spdy.lost()
-
-    # The connection's wire
-
-    @property
-    def closed(self) -> bool:
-        return self._writer.is_closing()
-
-    def write(self, data: bytes) -> None:
-        self._writer.write(data)
-
-    async def drained(self) -> None:
-        with contextlib.suppress(OSError):
-            await self._writer.drain()
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def pause(self) -> None:
-        self._room.clear()
-
-    def resume(self) -> None:
-        self._room.set()
 
 
 class StreamSession:
