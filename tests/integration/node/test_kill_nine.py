@@ -45,9 +45,24 @@ def check_journal(journal: list[str]) -> None:
     assert not prepared, journal
 
 
-def finish(world: Any, until: Until, name: str) -> None:
-    until(lambda: world.phase(name) == "Running")
-    world.delete(name)
+def begin(make_node: Callable[..., Any], prefix: str, where: str) -> tuple[Any, str, Callable[[], None]]:
+    """A pod with a claim on a node whose agent or driver dies on the way, and what waits for that and starts it anew."""
+    world = make_node(f"{prefix}-{where.replace('.', '-')}".replace("_", "-"))
+    mortal = "agent" if where.startswith("node.") else "driver"
+    programs = {
+        what: world.start(what, faults=where if what == mortal else "") for what in ("driver", "agent")
+    }
+    name = f"pod-{world.name}"
+    world.pod_with_claim(name, "dev-1", "dev-2")
+
+    def revive() -> None:
+        programs[mortal].wait_killed()
+        world.start(mortal)
+
+    return world, name, revive
+
+
+def check_gone(world: Any, until: Until, name: str) -> None:
     until(lambda: world.pod(name) is None)
     assert (world.in_use, world.specs, world.checkpointed) == ([], [], [])
     check_journal(world.journal)
@@ -55,15 +70,11 @@ def finish(world: Any, until: Until, name: str) -> None:
 
 @pytest.mark.parametrize("where", AGENT_PREPARE + DRIVER_PREPARE)
 def test_a_crash_while_preparing(make_node: Callable[..., Any], until: Until, where: str) -> None:
-    world = make_node(f"up-{where.replace('.', '-')}".replace("_", "-"))
-    of_agent = where.startswith("node.")
-    driver = world.start("driver", faults="" if of_agent else where)
-    agent = world.start("agent", faults=where if of_agent else "")
-    name = f"pod-{world.name}"
-    world.pod_with_claim(name, "dev-1", "dev-2")
-    (agent if of_agent else driver).wait_killed()
-    world.start("agent" if of_agent else "driver")
-    finish(world, until, name)
+    world, name, revive = begin(make_node, "up", where)
+    revive()
+    until(lambda: world.phase(name) == "Running")
+    world.delete(name)
+    check_gone(world, until, name)
     if where in ("node.prepare.done", "node.pod.prepared", "node.pod.sandbox", "node.container.started"):
         assert len([line for line in world.journal if line.startswith("prepare dev-1")]) == 1, (
             "prepared anew by mistake"
@@ -72,19 +83,11 @@ def test_a_crash_while_preparing(make_node: Callable[..., Any], until: Until, wh
 
 @pytest.mark.parametrize("where", AGENT_UNPREPARE + DRIVER_UNPREPARE)
 def test_a_crash_while_unpreparing(make_node: Callable[..., Any], until: Until, where: str) -> None:
-    world = make_node(f"down-{where.replace('.', '-')}".replace("_", "-"))
-    of_agent = where.startswith("node.")
-    driver = world.start("driver", faults="" if of_agent else where)
-    agent = world.start("agent", faults=where if of_agent else "")
-    name = f"pod-{world.name}"
-    world.pod_with_claim(name, "dev-1", "dev-2")
+    world, name, revive = begin(make_node, "down", where)
     until(lambda: world.phase(name) == "Running")
     world.delete(name)
-    (agent if of_agent else driver).wait_killed()
-    world.start("agent" if of_agent else "driver")
-    until(lambda: world.pod(name) is None)
-    assert (world.in_use, world.specs, world.checkpointed) == ([], [], [])
-    check_journal(world.journal)
+    revive()
+    check_gone(world, until, name)
 
 
 def test_a_pod_deleted_by_force_while_the_agent_was_down_leaves_nothing(

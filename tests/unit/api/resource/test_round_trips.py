@@ -175,32 +175,26 @@ def hub_of(kind, obj):
     return decode(type_of(kind.version(kind.hub).type), obj).object
 
 
-@pytest.mark.parametrize("kind_name", OBJECTS)
-@pytest.mark.parametrize("version_name", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
-def test_modern_objects_survive_every_version(kind_name, version_name):
-    kind = MODERN[kind_name]
-
-    @given(OBJECTS[kind_name])
+def check_survival(kind, version_name, objects):
+    @given(objects)
     @settings(max_examples=60, deadline=None)
     def check(obj):
         hub = hub_of(kind, obj)
         assert settled(through(hub, kind.version(version_name))) == settled(hub)
 
     check()
+
+
+@pytest.mark.parametrize("kind_name", OBJECTS)
+@pytest.mark.parametrize("version_name", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
+def test_modern_objects_survive_every_version(kind_name, version_name):
+    check_survival(MODERN[kind_name], version_name, OBJECTS[kind_name])
 
 
 @pytest.mark.parametrize("kind_name", CLASSIC_OBJECTS)
 @pytest.mark.parametrize("version_name", ["v1alpha2", "v1alpha1"])
 def test_classic_objects_survive_every_version(kind_name, version_name):
-    kind = CLASSIC[kind_name]
-
-    @given(CLASSIC_OBJECTS[kind_name])
-    @settings(max_examples=60, deadline=None)
-    def check(obj):
-        hub = hub_of(kind, obj)
-        assert settled(through(hub, kind.version(version_name))) == settled(hub)
-
-    check()
+    check_survival(CLASSIC[kind_name], version_name, CLASSIC_OBJECTS[kind_name])
 
 
 def test_what_a_client_changes_in_an_old_version_wins_over_what_was_kept():
