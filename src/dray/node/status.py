@@ -67,7 +67,7 @@ def _phase(pod: Object, state: PodState) -> str:
         if state.killed or not all(c.succeeded for c in containers):
             return "Failed"
         return "Succeeded"
-    if containers and all(c.current for c in containers):
+    if containers and all(c.current and c.current.state is not State.CREATED for c in containers):
         return "Running"
     return old  # a pod never goes back to Pending
 

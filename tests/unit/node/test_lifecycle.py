@@ -389,3 +389,11 @@ def test_whatever_happens_nothing_runs_outside_its_time(
             assert node.state.container("j").succeeded
         assert node.state.set_up or not node.state.containers
     assert not (has_finished(node.pod, node.state) and node.state.container("a").alive)
+
+
+def test_a_pod_whose_containers_are_only_created_is_not_running_yet() -> None:
+    state = PodState(set_up=True)
+    created = ContainerStatus(id="1", sandbox="s", pod_uid="uid", name="main")
+    for at, phase in ((State.CREATED, "Pending"), (State.RUNNING, "Running"), (State.EXITED, "Running")):
+        there = state.with_container("main", Container(current=replace(created, state=at)))
+        assert pod_status(pod(), there, node=FACTS, now=T0)["phase"] == phase
