@@ -31,8 +31,6 @@ from .parts import Parts
 DRIVER = "gpu.example.com"
 EXTENDED = "example.com/gpu"
 SHARED = 5
-#: pods that run between two kills
-LIVES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +46,7 @@ class Options:
     emulate: str = ""
     store: str = "sqlite"
     pause: tuple[float, float] = (0.5, 2.5)  # between two kills
+    lives: int = 4  # pods that run between two kills
     patience: float = 180.0  # for what has to happen in the end
 
 
@@ -157,7 +156,7 @@ class _Run:
         while True:
             ran = self._report.ran
             await asyncio.sleep(self._rng.uniform(*self._options.pause))
-            await self._until(partial(self._have_run, ran + LIVES), "no pod runs any more")
+            await self._until(partial(self._have_run, ran + self._options.lives), "no pod runs any more")
             part = self._rng.choice(self._parts.mortal)
             part.kill()
             try:

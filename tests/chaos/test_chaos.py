@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from .run import Options, run
         pytest.param(13, 1, 2, id="one leads and one waits"),
     ],
 )
-async def test_devices_are_safe_whoever_is_killed(
+def test_devices_are_safe_whoever_is_killed(
     tmp_path: Path, seed: int, schedulers: int, replicas: int
 ) -> None:
     options = Options(
@@ -30,9 +31,10 @@ async def test_devices_are_safe_whoever_is_killed(
         schedulers=schedulers,
         replicas=replicas,
         pause=(0.3, 1.2),
-        patience=40,
+        lives=12,
+        patience=60,
     )
-    report = await run(options)
+    report = asyncio.run(run(options))
     assert report.violations == [], report
     assert report.created == 80
     assert report.allocations > 40
