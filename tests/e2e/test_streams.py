@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import os
 import subprocess
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,6 +127,24 @@ def test_what_is_typed_to_an_attached_container_arrives(
         attached.kill()
         attached.wait()
     assert kubectl("logs", name, "-c", "reader", "--tail=1") == "got a\n"
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[int]:
+    """Something that says hello on the host's network, which the pods of these tests are on."""
+
+    class Hello(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
 
 
 @contextlib.contextmanager
