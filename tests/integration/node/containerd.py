@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 import time
@@ -69,6 +70,7 @@ def running(directory: Path, *, cdi: Path, tools: Path, runc: str) -> Iterator[P
     finally:
         process.terminate()
         process.wait(20)
+        _end_shims(socket)
         _clean(directory)
 
 
@@ -79,6 +81,22 @@ def _wait(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None:
             raise RuntimeError(log.read_text()[-2000:])
         time.sleep(0.05)
     time.sleep(0.2)
+
+
+def _end_shims(socket: Path) -> None:
+    """What a test that failed has left running."""
+    parents: dict[int, list[int]] = {}
+    shims = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError, IndexError):
+                stat = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                parents.setdefault(int(stat[1]), []).append(int(folder.name))
+                if str(socket).encode() in (folder / "cmdline").read_bytes().split(b"\0"):
+                    shims.append(int(folder.name))
+    for pid in [child for shim in shims for child in parents.get(shim, [])] + shims:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _clean(directory: Path) -> None:
