@@ -64,11 +64,12 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError) as e:
             raise CorruptCheckpoint(f"{self.path}: {e!r}") from e
 
-    def write(self, entries: Mapping[str, Entry]) -> None:
+    def write(self, entries: Mapping[str, Entry], *, wait: bool = True) -> None:
+        """After a loss of power nothing counts as done: that something is need not ``wait`` for the disk."""
         inner = {"version": 1, "boot": files.boot_id(), "claims": [asdict(e) for e in entries.values()]}
         text = json.dumps(inner)
         outer = {"data": text, "checksum": zlib.crc32(text.encode())}
-        files.write(self.path, json.dumps(outer).encode(), mode=0o600, durable=True)
+        files.write(self.path, json.dumps(outer).encode(), mode=0o600, durable=True, wait=wait)
 
 
 def _entry(e: Document, *, same_boot: bool) -> Entry:

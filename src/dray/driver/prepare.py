@@ -155,7 +155,7 @@ class Preparer:
                 answers[uid] = Answer(error=f"prepare claim {claim.ref}: {e}")
                 await self._roll_back(claim.ref, entries)
         point("prepare.spec")
-        self._checkpoint.write(entries)
+        self._checkpoint.write(entries, wait=False)
         point("prepare.done")
         return answers
 

@@ -175,7 +175,7 @@ class Manager:
             for info in todo:
                 self._change(info, prepared=True)
             if todo:
-                self._state.save()
+                self._state.save(wait=False)
             point("node.prepare.done")
 
     async def _checked(self, pod: Object, pod_claim: PodClaim) -> Object:

@@ -90,7 +90,8 @@ class ClaimState:
     def used_by(self, pod_uid: str) -> list[ClaimInfo]:
         return [c for c in self._claims.values() if pod_uid in c.pods]
 
-    def save(self) -> None:
+    def save(self, *, wait: bool = True) -> None:
+        """To disk. What counts only until the machine is started anew need not ``wait`` for the disk."""
         if self._path is None:
             return
         data = json.dumps(
@@ -101,7 +102,7 @@ class ClaimState:
             }
         )
         outer = {"Data": data, "Checksum": zlib.crc32(data.encode())}
-        files.write(self._path, json.dumps(outer).encode(), mode=0o600, durable=True)
+        files.write(self._path, json.dumps(outer).encode(), mode=0o600, durable=True, wait=wait)
 
     def _read(self) -> dict[tuple[str, str], ClaimInfo]:
         if self._path is None:
