@@ -53,17 +53,19 @@ def reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> C
     name, template = claim_source(entry)
     if name is not None:
         return ClaimReference(entry["name"], name, generated=False)
-    who = f'pod "{pod["metadata"]["namespace"]}/{pod["metadata"]["name"]}"'
     if template is None:
-        raise ClaimNotCreated(
-            f'{who}, spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
-        )
+        words = f'spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
+        raise ClaimNotCreated(f"{_quoted(pod)}, {words}")
     if fixed_names:
         return ClaimReference(entry["name"], fixed_name(pod, entry), generated=True)
     for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
         if status["name"] == entry["name"]:
             return ClaimReference(entry["name"], status.get("resourceClaimName"), generated=True)
-    raise ClaimNotCreated(f"{who}: ResourceClaim not created yet")
+    raise ClaimNotCreated(f"{_quoted(pod)}: ResourceClaim not created yet")
+
+
+def _quoted(pod: Document) -> str:
+    return f'pod "{pod["metadata"]["namespace"]}/{pod["metadata"]["name"]}"'
 
 
 def references(pod: Document, *, fixed_names: bool = False) -> Iterator[ClaimReference]:

@@ -133,10 +133,9 @@ class Pod:
         )  # fmt: skip
 
     def updated(self, document: Mapping[str, Any]) -> Pod:
-        """The view of a newer document; cheap when only its status has changed."""
-        if (
-            document["spec"] != self.document["spec"]
-            or (document["metadata"].get("labels") or {}) != self.labels
+        """The view of a newer document; cheap when only its status has changed, or it was given its node."""
+        if (document["metadata"].get("labels") or {}) != self.labels or not _asks_the_same(
+            document["spec"], self.document["spec"]
         ):
             return Pod(document)
         copy = Pod.__new__(Pod)
@@ -178,6 +177,12 @@ class Pod:
             AffinityTerm(p["podAffinityTerm"], self.namespace, self.labels, weight=p["weight"])
             for p in preferred
         )
+
+
+def _asks_the_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    if len(new) == len(old):
+        return new == old
+    return {k: v for k, v in new.items() if k != "nodeName"} == old
 
 
 def _host_ports(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:

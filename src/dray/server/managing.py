@@ -55,10 +55,10 @@ class Managing:
         else:
             new["metadata"].pop("managedFields", None)
 
-    def applied(self, call: Call, live: Object | None, data: bytes, options: WriteOptions) -> Object:
+    def applied(self, call: Call, live: Object | None, data: bytes | Object, options: WriteOptions) -> Object:
         """The hub object after a server-side apply."""
         type_ = self._type(call.codec)
-        config, problems = load_yaml_object(data)
+        config, problems = load_yaml_object(data) if isinstance(data, bytes) else (data, [])
         if problems and options.directive == STRICT:
             raise BadRequest(f"error strict decoding YAML: {', '.join(problems)}")
         if options.directive != IGNORE:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from dray.api.memory import content
 from dray.api.meta import FIELD_MANAGER_LIMIT
 from dray.api.patch.fieldsets import FieldSet, difference, intersection, of_paths, union, valid, without
-from dray.api.patch.ownership import Changes, compare
+from dray.api.patch.ownership import Changes, compare, node_of, part_fields, step
 from dray.api.schema import Struct, zero
 
 Entry = dict[str, Any]
@@ -31,6 +31,9 @@ STRIPPED: Final = of_paths(
     ("metadata", "creationTimestamp"), ("metadata", "selfLink"), ("metadata", "uid"), ("metadata", "clusterName"),
     ("metadata", "generation"), ("metadata", "managedFields"), ("metadata", "resourceVersion"),
 )  # fmt: skip
+
+
+_SET_BY_SERVER: Final = frozenset(STRIPPED["f:metadata"])
 
 
 class Manager(NamedTuple):
@@ -217,8 +220,11 @@ def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldS
             if len(_known_fields) >= _MOST_KNOWN:
                 del _known_fields[next(iter(_known_fields))]
             _known_fields[key] = known
-    named = _owned(type_, empty, {**empty, "metadata": new["metadata"]}, reset)
-    return {**named, **known}
+    if reset and "f:metadata" in reset:
+        return known
+    node, _ = step(node_of(type_), "f:metadata")
+    named = part_fields(node, new["metadata"], but=_SET_BY_SERVER)
+    return {"f:metadata": named, **known} if named else known
 
 
 def _owned(type_: Struct, empty: Object, new: Object, reset: FieldSet | None) -> FieldSet:

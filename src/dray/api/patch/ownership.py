@@ -6,7 +6,7 @@ sets or by key unless atomic, and free-form JSON by its objects' keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -322,6 +322,15 @@ def compare(type_: Struct, old: dict[str, Any], new: dict[str, Any]) -> Changes:
         return UNCHANGED
     added, modified, removed = node_of(type_).compare(old, new)
     return Changes(added or EMPTY, modified or EMPTY, removed or EMPTY)
+
+
+def part_fields(node: Node, value: dict[str, Any], *, but: Collection[str]) -> FieldSet:
+    """The fields that the parts of a new value set, but for some."""
+    return {
+        key: part.fields(item, dots=True)
+        for key, (part, item) in (node.parts(value) if isinstance(node, _Container) else {}).items()
+        if key not in but
+    }
 
 
 def with_named_fields(node: Node, fields: FieldSet) -> FieldSet:

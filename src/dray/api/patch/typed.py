@@ -31,17 +31,23 @@ def _fits(type_: Type, field: Field | None, value: Any) -> bool:
     if isinstance(type_, Scalar):
         return not _check_scalar(type_, value)
     if isinstance(type_, Struct):
+        if not isinstance(value, dict):
+            return False
         known = type_.by_name
-        return isinstance(value, dict) and all(
-            _fits(found.type, found, item) if (found := known.get(name)) is not None else type_.open_ended
-            for name, item in value.items()
-        )
+        for name, item in value.items():
+            found = known.get(name)
+            if not (type_.open_ended if found is None else _fits(found.type, found, item)):
+                return False
+        return True
     if isinstance(type_, MapOf):
         return isinstance(value, dict) and all(_fits(type_.value, None, item) for item in value.values())
     if not isinstance(type_, ListOf):
         return True
-    if not isinstance(value, list) or not all(_fits(type_.item, None, item) for item in value):
+    if not isinstance(value, list):
         return False
+    for item in value:
+        if not _fits(type_.item, None, item):
+            return False
     node = node_of_field(field) if field is not None else node_of(type_)
     if not isinstance(node, ListNode):
         return True

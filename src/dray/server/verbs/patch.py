@@ -38,13 +38,13 @@ async def change(call: Call, door: UpdateRules) -> Response:
         admission.UPDATE, options=options.object("PatchOptions"), dry_run=options.dry_run
     )
     body = call.request.body
-    data = body if isinstance(body, bytes) else encode(body)
 
     async def make(current: Document | None) -> Object:
         if applying:
-            new = call.api.managing.applied(call, None if current is None else current.hub, data, options)
+            new = call.api.managing.applied(call, None if current is None else current.hub, body, options)
         else:
             assert current is not None
+            data = body if isinstance(body, bytes) else encode(body)
             new = patched(call, current.hub, media, data, options)
             call.api.managing.updated(call, new, current.hub, options.manager)
         ensure_namespace(new["metadata"], call.namespace)
