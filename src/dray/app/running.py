@@ -30,7 +30,7 @@ def calm_collector() -> None:
     """What was made at start stays for good, and most of what requests make dies young: look less often."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(50_000, 100, 20)
 
 
 def ended() -> asyncio.Event:

@@ -49,6 +49,7 @@ class InProcess:
         groups = user.groups if AUTHENTICATED in user.groups else (*user.groups, AUTHENTICATED)
         self._user = user._replace(groups=groups)
         self._agent = agent
+        self._headers: dict[tuple[str, str], Headers] = {}  # the few that are sent, by content type and accept
 
     async def request(
         self,
@@ -82,7 +83,10 @@ class InProcess:
     def _request(
         self, method: str, path: str, query: Mapping[str, str] | None, content_type: str, accept: str
     ) -> Request:
-        headers = Headers((("content-type", content_type), ("accept", accept), ("user-agent", self._agent)))
+        headers = self._headers.get((content_type, accept))
+        if headers is None:
+            named = (("content-type", content_type), ("accept", accept), ("user-agent", self._agent))
+            headers = self._headers[content_type, accept] = Headers(named)
         return Request(method, path, Query.of(query) if query else Query(), headers, user=self._user)
 
     @asynccontextmanager
