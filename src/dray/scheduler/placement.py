@@ -235,34 +235,58 @@ class Placement:
         if spread:
             counts = neighbours.Spread(pod, everyone, spread)
         rejections: dict[str, Rejection] = {}
-        feasible: list[tuple[Node, Any]] = []
+        # Devices are the dearest of all filters. In a large cluster the best nodes are asked first, and only until one
+        # has them; that others have none is learnt when it is their turn.
+        asked_last = devices if self._may_ask_last(devices, len(nodes)) else None
         wanted = self._sample_size(len(nodes))
         start = self._start % len(nodes) if nodes else 0
-        for node in (*nodes[start:], *nodes[:start]):
-            rejection = self.judge(pod, node)
-            if rejection is None and counts is not None:
-                rejection = counts.reject(node)
-            if rejection is None and affinity is not None:
-                rejection = affinity.reject(node)
-            plan = None
-            if rejection is None and devices is not None:
-                plan = devices.on(node)
-                if isinstance(plan, Rejection):
-                    rejection = plan
-            if rejection is not None:
-                rejections[node.name] = rejection
-                continue
-            feasible.append((node, plan))
-            if len(feasible) >= wanted:
-                break
-        self._start = start + len(feasible) + len(rejections)
-        if not feasible:
-            return NotFound(total, rejections)
+        waiting = iter((*nodes[start:], *nodes[:start]))
+        while True:
+            feasible: list[tuple[Node, Any]] = []
+            for node in waiting:
+                rejection = self.judge(pod, node)
+                if rejection is None and counts is not None:
+                    rejection = counts.reject(node)
+                if rejection is None and affinity is not None:
+                    rejection = affinity.reject(node)
+                plan = None
+                if rejection is None and devices is not None and asked_last is None:
+                    plan = devices.on(node)
+                    if isinstance(plan, Rejection):
+                        rejection = plan
+                if rejection is not None:
+                    rejections[node.name] = rejection
+                    continue
+                feasible.append((node, plan))
+                if len(feasible) >= wanted:
+                    break
+            self._start = start + len(feasible) + len(rejections)
+            if not feasible:
+                return NotFound(total, rejections)
+            for node, plan in self._ranked(pod, devices, feasible, affinity, counts):
+                if asked_last is not None:
+                    plan = asked_last.on(node)
+                    if isinstance(plan, Rejection):
+                        rejections[node.name] = plan
+                        continue
+                return Found(node.name, plan, len(feasible))
+
+    def _may_ask_last(self, devices: DeviceCheck | None, nodes: int) -> bool:
+        return devices is not None and not devices.scores_matter and nodes >= ALL_NODES
+
+    def _ranked(
+        self,
+        pod: Pod,
+        devices: DeviceCheck | None,
+        feasible: list[tuple[Node, Any]],
+        affinity: neighbours.Affinity | None,
+        counts: neighbours.Spread | None,
+    ) -> list[tuple[Node, Any]]:
+        """The nodes, best first; chance decides between equals."""
         if len(feasible) == 1:
-            return Found(feasible[0][0].name, feasible[0][1])
-        total_scores = self._score(pod, devices, feasible, affinity, counts)
-        best = max(feasible, key=lambda pair: (total_scores[pair[0].name], self._rng.random()))
-        return Found(best[0].name, best[1], len(feasible))
+            return feasible
+        total = self._score(pod, devices, feasible, affinity, counts)
+        return sorted(feasible, key=lambda pair: (-total[pair[0].name], self._rng.random()))
 
     def score_of(self, pod: Pod, node: Node, devices: DeviceCheck | None) -> float:
         """The part of the score that depends on this node alone."""

@@ -201,6 +201,26 @@ def test_devices_are_asked_once_per_placement_not_once_per_node() -> None:
     assert reasons(p.find(pod(), devices)) == {"cannot allocate all claims"}
 
 
+def test_a_spread_pod_asks_the_best_nodes_for_devices_first_and_finds_the_last_that_has_one() -> None:
+    names = [f"n{i:03}" for i in range(300)]
+    spec = {
+        "topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }  # fmt: skip
+    wanted = pod(labels={"app": "x"}, topologySpreadConstraints=[spec])
+    spread = [Constraint.of(spec, wanted.labels)]
+    p = placement(cluster(*(node(n, labels={"kubernetes.io/hostname": n}) for n in names)))
+    plenty = Devices(dict.fromkeys(names, 1))
+    assert isinstance(p.find(wanted, plenty, spread=spread), Found)
+    assert len(plenty.asked) == 1
+    scarce = Devices({**dict.fromkeys(names, 0), "n277": 1})
+    found = p.find(wanted, scarce, spread=spread)
+    assert isinstance(found, Found) and (found.node, found.plan) == ("n277", "device of n277")
+    assert len(scarce.asked) == len(set(scarce.asked))
+    none = p.find(wanted, Devices(dict.fromkeys(names, 0)), spread=spread)
+    assert isinstance(none, NotFound) and set(none.rejections) == set(names)
+
+
 _actions = st.lists(
     st.tuples(
         st.sampled_from(["pod", "gone", "node", "cordon", "uncordon"]), st.integers(0, 5), st.integers(1, 3)
