@@ -49,7 +49,9 @@ class InProcess:
         groups = user.groups if AUTHENTICATED in user.groups else (*user.groups, AUTHENTICATED)
         self._user = user._replace(groups=groups)
         self._agent = agent
-        self._headers: dict[tuple[str, str], Headers] = {}  # the few that are sent, by content type and accept
+        self._headers: dict[
+            tuple[str, str], Headers
+        ] = {}  # the few that are sent, by content type and accept
 
     async def request(
         self,
