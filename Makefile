@@ -22,8 +22,9 @@ $(VENV)/.dev: $(VENV)/.run
 	@$(BIN)/python -m pip install --quiet --group test --group check
 	@touch $@
 
-# Compiled once here, so that a start never waits for it, whatever PYTHONDONTWRITEBYTECODE says.
-$(VENV)/.compiled: $(VENV)/.run $(shell find src -name '*.py')
+# Compiled once here, so that a start never waits for it, whatever PYTHONDONTWRITEBYTECODE says. Folders tell of most
+# changes; a file that was changed in place is compiled anew by whoever imports it.
+$(VENV)/.compiled: $(VENV)/.run $(shell find src -name __pycache__ -prune -o -type d -print)
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 

@@ -26,8 +26,14 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
         uvloop.run(main)
 
 
+def hold_collector() -> None:
+    """Hardly anything that is made at start is garbage: do not look for it until ``calm_collector`` does."""
+    gc.disable()
+
+
 def calm_collector() -> None:
     """What was made at start stays for good, and most of what requests make dies young: look less often."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 100, 20)

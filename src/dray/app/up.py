@@ -130,7 +130,6 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
         async with run_server(server_options) as server:
             cluster = Cluster(options, server)
             clusters.write(server_options.data, _state(cluster))
-            calm_collector()
             try:
                 await _run_components(cluster, components(cluster), hooks, end)
             finally:
@@ -149,6 +148,7 @@ async def _run_components(
         if started.done():
             clusters.write(cluster.data, _state(cluster))
             hooks.ready(cluster)
+            calm_collector()
             cluster.ready.set()
             await ending
         for task in (started, *tasks):

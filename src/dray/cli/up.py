@@ -69,7 +69,9 @@ def up(detach: bool, **flags: Any) -> None:
     import logging
 
     from dray.app.detaching import tell_parent
-    from dray.app.running import run_loop
+    from dray.app.running import hold_collector, run_loop
+
+    hold_collector()
     from dray.app.up import Hooks, UpOptions, run_up
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
