@@ -63,11 +63,17 @@ unit: $(VENV)/.dev ## the quick tests only
 test: tools ## every test, against real components where they can be had
 	@$(BIN)/pytest tests -n 2 --dist loadgroup
 
+chaos: $(VENV)/.dev $(VENV)/.compiled ## kill schedulers and controllers while 2,000 pods with devices come and go
+	@$(BIN)/python -m tests.chaos $(CHAOS)
+
 conformance: $(VENV)/.dev $(VENV)/.compiled ## compare with upstream's recorded answers and print the scores
 	@$(BIN)/python scripts/conformance.py --data $(SHARED)/conformance
 
 bench: $(VENV)/.dev $(VENV)/.compiled ## measure the hot paths and print the figures
 	@$(BIN)/python scripts/bench.py --data $(SHARED)
+
+docs: $(VENV)/.dev ## write the gallery anew from what the tools say
+	@$(BIN)/python -m tests.unit.explain.gallery
 
 protos: $(VENV)/.dev ## regenerate the gRPC stubs
 	@$(BIN)/python scripts/protos
