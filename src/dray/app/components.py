@@ -68,11 +68,11 @@ async def controllers(cluster: Cluster, ready: Ready) -> None:
 
 def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
     """What single controllers need to know about this cluster."""
-    keys = cluster.server.pki
+    keys, spare = cluster.server.pki, not cluster.server.api.release.emulated
     return {
         # The wait is for the caches of other API servers, and there are none.
         "namespace-controller": {"grace_seconds": 0},
-        "resourceclaim-controller": {"protected_from_birth": not cluster.server.api.release.emulated},
+        "resourceclaim-controller": {"protected_from_birth": spare, "names_are_given": spare},
         "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
         "certificatesigningrequest-signing-controller": {
             "certificate": keys.ca.read_text(),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from dray.api import claims
-from dray.api.errors import Forbidden, NotFound, StatusError
+from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.kinds import Object
 from dray.api.resource.classic import bridge
 from dray.client.informers import Informer
@@ -120,11 +120,18 @@ class ClaimController(Controller[Key]):
     manager = FIELD_MANAGER
     fixed_names = False  # of the claims made here: the scheduler and kubelets must know them the same way
 
-    def __init__(self, kit: Kit, *, protected_from_birth: bool = False) -> None:
-        """With ``protected_from_birth``, claims made here spare the scheduler a write: they have its finalizer."""
+    def __init__(
+        self, kit: Kit, *, protected_from_birth: bool = False, names_are_given: bool = False
+    ) -> None:
+        """Two writes can be spared that upstream makes.
+
+        With ``protected_from_birth``, claims made here have the finalizer that the scheduler would give them. With
+        ``names_are_given``, a claim that a pod's status names is made under that name, not under another.
+        """
         super().__init__(kit)
         get = kit.informers.get
         self._protected_from_birth = protected_from_birth
+        self._names_are_given = names_are_given
         self._resource = kit.resource(RESOURCE_CLAIMS, *self.versions)
         self._pods = get(PODS, indexers={"named claim": _named_claims})
         self._claims = get(self._resource, indexers={"owning pod": _owner_uid})
@@ -363,7 +370,8 @@ class ClaimController(Controller[Key]):
         claim = self._claims.get(pod["metadata"]["namespace"], known)
         if claim is not None and not claims.not_for_pod(pod, claim):
             return {"name": name, "resourceClaimName": known}, False
-        made = self._find(pod["metadata"]["uid"], name) or await self._make(pod, name, template)
+        given = known if self._names_are_given else ""
+        made = self._find(pod["metadata"]["uid"], name) or await self._make(pod, name, template, given)
         if made is None:
             return None, False
         return {"name": name, "resourceClaimName": made}, made != known
@@ -392,8 +400,8 @@ class ClaimController(Controller[Key]):
                 return str(metadata["name"])
         return None
 
-    async def _make(self, pod: Object, entry: str, template_name: str) -> str | None:
-        """The name of a new claim; None if the template turns out to be of another generation."""
+    async def _make(self, pod: Object, entry: str, template_name: str, given: str) -> str | None:
+        """The name of a new claim, if possible the given one; None if the template is of another generation."""
         namespace = pod["metadata"]["namespace"]
         template = self._templates.get(namespace, template_name) or await self._fresh(
             self._templates, namespace, template_name
@@ -410,7 +418,7 @@ class ClaimController(Controller[Key]):
         wanted = self.make(pod, entry, template)
         created, admin = self.kit.metrics.claims_created, "true" if looks_only(wanted) else "false"
         try:
-            made = await self.kit.client.create(self._resource, namespace, wanted)
+            made = await self._create(pod, wanted, given)
         except StatusError as problem:
             created.inc("failure", admin)
             raise TemplateProblem(
@@ -421,6 +429,19 @@ class ClaimController(Controller[Key]):
         if self._claims.get(namespace, name) is None:
             self._made[Made(pod["metadata"]["uid"], entry)] = name
         return name
+
+    async def _create(self, pod: Object, wanted: Object, given: str) -> Object:
+        client, namespace = self.kit.client, pod["metadata"]["namespace"]
+        if given:
+            named = {**wanted, "metadata": {**wanted["metadata"], "name": given}}
+            try:
+                return await client.create(self._resource, namespace, named)
+            except AlreadyExists:
+                with contextlib.suppress(NotFound):
+                    there = await client.get(self._resource, namespace, given)
+                    if not claims.not_for_pod(pod, there):
+                        return there  # made before, and no informer has shown it yet
+        return await client.create(self._resource, namespace, wanted)
 
     async def _fresh(self, templates: Informer, namespace: str, name: str) -> Object | None:
         """A template made a moment before its pod may be news that has not come in yet."""

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from dray.api import claims
+from dray.api.claimnames import generate_name
 from dray.api.errors import StatusError
 from dray.api.kinds import Object
 
 Document = Mapping[str, Any]
 
-_MAX_BASE: Final = 57  # leaves room for a hyphen and five random characters in a name of 63
-
-
 class TemplateProblem(StatusError):
     """A claim cannot be made from its template, for a reason that users are told."""
-
-
-def generate_name(pod: str, entry: str) -> str:
-    """``<pod>-<entry>-``, both cut in proportion where that is too long."""
-    whole = f"{pod}-{entry}-"
-    if len(whole) <= _MAX_BASE:
-        return whole
-    return f"{pod[: len(pod) * _MAX_BASE // len(whole)]}-{entry[: len(entry) * _MAX_BASE // len(whole)]}"
 
 
 def from_template(

@@ -11,9 +11,11 @@ from dray.server.addresses import SERVICE_ADDRESS, ServiceAddresses
 from dray.server.api import API
 from dray.server.auth import AUTHENTICATED, MASTERS
 from dray.server.booking import DeviceBookings
+from dray.server.claimnames import ClaimNames
 from dray.server.requests import Request
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_DEVICES = "resource.k8s.io"
 _SCHEDULING = "scheduling.k8s.io"
 SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 
@@ -29,9 +31,18 @@ async def bootstrap(api: API, *, port: int, address: str = "127.0.0.1") -> None:
     if services is not None:
         api.assigners["", "services"] = ServiceAddresses(services.stored).assigned
         await _ensure(api, "/api/v1/namespaces/default/services", _kubernetes_service(port))
-    claims = api.resources.resource("resource.k8s.io", "resourceclaims")
-    if claims is not None and not api.release.emulated:
-        api.assigners["resource.k8s.io", "resourceclaims"] = DeviceBookings(claims.stored).assigned
+    if not api.release.emulated:
+        _go_beyond(api)
+
+
+def _go_beyond(api: API) -> None:
+    """What upstream leaves to its schedulers and controllers, and is safer or cheaper where every write comes by."""
+    resource = api.resources.resource
+    claims, templates = resource(_DEVICES, "resourceclaims"), resource(_DEVICES, "resourceclaimtemplates")
+    if claims is not None:
+        api.assigners[_DEVICES, "resourceclaims"] = DeviceBookings(claims.stored).assigned
+    if templates is not None:
+        api.assigners["", "pods"] = ClaimNames(templates.stored).assigned
 
 
 async def _ensure(api: API, path: str, obj: Object) -> None:

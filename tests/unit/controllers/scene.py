@@ -140,9 +140,9 @@ async def controllers(
 
 
 @asynccontextmanager
-async def scene(*names: str, **options: Any) -> AsyncIterator[Scene]:
+async def scene(*names: str, emulate: str = "", **options: Any) -> AsyncIterator[Scene]:
     """Server and controllers."""
-    async with server() as found, controllers(found, *names, **options):
+    async with server(emulate) as found, controllers(found, *names, **options):
         yield found
 
 

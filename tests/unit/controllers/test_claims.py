@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.api.claimnames import generate_name
 from dray.api.claims import FINALIZER, POD_CLAIM_ANNOTATION
+from dray.api.errors import AlreadyExists
 from dray.api.kinds import Object
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
 from dray.client.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
-from dray.controllers.claims import is_needlessly_protected, released, should_reserve
-from dray.controllers.templates import TemplateProblem, from_template, generate_name
+from dray.controllers.claims import ClaimController, is_needlessly_protected, released, should_reserve
+from dray.controllers.framework import Kit
+from dray.controllers.templates import TemplateProblem, from_template
 from tests.unit.controllers.scene import Scene, controllers, owned_by, scene, server, until
 
 CLAIMS = "resourceclaim-controller"
@@ -168,7 +173,7 @@ async def finish(s: Scene, name: str = "p") -> None:
 
 
 async def test_a_template_becomes_a_claim_that_the_pod_tells_of():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await template(s)
         owner = await pod(s)
         made = await s.get(RESOURCE_CLAIMS, (await status_of(s))["gpu"])
@@ -177,7 +182,7 @@ async def test_a_template_becomes_a_claim_that_the_pod_tells_of():
 
 
 async def test_each_entry_gets_its_own_claim():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await template(s)
         entries = [{"name": n, "resourceClaimTemplateName": "t"} for n in ("a", "b")]
         await pod(s, entries=entries)
@@ -187,7 +192,7 @@ async def test_each_entry_gets_its_own_claim():
 
 
 async def test_a_pod_waits_for_its_template_and_users_are_told():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await pod(s)
 
         async def events() -> list[Object]:
@@ -205,7 +210,7 @@ async def test_a_pod_waits_for_its_template_and_users_are_told():
 
 
 async def test_a_claim_that_was_made_and_not_told_of_is_adopted():
-    async with server() as s:
+    async with server("1.36") as s:
         await template(s)
         owner = await pod(s)
         metadata = {
@@ -220,7 +225,7 @@ async def test_a_claim_that_was_made_and_not_told_of_is_adopted():
 
 
 async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await template(s)
         await pod(s, entries=[{"name": n, "resourceClaimTemplateName": "t"} for n in ("a", "b")])
         before = await status_of(s)
@@ -233,8 +238,121 @@ async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told(
         assert (await statuses(s))["b"] == before["b"]
 
 
-async def test_nothing_is_written_twice():
+# -- with names that the API server has given
+
+GIVEN = {CLAIMS: {"names_are_given": True}}
+
+
+async def claims_of(s: Scene, owner: Object) -> dict[str, Object]:
+    """The claims that were made for a pod, by entry, once there is one."""
+
+    async def made() -> dict[str, Object]:
+        found = (await s.client.list(RESOURCE_CLAIMS, "default")).items
+        mine = owned_by("Pod", owner, controller=True)
+        return {
+            c["metadata"]["annotations"][POD_CLAIM_ANNOTATION]: c
+            for c in found
+            if mine in c["metadata"].get("ownerReferences", ())
+        }
+
+    found: dict[str, Object] = await until(made)
+    return found
+
+
+async def test_a_claim_is_made_under_the_name_that_the_pod_was_born_with():
+    async with scene(CLAIMS, settings=GIVEN) as s:
+        await template(s)
+        owner = await pod(s)
+        made = (await claims_of(s, owner))["gpu"]
+        assert made["metadata"]["generateName"] == "p-gpu-"
+        assert await statuses(s) == {"gpu": made["metadata"]["name"]}
+        await s.quiet()
+        unchanged = (await s.get(PODS, "p"))["metadata"]["resourceVersion"]
+        assert unchanged == owner["metadata"]["resourceVersion"], "the pod was not written to"
+
+
+async def test_an_entry_whose_template_comes_late_is_named_when_its_claim_is_made():
+    async with scene(CLAIMS, settings=GIVEN) as s:
+        await template(s)
+        entries = [{"name": n, "resourceClaimTemplateName": n} for n in ("t", "late")]
+        owner = await pod(s, entries=entries)
+        born_with = await statuses(s)
+        assert sorted(born_with) == ["t"]
+        await template(s, "late")
+
+        async def both() -> bool:
+            return sorted(await statuses(s)) == ["late", "t"]
+
+        await until(both)
+        made = await claims_of(s, owner)
+        assert await statuses(s) == {entry: claim["metadata"]["name"] for entry, claim in made.items()}
+        assert (await statuses(s))["t"] == born_with["t"]
+
+
+async def test_a_given_name_that_somebody_took_is_used_when_that_claim_goes():
+    async with server() as s:
+        await template(s)
+        owner = await pod(s)
+        given = (await statuses(s))["gpu"]
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": given}, "spec": SPEC})
+        async with controllers(s, CLAIMS, settings=GIVEN):
+            await s.quiet()
+            await s.client.delete(RESOURCE_CLAIMS, "default", given)
+            assert (await claims_of(s, owner))["gpu"]["metadata"]["name"] == given
+
+
+class Race:
+    """A client to whom a claim appears that no informer has shown."""
+
+    def __init__(self, there: Object) -> None:
+        self.there = there
+
+    async def create(self, resource: Any, namespace: str, obj: Object) -> Object:
+        if obj["metadata"].get("name") == self.there["metadata"]["name"]:
+            raise AlreadyExists("it is there")
+        return {**obj, "metadata": {**obj["metadata"], "name": "another"}}
+
+    async def get(self, resource: Any, namespace: str, name: str) -> Object:
+        return self.there
+
+
+@pytest.mark.parametrize(("owner", "name"), [("u", "given"), ("somebody-else", "another")])
+async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_alone(owner, name):
+    there = {
+        "metadata": {
+            "name": "given",
+            "namespace": "default",
+            "ownerReferences": [{"uid": owner, "controller": True}],
+        }
+    }
+    async with server() as s:
+        kit = Kit(
+            client=Race(there),
+            informers=Informers(s.client),
+            recorder=EventRecorder(s.client, component="x"),
+            gates=s.api.gates,
+        )
+        controller = ClaimController(kit, names_are_given=True)
+        wanted = from_template(POD, "gpu", TEMPLATE, admin_access=True, alternatives=True)
+        assert (await controller._create(POD, wanted, "given"))["metadata"]["name"] == name
+
+
+async def test_a_controller_that_knows_nothing_of_given_names_names_its_own():
     async with scene(CLAIMS) as s:
+        await template(s)
+        owner = await pod(s)
+        born_with = await statuses(s)
+        made = (await claims_of(s, owner))["gpu"]["metadata"]["name"]
+
+        async def told() -> bool:
+            return await statuses(s) == {"gpu": made}
+
+        await until(told)
+        assert born_with != {"gpu": made}
+
+
+async def test_nothing_is_written_twice():
+    async with scene(CLAIMS, emulate="1.36") as s:
         await template(s)
         await pod(s)
         name = (await status_of(s))["gpu"]
@@ -250,7 +368,7 @@ async def test_nothing_is_written_twice():
 
 
 async def test_a_claim_whose_name_somebody_else_took_is_made_anew_when_that_one_goes():
-    async with server() as s:
+    async with server("1.36") as s:
         await template(s)
         await pod(s)
         taken = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "taken"}]}}
@@ -268,7 +386,7 @@ async def test_a_claim_whose_name_somebody_else_took_is_made_anew_when_that_one_
 
 
 async def test_an_allocated_claim_is_reserved_for_a_pod_that_chose_its_node():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
         owner = await pod(s, nodeName="n", entries=[{"name": "gpu", "resourceClaimName": "c"}])
         await allocate(s, "c")
@@ -282,7 +400,7 @@ async def test_an_allocated_claim_is_reserved_for_a_pod_that_chose_its_node():
 
 @pytest.mark.parametrize("end", ["finish", "delete", "delete before start"])
 async def test_the_end_of_the_pod_frees_a_named_claim(end):
-    async with server() as s:
+    async with server("1.36") as s:
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
         owner = await pod(s, entries=[{"name": "gpu", "resourceClaimName": "c"}])
         await allocate(s, "c", owner)
@@ -298,7 +416,7 @@ async def test_the_end_of_the_pod_frees_a_named_claim(end):
 
 
 async def test_a_claim_goes_on_for_those_who_still_use_it():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
         entries = [{"name": "gpu", "resourceClaimName": "c"}]
         users = [await pod(s, name, entries=entries, nodeName="n") for name in ("a", "b")]
@@ -318,7 +436,7 @@ async def test_a_claim_goes_on_for_those_who_still_use_it():
 
 
 async def test_a_consumer_of_another_kind_is_never_removed():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
         await allocate(s, "c")
         stranger = {"apiGroup": "example.com", "resource": "things", "name": "x", "uid": "x"}
@@ -334,7 +452,7 @@ async def test_a_consumer_of_another_kind_is_never_removed():
 
 
 async def test_the_claim_of_a_finished_pod_is_deleted():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await template(s)
         owner = await pod(s)
         name = (await status_of(s))["gpu"]
@@ -346,7 +464,7 @@ async def test_the_claim_of_a_finished_pod_is_deleted():
 
 
 async def test_the_claim_for_extended_resources_is_released_and_deleted():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         resources = {"limits": {"example.com/gpu": "1"}}
         owner = await s.pod("p", containers=[{"name": "c", "image": "i", "resources": resources}])
         metadata = {"name": "x", "ownerReferences": [owned_by("Pod", owner, controller=True)]}
@@ -360,7 +478,7 @@ async def test_the_claim_for_extended_resources_is_released_and_deleted():
 
 
 async def test_a_deleted_claim_that_nobody_uses_is_let_go():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
         await allocate(s, "c")
         await s.quiet()
@@ -370,7 +488,7 @@ async def test_a_deleted_claim_that_nobody_uses_is_let_go():
 
 
 async def test_many_pods_get_one_claim_each():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await template(s)
         for i in range(100):
             await pod(s, f"p-{i}")
