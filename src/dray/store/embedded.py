@@ -39,15 +39,6 @@ HISTORY_BYTES: Final = 128 * 2**20
 EXPIRY_RETRY: Final = 1.0
 
 
-class Write(NamedTuple):
-    """A decided write: what it replaces, and when it expires (epoch seconds)."""
-
-    key: str
-    value: bytes | None
-    previous: Entry | None
-    expires: float | None
-
-
 class _Expiry(NamedTuple):
     at: float
     key: str
@@ -81,9 +72,8 @@ class EmbeddedStore:
         self._progress = Progress(state.revision)
         self._fanout = Fanout()
         self._loop = asyncio.get_running_loop()
-        self._in_flight: dict[
-            str, asyncio.Future[int]
-        ] = {}  # keys with a write that is decided and not durable yet
+        self._in_flight: set[str] = set()  # keys with a write that is decided and not durable yet
+        self._settled: asyncio.Future[None] | None = None  # of those who wait for some of these writes
         self._clock = clock
         self._expiries: list[_Expiry] = []
         self._expiry_timer: asyncio.TimerHandle | None = None
@@ -121,27 +111,27 @@ class EmbeddedStore:
     # Writing
 
     async def create(self, key: str, value: bytes, *, ttl: float | None = None) -> int:
-        while (other := self._in_flight.get(key)) is not None:
-            await asyncio.wait((other,))
+        while key in self._in_flight:
+            await self._settlement()
         self._check_open()
         if self._state.get(key) is not None:
             raise KeyExists(key)
-        submitted = self._submit(Write(key, value, None, self._deadline(ttl)))
-        return submitted if isinstance(submitted, int) else await asyncio.shield(submitted)
+        submitted = self._submit(key, value, None, None if ttl is None else self._clock() + ttl)
+        return submitted if isinstance(submitted, int) else await submitted
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: float | None = None) -> int:
-        while (other := self._in_flight.get(key)) is not None:
-            await asyncio.wait((other,))
+        while key in self._in_flight:
+            await self._settlement()
         previous = self._expect(key, expected)
-        submitted = self._submit(Write(key, value, previous, self._deadline(ttl)))
-        return submitted if isinstance(submitted, int) else await asyncio.shield(submitted)
+        submitted = self._submit(key, value, previous, None if ttl is None else self._clock() + ttl)
+        return submitted if isinstance(submitted, int) else await submitted
 
     async def delete(self, key: str, *, expected: int) -> int:
-        while (other := self._in_flight.get(key)) is not None:
-            await asyncio.wait((other,))
+        while key in self._in_flight:
+            await self._settlement()
         previous = self._expect(key, expected)
-        submitted = self._submit(Write(key, None, previous, None))
-        return submitted if isinstance(submitted, int) else await asyncio.shield(submitted)
+        submitted = self._submit(key, None, previous, None)
+        return submitted if isinstance(submitted, int) else await submitted
 
     def _expect(self, key: str, expected: int) -> Entry:
         self._check_open()
@@ -152,17 +142,32 @@ class EmbeddedStore:
             raise RevisionMismatch(key, entry)
         return entry
 
-    def _submit(self, write: Write) -> int | asyncio.Future[int]:
+    def _submit(
+        self, key: str, value: bytes | None, previous: Entry | None, expires: float | None
+    ) -> int | asyncio.Future[int]:
         """Make a decided write durable: its revision, at once or later. ``_in_flight`` holds its key meanwhile.
 
-        Writers shield the future from their own cancellation: the write goes on, and others may wait for it.
+        The future is the writer's own: cancelling it gives up the answer, never the write. Whoever wants to write
+        the same key waits for the settlement instead.
         """
         raise NotImplementedError
 
+    async def _settlement(self) -> None:
+        """Wait until some of the writes under way are durable or have failed."""
+        if self._settled is None:
+            self._settled = self._loop.create_future()
+        await asyncio.wait((self._settled,))  # which leaves it to the others if this one is cancelled
+
+    def _tell_settlement(self) -> None:
+        """Let those go on who wait for a settlement: they look for themselves whether theirs has come."""
+        settled, self._settled = self._settled, None
+        if settled is not None:
+            settled.set_result(None)
+
     def _publish(self, events: list[Event], expiries: list[float | None]) -> None:
         """Durable events, in order: into the state, then out to everybody. Nothing can come in between."""
+        self._state.apply(events)
         for event, expires in zip(events, expiries, strict=True):
-            self._state.apply(event)
             if expires is not None:
                 self._expire_at(expires, event.key, event.revision)
         self._progress.advance(self._state.revision)
@@ -196,9 +201,6 @@ class EmbeddedStore:
 
     # Expiry
 
-    def _deadline(self, ttl: float | None) -> float | None:
-        return None if ttl is None else self._clock() + ttl
-
     def _expire_at(self, at: float, key: str, revision: int) -> None:
         heapq.heappush(self._expiries, _Expiry(at, key, revision))
         if self._expiries[0].revision == revision:
@@ -223,7 +225,7 @@ class EmbeddedStore:
             if due.key in self._in_flight:
                 heapq.heappush(self._expiries, due._replace(at=now + EXPIRY_RETRY))
                 continue
-            submitted = self._submit(Write(due.key, None, entry, None))
+            submitted = self._submit(due.key, None, entry, None)
             if isinstance(submitted, asyncio.Future):
                 submitted.add_done_callback(lambda done, due=due: self._expired(done, due))  # type: ignore[misc]
         self._arm_expiry()

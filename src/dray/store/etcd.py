@@ -240,8 +240,7 @@ class EtcdStore:
     def _receive(self, events: Sequence[Event]) -> None:
         if not events:
             return
-        for event in events:
-            self._history.append(event)
+        self._history.extend(events)
         if len(self._history) > HISTORY_EVENTS:
             self._history.drop(self._history.older_half())
         self._progress.advance(events[-1].revision)

@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 #: Events a watcher may lag behind before it is dropped.
 LAG_LIMIT: Final = 10_000
+_FOLDERS_KNOWN: Final = 4096
 
 
 class _Sink(Protocol):
@@ -35,20 +36,27 @@ class Fanout:
         # Dicts without values serve as ordered sets: thousands of watchers may come and go.
         self._folders: dict[str, dict[_Sink, None]] = {}
         self._others: dict[str, dict[_Sink, None]] = {}
+        # Of the folders that were written to, which ones above them somebody listens to: there are few folders, and
+        # listeners come and go seldom beside writes.
+        self._above: dict[str, tuple[str, ...]] = {}
 
     def publish(self, events: Sequence[Event]) -> None:
         """Hand a batch of durable events to everybody it concerns."""
         if not self._folders and not self._others:
             return
+        above = self._above
         batches: dict[str, list[Event]] = {}
         for event in events:
             key = event.key
-            slash = key.find("/")
-            while slash >= 0:
-                slash += 1
-                if (folder := key[:slash]) in self._folders:
-                    batches.setdefault(folder, []).append(event)
-                slash = key.find("/", slash)
+            folder = key[: key.rfind("/") + 1]
+            prefixes = above.get(folder)
+            if prefixes is None:
+                prefixes = self._look_up(folder)
+            for prefix in prefixes:
+                if prefix in batches:
+                    batches[prefix].append(event)
+                else:
+                    batches[prefix] = [event]
             for prefix in self._others:
                 if key.startswith(prefix):
                     batches.setdefault(prefix, []).append(event)
@@ -65,14 +73,33 @@ class Fanout:
             self.remove(sink)
             sink.fail(error)
 
+    def _look_up(self, folder: str) -> tuple[str, ...]:
+        """The folders from the root down to ``folder`` that somebody listens to."""
+        found = []
+        slash = folder.find("/")
+        while slash >= 0:
+            slash += 1
+            if folder[:slash] in self._folders:
+                found.append(folder[:slash])
+            slash = folder.find("/", slash)
+        if len(self._above) >= _FOLDERS_KNOWN:
+            self._above.clear()
+        self._above[folder] = prefixes = tuple(found)
+        return prefixes
+
     def add(self, sink: _Sink) -> None:
-        self._sinks(sink.prefix).setdefault(sink.prefix, {})[sink] = None
+        group = self._sinks(sink.prefix)
+        if sink.prefix not in group:
+            self._above.clear()
+            group[sink.prefix] = {}
+        group[sink.prefix][sink] = None
 
     def remove(self, sink: _Sink) -> None:
         group = self._sinks(sink.prefix)
         if sink in (listed := group.get(sink.prefix, {})):
             del listed[sink]
             if not listed:
+                self._above.clear()
                 del group[sink.prefix]
 
     def _sinks(self, prefix: str) -> dict[str, dict[_Sink, None]]:

@@ -24,10 +24,11 @@ class History:
     def __len__(self) -> int:
         return len(self._events)
 
-    def append(self, event: Event) -> None:
-        self._events.append(event)
-        if event.previous is not None:
-            self.superseded_bytes += len(event.previous.value)
+    def extend(self, events: Sequence[Event]) -> None:
+        self._events += events
+        for _, _, _, previous in events:
+            if previous is not None:
+                self.superseded_bytes += len(previous.value)
 
     def since(self, revision: int, *, prefix: str = "") -> Sequence[Event]:
         """Events newer than ``revision``, which is not below the floor, whose key begins with ``prefix``."""

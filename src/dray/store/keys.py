@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 _LAST_CHARACTER: Final = "\U0010ffff"
@@ -19,21 +20,38 @@ class SortedKeys:
     """A sorted set of texts, kept in chunks so that a change moves one chunk's pointers and not all of them.
 
     A plain list is as quick up to some thousand keys; at a quarter of a million it costs 45 µs a change, this 3 µs.
+    What is added is put into its place when somebody asks for the order: most keys that are written are never listed.
     """
 
-    __slots__ = ("_chunks", "_lasts")
+    __slots__ = ("_added", "_chunks", "_lasts")
     CHUNK: Final = 512  # a chunk is split at twice this size
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
-        ordered = sorted(keys)
+        self._added: list[str] = []  # and not in order yet
+        self._chunks: list[list[str]] = []
+        self._lasts: list[str] = []
+        self._arrange(sorted(keys))
+
+    def _arrange(self, ordered: list[str]) -> None:
         self._chunks = [ordered[i : i + self.CHUNK] for i in range(0, len(ordered), self.CHUNK)]
         self._lasts = [chunk[-1] for chunk in self._chunks]
 
     def __len__(self) -> int:
-        return sum(map(len, self._chunks))
+        return sum(map(len, self._chunks)) + len(self._added)
 
     def add(self, key: str) -> None:
         """Add a key that is not there yet."""
+        self._added.append(key)
+
+    def _settle(self) -> None:
+        added, self._added = self._added, []
+        if len(added) * 4 > len(self._lasts) * self.CHUNK:
+            self._arrange(sorted([*chain.from_iterable(self._chunks), *added]))
+            return
+        for key in added:
+            self._insert(key)
+
+    def _insert(self, key: str) -> None:
         if not self._chunks:
             self._chunks.append([key])
             self._lasts.append(key)
@@ -53,6 +71,8 @@ class SortedKeys:
 
     def remove(self, key: str) -> None:
         """Remove a key that is there."""
+        if self._added:
+            self._settle()
         at = bisect_left(self._lasts, key)
         chunk = self._chunks[at]
         del chunk[bisect_left(chunk, key)]
@@ -63,6 +83,8 @@ class SortedKeys:
 
     def between(self, low: str, high: str | None, limit: int = 0) -> tuple[list[str], int]:
         """The first ``limit`` keys (0: all) in ``[low, high)``, in order, and how many more follow them there."""
+        if self._added:
+            self._settle()
         chunks = self._chunks
         first, i = self._locate(low)
         last, j = (len(chunks), 0) if high is None else self._locate(high)

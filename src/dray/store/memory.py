@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from dray.store.embedded import EmbeddedStore, Options, Write
-from dray.store.interface import Event
+from dray.store.embedded import EmbeddedStore, Options
+from dray.store.interface import Entry, Event
 from dray.store.state import State
 
 
@@ -15,8 +15,7 @@ class MemoryStore(EmbeddedStore):
     def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__(State(), **options)
 
-    def _submit(self, write: Write) -> int:
+    def _submit(self, key: str, value: bytes | None, previous: Entry | None, expires: float | None) -> int:
         revision = self._state.revision + 1
-        event = Event(revision, write.key, write.value, write.previous)
-        self._publish([event], [write.expires])
+        self._publish([Event(revision, key, value, previous)], [expires])
         return revision

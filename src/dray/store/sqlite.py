@@ -17,11 +17,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, Unpack
+from typing import Final, NamedTuple, Unpack
 
 from dray.store import sqlite_log
-from dray.store.embedded import EmbeddedStore, Options, Write
-from dray.store.interface import Event, StoreUnavailable
+from dray.store.embedded import EmbeddedStore, Options
+from dray.store.interface import Entry, Event, StoreUnavailable
 from dray.store.state import State
 
 _log = logging.getLogger(__name__)
@@ -38,10 +38,20 @@ class _Batch:
 
     durable: int  # the revision before
     compacted: int | None  # where there is something to compact
-    events: list[Event] = field(default_factory=list)
-    expiries: list[float | None] = field(default_factory=list)
-    answers: list[asyncio.Future[int]] = field(default_factory=list)
+    events: list[Event]
+    expiries: list[float | None]
+    answers: list[asyncio.Future[int]]
     discards: list[int] = field(default_factory=list)
+
+
+class _Decided(NamedTuple):
+    """A write that waits for its turn: what it replaces, when it expires (epoch seconds), who is told."""
+
+    key: str
+    value: bytes | None
+    previous: Entry | None
+    expires: float | None
+    answer: asyncio.Future[int]
 
 
 class SqliteStore(EmbeddedStore):
@@ -50,11 +60,10 @@ class SqliteStore(EmbeddedStore):
     def __init__(self, connection: sqlite3.Connection, state: State, **options: Unpack[Options]) -> None:
         super().__init__(state, **options)
         self._connection = connection
-        self._waiting: deque[tuple[Write, asyncio.Future[int]]] = deque()
+        self._waiting: list[_Decided] = []
         self._discards: deque[int] = deque()
         self._compacted_on_disk = state.compacted
-        self._idle = asyncio.Event()  # the writer has nothing to do
-        self._idle.set()
+        self._committing = False  # the writer is at work
         self._batches: SimpleQueue[_Batch | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_batches, name="store-writer", daemon=True)
         self._thread.start()
@@ -75,11 +84,14 @@ class SqliteStore(EmbeddedStore):
 
     # In the event loop
 
-    def _submit(self, write: Write) -> asyncio.Future[int]:
+    def _submit(
+        self, key: str, value: bytes | None, previous: Entry | None, expires: float | None
+    ) -> asyncio.Future[int]:
         answer: asyncio.Future[int] = self._loop.create_future()
-        self._in_flight[write.key] = answer
-        self._waiting.append((write, answer))
-        self._hand_over()
+        self._in_flight.add(key)
+        self._waiting.append(_Decided(key, value, previous, expires, answer))
+        if not self._committing:
+            self._hand_over()
         return answer
 
     def _discard(self, revisions: list[int]) -> None:
@@ -90,24 +102,29 @@ class SqliteStore(EmbeddedStore):
         """Give the writer everything that waits, unless it is at work."""
         compacted = self._state.compacted
         compacting = bool(self._discards) or compacted != self._compacted_on_disk
-        if not self._idle.is_set() or not (self._waiting or compacting):
+        if self._committing or not (self._waiting or compacting):
             return
-        self._idle.clear()
-        batch = _Batch(durable=self._state.revision, compacted=compacted if compacting else None)
-        for revision in range(batch.durable + 1, batch.durable + 1 + min(len(self._waiting), BATCH_WRITES)):
-            write, answer = self._waiting.popleft()
-            batch.events.append(Event(revision, write.key, write.value, write.previous))
-            batch.expiries.append(write.expires)
-            batch.answers.append(answer)
+        self._committing = True
+        durable = self._state.revision
+        writes, self._waiting = self._waiting[:BATCH_WRITES], self._waiting[BATCH_WRITES:]
+        batch = _Batch(
+            durable,
+            compacted if compacting else None,
+            [
+                Event(revision, key, value, previous)
+                for revision, (key, value, previous, _, _) in enumerate(writes, durable + 1)
+            ],
+            [write.expires for write in writes],
+            [write.answer for write in writes],
+        )
         while self._discards and len(batch.discards) < BATCH_DISCARDS:
             batch.discards.append(self._discards.popleft())
         self._batches.put(batch)
 
     def _settle(self, batch: _Batch, error: Exception | None) -> None:
         """The fate of a batch is known: tell everybody, and go on with what has gathered meanwhile."""
-        self._idle.set()
-        for event in batch.events:
-            del self._in_flight[event.key]
+        self._committing = False
+        self._in_flight.difference_update([event.key for event in batch.events])
         if error is None:
             self._compacted_on_disk = batch.compacted or self._compacted_on_disk
             if batch.events:
@@ -121,13 +138,14 @@ class SqliteStore(EmbeddedStore):
             for answer in batch.answers:
                 if not answer.done():
                     answer.set_exception(StoreUnavailable(f"the write could not be made durable: {error}"))
+        self._tell_settlement()
         # After a failure, what is left to discard comes with the next write: trying at once might never end.
         if self._waiting or error is None:
             self._hand_over()
 
     async def _drain(self) -> None:
-        while not self._idle.is_set():
-            await self._idle.wait()
+        while self._committing:
+            await self._settlement()
         self._batches.put(None)
         await asyncio.to_thread(self._thread.join)
 

@@ -100,7 +100,7 @@ def load(connection: sqlite3.Connection) -> Loaded:
         "SELECT revision, key, expires, value FROM log WHERE revision > ? ORDER BY revision", (compacted,)
     )
     for revision, key, expires, value in rows:
-        state.apply(Event(revision, key, value, state.get(key)))
+        state.apply((Event(revision, key, value, state.get(key)),))
         _note_expiry(expires_by_key, key, expires)
     expiries = [(at, entry) for key, at in expires_by_key.items() if (entry := state.get(key)) is not None]
     return Loaded(state, expiries, garbage)

@@ -34,19 +34,20 @@ class State:
     def get(self, key: str) -> Entry | None:
         return self._entries.get(key)
 
-    def apply(self, event: Event) -> None:
-        """Make ``event`` the newest. Its revision is the next one and its ``previous`` what the key holds."""
-        revision, key, value, previous = event
-        if value is None:
-            del self._entries[key]
-            self._keys.remove(key)
-        elif previous is None:
-            self._entries[key] = Entry(key, value, revision, revision)
-            self._keys.add(key)
-        else:
-            self._entries[key] = Entry(key, value, previous.created, revision)
-        self.history.append(event)
-        self.revision = revision
+    def apply(self, events: Sequence[Event]) -> None:
+        """Make ``events`` the newest. Their revisions are the next ones, ``previous`` is what each key holds."""
+        entries, keys = self._entries, self._keys
+        for revision, key, value, previous in events:
+            if value is None:
+                del entries[key]
+                keys.remove(key)
+            elif previous is None:
+                entries[key] = Entry(key, value, revision, revision)
+                keys.add(key)
+            else:
+                entries[key] = Entry(key, value, previous.created, revision)
+            self.revision = revision
+        self.history.extend(events)
 
     def events(self, prefix: str, *, after: int) -> Sequence[Event]:
         """Events under ``prefix`` newer than ``after``, or ``Compacted``."""

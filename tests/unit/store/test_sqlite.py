@@ -164,6 +164,22 @@ async def test_a_writer_that_goes_away_leaves_its_write_and_the_key_usable(tmp_p
     await store.close()
 
 
+async def test_who_waits_for_a_key_may_go_away_without_the_others_noticing(tmp_path, monkeypatch):
+    store = await SqliteStore.open(tmp_path / "s.db")
+    gate = Gate(monkeypatch)
+    writing, gone, waiting = await started(
+        gate, store.create("/a", b"1"), store.create("/a", b"2"), store.create("/a", b"3")
+    )
+    gone.cancel()
+    await asyncio.wait([gone])
+    assert not waiting.done()
+    gate.open()
+    assert await writing == 2
+    with pytest.raises(KeyExists):
+        await waiting
+    await store.close()
+
+
 async def test_closing_lets_the_writes_under_way_finish(tmp_path, monkeypatch):
     store = await SqliteStore.open(tmp_path / "s.db")
     gate = Gate(monkeypatch)

@@ -22,7 +22,7 @@ def play(state: State, sequence: list[tuple[str, bytes | None]]) -> list[dict[st
             continue
         revision = state.revision + 1
         event = Event(revision, key, value, previous)
-        state.apply(event)
+        state.apply([event])
         after = dict(copies[-1])
         if event.entry is None:
             del after[key]
