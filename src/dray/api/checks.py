@@ -15,7 +15,7 @@ NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 def each(value: Any, path: Path, messages: Iterable[str]) -> list[FieldError]:
     """One error for each thing that a name check has to say."""
-    return [field.invalid(path, value, message) for message in messages]
+    return field.each_invalid(path, value, messages)
 
 
 def dns_label(value: str, path: Path) -> list[FieldError]:

@@ -5,8 +5,10 @@ Shared by the scheduler, the claim controller and the node agent, which must agr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
@@ -31,7 +33,7 @@ class ClaimNotCreated(Exception):
     """The claim that a template stands for has not been made yet."""
 
 
-class ClaimReference(NamedTuple):
+class ClaimReference(msgspec.Struct, frozen=True, gc=False):
     """One entry of a pod's resourceClaims, resolved."""
 
     entry: str  # the entry's name inside the pod
@@ -50,37 +52,52 @@ def reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> C
 
     With ``fixed_names``, as old releases have them, the name is known even then.
     """
+    found = known_reference(pod, entry, fixed_names=fixed_names)
+    if found is None:
+        raise ClaimNotCreated(_why_unknown(pod, entry))
+    return found
+
+
+def known_reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> ClaimReference | None:
+    """The claim an entry stands for, or None while there is none. Every handler of pods asks, for each event."""
     name, template = claim_source(entry)
     if name is not None:
         return ClaimReference(entry["name"], name, generated=False)
     if template is None:
-        words = f'spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
-        raise ClaimNotCreated(f"{_quoted(pod)}, {words}")
+        return None
     if fixed_names:
         return ClaimReference(entry["name"], fixed_name(pod, entry), generated=True)
     for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
         if status["name"] == entry["name"]:
             return ClaimReference(entry["name"], status.get("resourceClaimName"), generated=True)
-    raise ClaimNotCreated(f"{_quoted(pod)}: ResourceClaim not created yet")
+    return None
 
 
-def _quoted(pod: Document) -> str:
-    return f'pod "{pod["metadata"]["namespace"]}/{pod["metadata"]["name"]}"'
+def _why_unknown(pod: Document, entry: Document) -> str:
+    quoted = f'pod "{pod["metadata"]["namespace"]}/{pod["metadata"]["name"]}"'
+    if claim_source(entry) == (None, None):
+        return f'{quoted}, spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
+    return f"{quoted}: ResourceClaim not created yet"
 
 
-def references(pod: Document, *, fixed_names: bool = False) -> Iterator[ClaimReference]:
+def references(pod: Document, *, fixed_names: bool = False) -> Sequence[ClaimReference]:
     """The claims of a pod that are known so far."""
-    for entry in pod["spec"].get("resourceClaims") or ():
-        try:
-            yield reference(pod, entry, fixed_names=fixed_names)
-        except ClaimNotCreated:
-            continue
+    entries = pod["spec"].get("resourceClaims")
+    if not entries:
+        return ()
+    return [
+        known
+        for entry in entries
+        if (known := known_reference(pod, entry, fixed_names=fixed_names)) is not None
+    ]
 
 
 def controller_of(document: Document) -> Document | None:
-    for owner in document["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return owner  # type: ignore[no-any-return]
+    owners = document["metadata"].get("ownerReferences")
+    if owners:
+        for owner in owners:
+            if owner.get("controller"):
+                return owner  # type: ignore[no-any-return]
     return None
 
 

@@ -15,14 +15,11 @@ OMIT: Final[Any] = _OMIT
 _json = msgspec.json.Encoder()
 
 
-class Path:
+class Path(msgspec.Struct, frozen=True, gc=False):
     """An immutable path such as ``spec.devices.requests[0].name``; building one is cheap, printing it is lazy."""
 
-    __slots__ = ("_name", "_parent")
-
-    def __init__(self, name: str, parent: Path | None = None) -> None:
-        self._name = name
-        self._parent = parent
+    name: str
+    parent: Path | None = None
 
     def child(self, name: str, *more: str) -> Path:
         path = Path("." + name, self)
@@ -40,8 +37,8 @@ class Path:
         parts: list[str] = []
         node: Path | None = self
         while node is not None:
-            parts.append(node._name)
-            node = node._parent
+            parts.append(node.name)
+            node = node.parent
         parts.reverse()
         return "".join(parts).removeprefix(".")
 
@@ -136,6 +133,11 @@ def show(value: Any) -> str:
 
 def invalid(path: Path, value: Any, detail: str) -> FieldError:
     return FieldError(ErrorType.INVALID, str(path), value, detail)
+
+
+def each_invalid(path: Path, value: Any, details: Iterable[str]) -> list[FieldError]:
+    """One error for each thing that a check has to say about a value."""
+    return [FieldError(ErrorType.INVALID, str(path), value, detail) for detail in details]
 
 
 def type_invalid(path: Path, value: Any, detail: str) -> FieldError:

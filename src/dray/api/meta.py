@@ -16,6 +16,7 @@ FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 IMMUTABLE: Final = "field is immutable"
 
 _METADATA: Final = Path("metadata")
+_FIELD_MANAGER: Final = Path("fieldManager")
 _FIELD_VALIDATION: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATION: Final = ("Foreground", "Background", "Orphan")
 _STATUSES: Final = ("False", "True", "Unknown")
@@ -32,19 +33,19 @@ def validate_object_meta(
 ) -> list[FieldError]:
     """Metadata of a new object, after a name was generated for it."""
     found: list[FieldError] = []
-    if prefix := meta.get("generateName"):
-        found += [
-            field.invalid(path.child("generateName"), prefix, words) for words in check_name(prefix, True)
-        ]
+    if (prefix := meta.get("generateName")) and (problems := check_name(prefix, True)):
+        found += field.each_invalid(path.child("generateName"), prefix, problems)
     if name := meta.get("name"):
-        found += [field.invalid(path.child("name"), name, words) for words in check_name(name, False)]
+        if problems := check_name(name, False):
+            found += field.each_invalid(path.child("name"), name, problems)
     else:
         found.append(field.required(path.child("name"), "name or generateName is required"))
-    found += _validate_namespace(meta.get("namespace", ""), namespaced, path)
+    _validate_namespace(meta.get("namespace", ""), namespaced, path, found)
     if (generation := meta.get("generation", 0)) < 0:
         at = path.child("generation")
         found.append(field.invalid(at, generation, "must be greater than or equal to 0"))
-    return found + _validate_common(meta, path, finalizers=meta.get("finalizers") or ())
+    _validate_common(meta, path, found, finalizers=meta.get("finalizers"))
+    return found
 
 
 def validate_object_meta_update(
@@ -64,7 +65,8 @@ def validate_object_meta_update(
     for name, zero in _IMMUTABLE_FIELDS:
         if (value := new.get(name, zero)) != old.get(name, zero):
             found.append(field.invalid(path.child(name), value, IMMUTABLE))
-    return found + _validate_common(new, path)
+    _validate_common(new, path, found)
+    return found
 
 
 _UPKEEP: Final = frozenset({"resourceVersion", "managedFields", "generation"})
@@ -75,27 +77,26 @@ def _only_upkeep(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     if not new.get("resourceVersion") or new.get("generation", 0) < old.get("generation", 0):
         return False
     for name, value in new.items():
-        if value is not (was := old.get(name)) and value != was and name not in _UPKEEP:
+        if value is not (was := old.get(name)) and name not in _UPKEEP and value != was:
             return False
+    if old.keys() <= new.keys():
+        return True
     return all(name in new or name in _UPKEEP or value is None for name, value in old.items())
 
 
-def _validate_namespace(namespace: str, namespaced: bool, path: Path) -> list[FieldError]:
+def _validate_namespace(namespace: str, namespaced: bool, path: Path, found: list[FieldError]) -> None:
     if not namespaced:
-        if not namespace:
-            return []
-        return [field.forbidden(path.child("namespace"), "not allowed on this type")]
-    if not namespace:
-        return [field.required(path.child("namespace"))]
-    return [
-        field.invalid(path.child("namespace"), namespace, words) for words in names.dns1123_label(namespace)
-    ]
+        if namespace:
+            found.append(field.forbidden(path.child("namespace"), "not allowed on this type"))
+    elif not namespace:
+        found.append(field.required(path.child("namespace")))
+    elif problems := names.dns1123_label(namespace):
+        found += field.each_invalid(path.child("namespace"), namespace, problems)
 
 
 def _validate_common(
-    meta: Mapping[str, Any], path: Path, *, finalizers: Sequence[str] = ()
-) -> list[FieldError]:
-    found: list[FieldError] = []
+    meta: Mapping[str, Any], path: Path, found: list[FieldError], *, finalizers: Sequence[str] | None = None
+) -> None:
     if labels := meta.get("labels"):
         found += validate_labels(labels, path.child("labels"))
     if annotations := meta.get("annotations"):
@@ -106,36 +107,45 @@ def _validate_common(
         found += validate_finalizers(finalizers, path.child("finalizers"))
     if managed := meta.get("managedFields"):
         found += validate_managed_fields(managed, path.child("managedFields"))
-    return found
 
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     for key, value in labels.items():
-        found += validate_label_name(key, path)
-        found += [field.invalid(path, value, words) for words in names.label_value(value)]
+        if problems := names.qualified_name(key):
+            found += field.each_invalid(path, key, problems)
+        if problems := names.label_value(value):
+            found += field.each_invalid(path, value, problems)
     return found
 
 
 def validate_label_name(key: str, path: Path) -> list[FieldError]:
-    return [field.invalid(path, key, words) for words in names.qualified_name(key)]
+    return field.each_invalid(path, key, names.qualified_name(key))
 
 
 def validate_annotations(annotations: Mapping[str, str], path: Path) -> list[FieldError]:
     """Keys as for labels, though in any case; all keys and values together have a limit."""
-    found = [
-        field.invalid(path, key, words) for key in annotations for words in names.qualified_name(key.lower())
-    ]
-    if sum(names.size(k) + names.size(v) for k, v in annotations.items()) > ANNOTATIONS_LIMIT:
+    found: list[FieldError] = []
+    length = 0
+    for key, value in annotations.items():
+        if problems := names.qualified_name(key.lower()):
+            found += field.each_invalid(path, key, problems)
+        length += len(key) + len(value)
+    # The limit is in bytes, of which a character has at most four.
+    if length > ANNOTATIONS_LIMIT // 4 and _size(annotations) > ANNOTATIONS_LIMIT:
         found.append(field.too_long(path, ANNOTATIONS_LIMIT))
     return found
+
+
+def _size(annotations: Mapping[str, str]) -> int:
+    return sum(names.size(key) + names.size(value) for key, value in annotations.items())
 
 
 def validate_owner_references(owners: Sequence[Mapping[str, Any]], path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     first = ""
     for owner in owners:
-        found += _validate_owner(owner, path)
+        _validate_owner(owner, path, found)
         if owner.get("controller"):
             current = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if first:
@@ -149,23 +159,22 @@ def validate_owner_references(owners: Sequence[Mapping[str, Any]], path: Path) -
     return found
 
 
-def _validate_owner(owner: Mapping[str, Any], path: Path) -> list[FieldError]:
-    api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
-    found: list[FieldError] = []
+def _validate_owner(owner: Mapping[str, Any], path: Path, found: list[FieldError]) -> None:
+    api_version = owner.get("apiVersion", "")
     if not api_version.rpartition("/")[2] or api_version.count("/") > 1:
         found.append(field.invalid(path.child("apiVersion"), api_version, "version must not be empty"))
-    found += [
-        field.invalid(path.child(name), "", "must not be empty")
-        for name in ("kind", "name", "uid")
-        if not owner.get(name)
-    ]
-    if (api_version, kind) == ("v1", "Event"):
+    if not (owner.get("kind") and owner.get("name") and owner.get("uid")):
+        missing = [name for name in ("kind", "name", "uid") if not owner.get(name)]
+        found += [field.invalid(path.child(name), "", "must not be empty") for name in missing]
+    if api_version == "v1" and owner.get("kind") == "Event":
         found.append(field.invalid(path, dict(owner), "/v1, Kind=Event is disallowed from being an owner"))
-    return found
 
 
 def validate_finalizers(finalizers: Sequence[str], path: Path) -> list[FieldError]:
-    found = [field.invalid(path, f, words) for f in finalizers for words in names.qualified_name(f)]
+    found: list[FieldError] = []
+    for finalizer in finalizers:
+        if problems := names.qualified_name(finalizer):
+            found += field.each_invalid(path, finalizer, problems)
     if ORPHAN_FINALIZER in finalizers and FOREGROUND_FINALIZER in finalizers:
         words = f"finalizer {ORPHAN_FINALIZER} and {FOREGROUND_FINALIZER} cannot be both set"
         found.append(field.invalid(path, list(finalizers), words))
@@ -300,7 +309,7 @@ def validate_field_manager(manager: str, path: Path) -> list[FieldError]:
 
 def validate_write_options(options: Mapping[str, Any]) -> list[FieldError]:
     """CreateOptions and UpdateOptions: ``fieldManager``, ``dryRun``, ``fieldValidation``."""
-    found = validate_field_manager(options.get("fieldManager") or "", Path("fieldManager"))
+    found = validate_field_manager(options.get("fieldManager") or "", _FIELD_MANAGER)
     found += _validate_dry_run(options.get("dryRun") or ())
     if (validation := options.get("fieldValidation") or "") not in _FIELD_VALIDATION:
         found.append(field.not_supported(Path("fieldValidation"), validation, _FIELD_VALIDATION))
@@ -310,7 +319,7 @@ def validate_write_options(options: Mapping[str, Any]) -> list[FieldError]:
 def validate_patch_options(options: Mapping[str, Any], *, apply: bool) -> list[FieldError]:
     found: list[FieldError] = []
     if apply and not options.get("fieldManager"):
-        found.append(field.required(Path("fieldManager"), "is required for apply patch"))
+        found.append(field.required(_FIELD_MANAGER, "is required for apply patch"))
     if not apply and options.get("force") is not None:
         found.append(field.forbidden(Path("force"), "may not be specified for non-apply patch"))
     return found + validate_write_options(options)
@@ -336,6 +345,6 @@ def validate_table_options(include_object: str) -> list[FieldError]:
 
 
 def _validate_dry_run(dry_run: Sequence[str]) -> list[FieldError]:
-    if all(value == "All" for value in dry_run):
+    if not dry_run or all(value == "All" for value in dry_run):
         return []
     return [field.not_supported(Path("dryRun"), list(dry_run), ("All",))]

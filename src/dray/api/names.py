@@ -127,6 +127,8 @@ def dns1123_label(value: str) -> Sequence[str]:
 
 
 def dns1123_subdomain(value: str) -> Sequence[str]:
+    if _subdomain(value) and len(value) <= SUBDOMAIN_LENGTH:
+        return ()
     return _limited(value, _subdomain, SUBDOMAIN_LENGTH, _SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com")
 
 

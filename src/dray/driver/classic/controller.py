@@ -11,7 +11,7 @@ import logging
 import os
 import platform
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -234,7 +234,7 @@ class Controller:
         await self._answer(context, pending, unsuitable, selected)
         return self._options.refresh
 
-    def _references(self, pod: Object) -> Iterator[claims.ClaimReference]:
+    def _references(self, pod: Object) -> Sequence[claims.ClaimReference]:
         """The pod's claims. Where its status does not name them, they have the names that old releases gave."""
         named = (pod.get("status") or {}).get("resourceClaimStatuses")
         return claims.references(pod, fixed_names=not named)
