@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dray.api.kinds import Kind
@@ -61,6 +61,16 @@ class Resources:
         self._collections: dict[str, Collection] = {}
         self._order: dict[str, tuple[str, ...]] = {}  # versions of built-in groups in discovery's order
         self.generation = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when other kinds or versions are served than before."""
+        self._listeners.append(listener)
+
+    def _changed(self) -> None:
+        self.generation += 1
+        for listener in self._listeners:
+            listener()
 
     async def serve(self, kinds: Iterable[Kind], serving: Serving, gates: Gates) -> None:
         """Serve built-in kinds in the versions that are wanted; groups are discovered in the same order."""
@@ -105,7 +115,7 @@ class Resources:
         self._all[kind.group, kind.plural, served[0]] = resource
         for version in served:
             self._found[kind.group, version, kind.plural] = (resource, codecs.by_version[version])
-        self.generation += 1
+        self._changed()
         return resource
 
     async def add_custom(self, kinds: Sequence[Kind]) -> None:
@@ -129,7 +139,6 @@ class Resources:
     async def remove(self, group: str, plural: str) -> None:
         """Stop serving a custom resource."""
         for resource in self._forget(group, plural):
-            self.generation += 1
             if resource.collection is not None:
                 self._collections.pop(resource.collection.prefix, None)
                 resource.collection.close()
@@ -140,6 +149,8 @@ class Resources:
         for resource in found:
             for version in resource.served:
                 self._found.pop((group, version, plural), None)
+        if found:
+            self._changed()
         return found
 
     def groups(self) -> list[Group]:

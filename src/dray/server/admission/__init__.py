@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
@@ -27,6 +27,20 @@ class Reinvocation:
     memory: dict[str, Any] = field(
         default_factory=dict
     )  # what a plugin keeps from the first round, by its name
+
+
+class Place(NamedTuple):
+    """What a write is done to, and how: all that it has in common with the other writes of its sort."""
+
+    operation: str
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    kind: str
+
+    def is_for(self, group: str, resource: str, subresource: str = "") -> bool:
+        return self.resource == resource and self.group == group and self.subresource == subresource
 
 
 class Note(NamedTuple):
@@ -69,9 +83,6 @@ class Attributes:
     def versioned_old(self) -> Object | None:
         return None if self.old is None else self.codec.object(self.old)
 
-    def is_for(self, group: str, resource: str, subresource: str = "") -> bool:
-        return self.resource == resource and self.group == group and self.subresource == subresource
-
     def replace(self, obj: Object) -> None:
         """Put another hub object in the place of ``object``, keeping its identity for those who hold it."""
         assert self.object is not None
@@ -101,15 +112,15 @@ def internal_error(problem: str) -> InternalError:
 
 
 class AdmissionPlugin(Protocol):
-    """A named plugin. ``handles`` is asked first and must be cheap: most writes concern few plugins.
+    """A named plugin, and the sorts of writes that concern it: most concern few plugins.
 
-    A plugin that is about certain resources only may list them in ``about``, as pairs of group and plural; it is not
-    even asked about others.
+    ``concerns`` is asked once for each place, and its answer kept; what depends on the very write, such as who is
+    writing, ``admit`` and ``validate`` look at themselves.
     """
 
     @property
     def name(self) -> str: ...
-    def handles(self, attributes: Attributes) -> bool: ...
+    def concerns(self, place: Place) -> bool: ...
 
 
 @runtime_checkable
@@ -122,51 +133,61 @@ class ValidatingPlugin(AdmissionPlugin, Protocol):
     async def validate(self, attributes: Attributes) -> None: ...
 
 
+@runtime_checkable
+class ConfigurablePlugin(AdmissionPlugin, Protocol):
+    """A plugin whose concerns follow from what is stored. It calls back whenever they may have changed."""
+
+    def on_change(self, forget: Callable[[], None]) -> None: ...
+
+
+class _Plan(NamedTuple):
+    """The plugins that a write at one place concerns."""
+
+    mutating: tuple[MutatingPlugin, ...]
+    validating: tuple[ValidatingPlugin, ...]
+
+
 class AdmissionChain:
     """Plugins in upstream's order. A plugin refuses by raising a ``StatusError``."""
 
     def __init__(self, plugins: Iterable[AdmissionPlugin] = ()) -> None:
         self.plugins: Sequence[AdmissionPlugin] = tuple(sorted(plugins, key=lambda p: rank(p.name)))
-        self._mutating: dict[tuple[str, str], tuple[MutatingPlugin, ...]] = {}
-        self._validating: dict[tuple[str, str], tuple[ValidatingPlugin, ...]] = {}
+        self._plans: dict[tuple[str, ...], _Plan] = {}
+        for plugin in self.plugins:
+            if isinstance(plugin, ConfigurablePlugin):
+                plugin.on_change(self._plans.clear)
 
     async def admit(self, attributes: Attributes) -> None:
         """The mutating round, and a second one if a plugin asks for it."""
-        resource = (attributes.group, attributes.resource)
-        found = self._mutating.get(resource)
-        if found is None:
-            found = tuple(p for p in self._about(resource) if isinstance(p, MutatingPlugin))
-            self._mutating[resource] = found
+        plugins = self._plan(attributes).mutating
         # A write that is computed anew, because its object moved on meanwhile, is admitted anew.
         attributes.reinvocation = None
-        for plugin in found:
-            if plugin.handles(attributes):
-                await plugin.admit(attributes)
+        for plugin in plugins:
+            await plugin.admit(attributes)
         rounds: Reinvocation | None = attributes.reinvocation
         if rounds is not None and rounds.wanted:
             rounds.running = True
-            for plugin in found:
-                if plugin.handles(attributes):
-                    await plugin.admit(attributes)
+            for plugin in plugins:
+                await plugin.admit(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
-        resource = (attributes.group, attributes.resource)
-        found = self._validating.get(resource)
-        if found is None:
-            found = tuple(p for p in self._about(resource) if isinstance(p, ValidatingPlugin))
-            self._validating[resource] = found
-        for plugin in found:
-            if plugin.handles(attributes):
-                await plugin.validate(attributes)
+        for plugin in self._plan(attributes).validating:
+            await plugin.validate(attributes)
 
-    def _about(self, resource: tuple[str, str]) -> Iterator[AdmissionPlugin]:
-        for plugin in self.plugins:
-            about: Collection[tuple[str, str]] | None = getattr(plugin, "about", None)
-            if about is None or resource in about:
-                yield plugin
+    def _plan(self, a: Attributes) -> _Plan:
+        place = (a.operation, a.group, a.version, a.resource, a.subresource, a.kind)
+        plan = self._plans.get(place)
+        if plan is None:
+            concerned = [p for p in self.plugins if p.concerns(Place(*place))]
+            plan = self._plans[place] = _Plan(
+                tuple(p for p in concerned if isinstance(p, MutatingPlugin)),
+                tuple(p for p in concerned if isinstance(p, ValidatingPlugin)),
+            )
+        return plan
 
 
 __all__ = [
     "CONNECT", "CREATE", "DEFAULT_ON", "DELETE", "ORDER", "UPDATE", "AdmissionChain", "AdmissionPlugin", "Attributes",
-    "MutatingPlugin", "Note", "Reinvocation", "UnknownPlugin", "ValidatingPlugin", "enabled", "internal_error",
+    "ConfigurablePlugin", "MutatingPlugin", "Note", "Place", "Reinvocation", "UnknownPlugin", "ValidatingPlugin",
+    "enabled", "internal_error",
 ]  # fmt: skip

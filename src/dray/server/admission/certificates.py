@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.server import auth
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.evaluating import Ask
 
 _GROUP: Final = "certificates.k8s.io"
@@ -49,13 +49,12 @@ def _signer(attributes: Attributes) -> str:
 
 class CertificateApproval:
     name = "CertificateApproval"
-    about = ((_GROUP, _REQUESTS),)
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == UPDATE and attributes.is_for(_GROUP, _REQUESTS, "approval")
+    def concerns(self, place: Place) -> bool:
+        return place.operation == UPDATE and place.is_for(_GROUP, _REQUESTS, "approval")
 
     async def validate(self, attributes: Attributes) -> None:
         signer = _signer(attributes)
@@ -66,13 +65,12 @@ class CertificateApproval:
 
 class CertificateSigning:
     name = "CertificateSigning"
-    about = ((_GROUP, _REQUESTS),)
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == UPDATE and attributes.is_for(_GROUP, _REQUESTS, "status")
+    def concerns(self, place: Place) -> bool:
+        return place.operation == UPDATE and place.is_for(_GROUP, _REQUESTS, "status")
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = ((obj or {}).get("status", {}) for obj in (attributes.object, attributes.old))
@@ -87,10 +85,9 @@ class CertificateSubjectRestriction:
     """Nobody becomes a superuser by certificate."""
 
     name = "CertificateSubjectRestriction"
-    about = ((_GROUP, _REQUESTS),)
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == CREATE and attributes.is_for(_GROUP, _REQUESTS)
+    def concerns(self, place: Place) -> bool:
+        return place.operation == CREATE and place.is_for(_GROUP, _REQUESTS)
 
     async def validate(self, attributes: Attributes) -> None:
         spec = (attributes.object or {}).get("spec", {})

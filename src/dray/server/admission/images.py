@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dray.api import field
 from dray.api.field import Path
 from dray.api.kinds import Object
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 
 _ALWAYS = "Always"
 _SPEC = Path("spec")
@@ -27,15 +27,14 @@ def _volumes(pod: Object) -> Iterator[tuple[Object, Path]]:
 
 class AlwaysPullImages:
     name = "AlwaysPullImages"
-    about = (("", "pods"),)
 
-    def handles(self, attributes: Attributes) -> bool:
-        if not attributes.is_for("", "pods"):
-            return False
-        return attributes.operation == CREATE or (attributes.operation == UPDATE and _new_images(attributes))
+    def concerns(self, place: Place) -> bool:
+        return place.is_for("", "pods") and place.operation in (CREATE, UPDATE)
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None
+        if _same_images(attributes):
+            return
         for container, _ in _containers(attributes.object):
             container["imagePullPolicy"] = _ALWAYS
         for image, _ in _volumes(attributes.object):
@@ -43,6 +42,8 @@ class AlwaysPullImages:
 
     async def validate(self, attributes: Attributes) -> None:
         assert attributes.object is not None
+        if _same_images(attributes):
+            return
         wrong = [
             field.not_supported(path.child(key), part.get(key, ""), (_ALWAYS,))
             for key, parts in (
@@ -56,9 +57,12 @@ class AlwaysPullImages:
             raise attributes.forbidden(str(wrong[0]))
 
 
-def _new_images(attributes: Attributes) -> bool:
+def _same_images(attributes: Attributes) -> bool:
+    """Whether an update asks for no image that the pod did not have."""
+    if attributes.operation != UPDATE:
+        return False
     old, new = (
         {container.get("image") for container, _ in _containers(pod or {})}
         for pod in (attributes.old, attributes.object)
     )
-    return not new <= old
+    return new <= old

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
-from dray.server.admission import Attributes
+from dray.server.admission import Attributes, Place
 from dray.server.admission.matching import Criteria, Matcher
 from dray.server.resources import Resources
 
@@ -32,7 +32,7 @@ class Index(Generic[T]):
         self._items = tuple(items)
         self._found.clear()
 
-    def find(self, attributes: Attributes) -> tuple[T, ...]:
+    def find(self, attributes: Attributes | Place) -> tuple[T, ...]:
         if not self._items:
             return ()
         if self._generation != self._resources.generation:

@@ -9,7 +9,7 @@ import contextlib
 from typing import Final
 
 from dray.api import errors
-from dray.server.admission import CREATE, DELETE, UPDATE, Attributes
+from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 from dray.server.api import API
 from dray.server.requests import Request
@@ -19,8 +19,8 @@ _IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
 _REVIEWS: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
 
 
-def _is_namespace(attributes: Attributes) -> bool:
-    return attributes.kind == "Namespace" and not attributes.group
+def _is_namespace(place: Place) -> bool:
+    return place.kind == "Namespace" and not place.group
 
 
 class NamespaceLifecycle:
@@ -29,17 +29,17 @@ class NamespaceLifecycle:
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        if attributes.operation == DELETE:
-            return _is_namespace(attributes)
-        return bool(attributes.namespace) and attributes.operation in (CREATE, UPDATE)
+    def concerns(self, place: Place) -> bool:
+        if _is_namespace(place):
+            return place.operation == DELETE
+        return place.operation in (CREATE, UPDATE) and (place.group, place.resource) != _REVIEWS
 
     async def admit(self, attributes: Attributes) -> None:
-        if _is_namespace(attributes):
-            if attributes.operation == DELETE and attributes.name in _IMMORTAL:
+        if attributes.operation == DELETE:
+            if attributes.name in _IMMORTAL:
                 raise errors.forbidden("namespaces", "", attributes.name, "this namespace may not be deleted")
             return
-        if (attributes.group, attributes.resource) == _REVIEWS:
+        if not attributes.namespace:
             return
         namespace = self._lookups.namespace(attributes.namespace)
         if namespace is None:
@@ -70,11 +70,11 @@ class NamespaceExists:
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        return bool(attributes.namespace) and not _is_namespace(attributes)
+    def concerns(self, place: Place) -> bool:
+        return not _is_namespace(place)
 
     async def validate(self, attributes: Attributes) -> None:
-        if self._lookups.namespace(attributes.namespace) is None:
+        if attributes.namespace and self._lookups.namespace(attributes.namespace) is None:
             raise errors.not_found("namespaces", "", attributes.namespace)
 
 
@@ -85,15 +85,12 @@ class NamespaceAutoProvision:
         self._api = api
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        return (
-            attributes.operation == CREATE
-            and bool(attributes.namespace)
-            and not _is_namespace(attributes)
-            and not attributes.dry_run
-        )
+    def concerns(self, place: Place) -> bool:
+        return place.operation == CREATE and not _is_namespace(place)
 
     async def admit(self, attributes: Attributes) -> None:
+        if not attributes.namespace or attributes.dry_run:
+            return
         if self._lookups.namespace(attributes.namespace) is not None:
             return
         from dray.server.bootstrap import SYSTEM

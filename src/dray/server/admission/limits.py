@@ -8,7 +8,7 @@ from typing import Any, Final
 from dray.api.core.pod.resources import container_requests
 from dray.api.kinds import Object
 from dray.api.quantity import Quantity
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
@@ -21,19 +21,16 @@ Amounts = Mapping[str, Quantity]
 
 class LimitRanger:
     name = "LimitRanger"
-    about = (("", "pods"), ("", "persistentvolumeclaims"))
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        if attributes.group or attributes.operation not in (CREATE, UPDATE):
+    def concerns(self, place: Place) -> bool:
+        if place.operation not in (CREATE, UPDATE):
             return False
-        if attributes.resource == "pods":
-            if attributes.operation == UPDATE:
-                return attributes.subresource == "resize"
-            return not attributes.subresource
-        return attributes.resource == "persistentvolumeclaims" and not attributes.subresource
+        if place.operation == UPDATE and place.resource == "pods":
+            return place.is_for("", "pods", "resize")
+        return place.is_for("", "pods") or place.is_for("", "persistentvolumeclaims")
 
     def _limits(self, attributes: Attributes) -> Iterator[Sequence[Object]]:
         """The limits of each limit range of the namespace; an object on its way out is left in peace."""

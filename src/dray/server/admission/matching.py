@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from dray.api import errors
 from dray.api.kinds import GroupVersionKind
 from dray.api.selectors import LabelSelector, label_selector
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 from dray.server.documents import Codec
 from dray.server.resources import Resources
@@ -176,7 +176,7 @@ class Matcher:
             raise errors.not_found("namespaces", "", attributes.namespace)
         return selector.matches(namespace["metadata"].get("labels"))
 
-    def equivalents(self, attributes: Attributes) -> tuple[Matched, ...]:
+    def equivalents(self, attributes: Attributes | Place) -> tuple[Matched, ...]:
         """Every group, version and name under which the same objects are served."""
         if self._generation != self._resources.generation:
             self._generation = self._resources.generation

@@ -13,7 +13,7 @@ from dray.api.errors import StatusError
 from dray.api.field import quote
 from dray.api.kinds import Object, UserInfo
 from dray.server import auth
-from dray.server.admission import CREATE, DELETE, UPDATE, Attributes
+from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, Place
 from dray.server.admission.evaluating import Ask
 from dray.server.admission.lookups import Lookups
 from dray.server.admission.podreferences import UnknownSource, referred_resource
@@ -64,8 +64,8 @@ class NodeRestriction:
             ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
         }
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.user.name.startswith(_PREFIX) and attributes.operation in (CREATE, UPDATE, DELETE)
+    def concerns(self, place: Place) -> bool:
+        return place.operation in (CREATE, UPDATE, DELETE)
 
     async def admit(self, attributes: Attributes) -> None:
         node = node_name(attributes.user)

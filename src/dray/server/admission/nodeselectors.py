@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors
-from dray.server.admission import CREATE, Attributes
+from dray.server.admission import CREATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
@@ -12,13 +12,12 @@ _CONFLICT = "pod node label selector conflicts with its namespace node label sel
 
 class PodNodeSelector:
     name = "PodNodeSelector"
-    about = (("", "pods"),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == CREATE and attributes.is_for("", "pods")
+    def concerns(self, place: Place) -> bool:
+        return place.operation == CREATE and place.is_for("", "pods")
 
     def _selector(self, attributes: Attributes) -> dict[str, str]:
         namespace = self._lookups.namespace(attributes.namespace)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dray.server.admission import CREATE, Attributes
+from dray.server.admission import CREATE, Attributes, Place
 from dray.server.admission.tolerations import NOT_READY
 
 
 class TaintNodesByCondition:
     name = "TaintNodesByCondition"
-    about = (("", "nodes"),)
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == CREATE and attributes.is_for("", "nodes")
+    def concerns(self, place: Place) -> bool:
+        return place.operation == CREATE and place.is_for("", "nodes")
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 
 from dray.api.kinds import Object
 from dray.server import auth
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.evaluating import Ask
 from dray.server.bodies import split_api_version
 from dray.server.resources import Resources
-
-#: What bindings and such write is not the caller's choice.
-_EXEMPT = frozenset({("", "pods", "status")})
 
 
 def _owners(obj: Object | None) -> Sequence[Object]:
@@ -27,12 +24,8 @@ class OwnerReferencesPermissionEnforcement:
         self._resources = resources
         self._ask = ask
 
-    def handles(self, attributes: Attributes) -> bool:
-        return (
-            attributes.operation in (CREATE, UPDATE)
-            and bool(_owners(attributes.object) or _owners(attributes.old))
-            and (attributes.group, attributes.resource, attributes.subresource) not in _EXEMPT
-        )
+    def concerns(self, place: Place) -> bool:
+        return place.operation in (CREATE, UPDATE) and not place.is_for("", "pods", "status")
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = _owners(attributes.object), _owners(attributes.old)

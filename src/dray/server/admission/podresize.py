@@ -8,7 +8,7 @@ from dray.api.core.pod.resources import container_requests
 from dray.api.errors import StatusError
 from dray.api.kinds import Object
 from dray.api.quantity import Quantity
-from dray.server.admission import UPDATE, Attributes
+from dray.server.admission import UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 
 _OS: Final = "kubernetes.io/os"
@@ -18,13 +18,12 @@ _CAPACITY: Final = "NodeCapacity"
 
 class PodResizeValidator:
     name = "PodResizeValidator"
-    about = (("", "pods"),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == UPDATE and attributes.is_for("", "pods", "resize")
+    def concerns(self, place: Place) -> bool:
+        return place.operation == UPDATE and place.is_for("", "pods", "resize")
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = attributes.object, attributes.old

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.kinds import Object
 from dray.api.scheduling import SYSTEM_CLASSES
-from dray.server.admission import CREATE, DELETE, UPDATE, Attributes
+from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 
 _GROUP = "scheduling.k8s.io"
@@ -14,17 +14,14 @@ _NONE: Object = {"metadata": {"name": ""}, "preemptionPolicy": "PreemptLowerPrio
 
 class Priority:
     name = "Priority"
-    about = (("", "pods"), ("scheduling.k8s.io", "priorityclasses"))
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        if attributes.subresource:
-            return False
-        if attributes.resource == "pods":
-            return not attributes.group and attributes.operation in (CREATE, UPDATE)
-        return attributes.resource == _CLASSES and attributes.group == _GROUP
+    def concerns(self, place: Place) -> bool:
+        if place.is_for("", "pods"):
+            return place.operation in (CREATE, UPDATE)
+        return place.is_for(_GROUP, _CLASSES)
 
     async def admit(self, attributes: Attributes) -> None:
         if attributes.resource != "pods":

@@ -17,7 +17,7 @@ from dray.api.claims import controller_of
 from dray.api.kinds import Object
 from dray.api.quantity import Quantity
 from dray.api.resource import quota as devices
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 from dray.server.api import API
 from dray.server.cache import Collection
@@ -41,6 +41,17 @@ _FREE: Final = frozenset(
         ("authorization.k8s.io", "selfsubjectrulesreviews"),
     }
 )
+#: Most kinds are only counted; these cost more or less after a change.
+_CHANGEABLE: Final = frozenset(
+    {
+        ("", "pods", ""),
+        ("", "pods", "resize"),
+        ("", "services", ""),
+        ("", "persistentvolumeclaims", ""),
+        ("", "persistentvolumeclaims", "status"),
+        (*_CLAIMS, ""),
+    }
+)
 
 Usage = dict[str, Quantity]
 
@@ -61,17 +72,16 @@ class ResourceQuota:
         self._lookups = lookups
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def handles(self, attributes: Attributes) -> bool:
-        if not attributes.namespace or attributes.operation not in (CREATE, UPDATE):
-            return False
-        stored = self._lookups.collection("", "resourcequotas")
-        if not stored or attributes.resource == "namespaces":
-            return False
-        return (attributes.group, attributes.resource) not in _FREE and _can_change_usage(attributes)
+    def concerns(self, place: Place) -> bool:
+        if place.operation == UPDATE:
+            return (place.group, place.resource, place.subresource) in _CHANGEABLE
+        counted = place.resource != "namespaces" and (place.group, place.resource) not in _FREE
+        return place.operation == CREATE and not place.subresource and counted
 
     async def validate(self, attributes: Attributes) -> None:
         stored = self._lookups.collection("", "resourcequotas")
-        assert stored is not None
+        if not stored or not attributes.namespace or _keeps_usage(attributes):
+            return
         keys: Sequence[str] = stored.range(attributes.namespace)
         if not keys:
             return
@@ -138,19 +148,11 @@ class ResourceQuota:
         return True
 
 
-def _can_change_usage(attributes: Attributes) -> bool:
-    """Most kinds are only counted; some cost more or less after a change."""
-    creating = attributes.operation == CREATE
-    match attributes.group, attributes.resource, attributes.subresource:
-        case "", "pods", "resize":
-            return not creating
-        case "", "pods", "":
-            return creating or _ends_by_itself(attributes.object) != _ends_by_itself(attributes.old)
-        case "", "persistentvolumeclaims", "status":
-            return not creating
-        case ("", "services" | "persistentvolumeclaims", "") | ("resource.k8s.io", "resourceclaims", ""):
-            return True
-    return creating and not attributes.subresource
+def _keeps_usage(attributes: Attributes) -> bool:
+    """Whether an update leaves a pod in the scopes that it is in."""
+    if attributes.operation == CREATE or attributes.resource != "pods" or attributes.subresource:
+        return False
+    return _ends_by_itself(attributes.object) == _ends_by_itself(attributes.old)
 
 
 def _ends_by_itself(pod: Object | None) -> bool:

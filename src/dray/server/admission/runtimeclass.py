@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dray.api.field import quote
 from dray.api.kinds import Object
 from dray.api.quantity import Quantity
-from dray.server.admission import CREATE, Attributes
+from dray.server.admission import CREATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 from dray.server.admission.tolerations import merge
 
@@ -16,13 +16,12 @@ _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Ov
 
 class RuntimeClass:
     name = "RuntimeClass"
-    about = (("", "pods"),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == CREATE and attributes.is_for("", "pods")
+    def concerns(self, place: Place) -> bool:
+        return place.operation == CREATE and place.is_for("", "pods")
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from dray.api.kinds import Object
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 from dray.server.admission.podreferences import secret_names
 from dray.server.metadata import generate_name
@@ -26,7 +26,6 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 class ServiceAccount:
     name = "ServiceAccount"
-    about = (("", "pods"),)
 
     def __init__(
         self,
@@ -40,12 +39,10 @@ class ServiceAccount:
         self._patience = patience
         self._forlorn: set[str] = set()  # accounts that were waited for in vain
 
-    def handles(self, attributes: Attributes) -> bool:
-        if attributes.resource != "pods" or attributes.group:
-            return False
-        if attributes.operation == CREATE:
-            return not attributes.subresource
-        return attributes.operation == UPDATE and attributes.subresource == "ephemeralcontainers"
+    def concerns(self, place: Place) -> bool:
+        if place.operation == CREATE:
+            return place.is_for("", "pods")
+        return place.operation == UPDATE and place.is_for("", "pods", "ephemeralcontainers")
 
     async def admit(self, attributes: Attributes) -> None:
         pod = attributes.object

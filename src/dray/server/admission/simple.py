@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 
 _HOSTNAME = "kubernetes.io/hostname"
 
@@ -10,7 +10,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 class AlwaysDeny:
     name = "AlwaysDeny"
 
-    def handles(self, attributes: Attributes) -> bool:
+    def concerns(self, place: Place) -> bool:
         return True
 
     async def admit(self, attributes: Attributes) -> None:
@@ -24,10 +24,9 @@ class DenyServiceExternalIPs:
     """External addresses of services can be kept and given up, but not taken."""
 
     name = "DenyServiceExternalIPs"
-    about = (("", "services"),)
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.is_for("", "services") and attributes.operation in (CREATE, UPDATE)
+    def concerns(self, place: Place) -> bool:
+        return place.is_for("", "services") and place.operation in (CREATE, UPDATE)
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = (
@@ -42,10 +41,9 @@ class LimitPodHardAntiAffinityTopology:
     """Pods may insist on keeping apart from others by node, but not by anything larger."""
 
     name = "LimitPodHardAntiAffinityTopology"
-    about = (("", "pods"),)
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.is_for("", "pods") and attributes.operation in (CREATE, UPDATE)
+    def concerns(self, place: Place) -> bool:
+        return place.is_for("", "pods") and place.operation in (CREATE, UPDATE)
 
     async def validate(self, attributes: Attributes) -> None:
         affinity = (attributes.object or {}).get("spec", {}).get("affinity") or {}

@@ -7,28 +7,27 @@ from typing import Final
 
 from dray.api.core import quantities
 from dray.api.kinds import Object
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _NO_EXECUTE: Final = "NoExecute"
 
 
-def _is_pod_write(attributes: Attributes) -> bool:
-    return attributes.is_for("", "pods") and attributes.operation in (CREATE, UPDATE)
+def _is_pod_write(place: Place) -> bool:
+    return place.is_for("", "pods") and place.operation in (CREATE, UPDATE)
 
 
 class DefaultTolerationSeconds:
     """Lets a pod stay on a node that is not ready or cannot be reached, for some minutes."""
 
     name = "DefaultTolerationSeconds"
-    about = (("", "pods"),)
 
     def __init__(self, *, not_ready: int = 300, unreachable: int = 300) -> None:
         self._seconds = ((NOT_READY, not_ready), (UNREACHABLE, unreachable))
 
-    def handles(self, attributes: Attributes) -> bool:
-        return _is_pod_write(attributes)
+    def concerns(self, place: Place) -> bool:
+        return _is_pod_write(place)
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None
@@ -53,10 +52,9 @@ class ExtendedResourceToleration:
     """Lets pods that ask for an extended resource run on nodes that are tainted with its name."""
 
     name = "ExtendedResourceToleration"
-    about = (("", "pods"),)
 
-    def handles(self, attributes: Attributes) -> bool:
-        return _is_pod_write(attributes)
+    def concerns(self, place: Place) -> bool:
+        return _is_pod_write(place)
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None

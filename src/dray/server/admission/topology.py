@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.kinds import Object
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 
 _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -13,15 +13,14 @@ _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 class PodTopologyLabels:
     name = "PodTopologyLabels"
-    about = (("", "pods"),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        if attributes.resource != "pods" or attributes.group:
+    def concerns(self, place: Place) -> bool:
+        if place.operation not in (CREATE, UPDATE):
             return False
-        return attributes.subresource in ("", "binding") and attributes.operation in (CREATE, UPDATE)
+        return place.is_for("", "pods") or place.is_for("", "pods", "binding")
 
     async def admit(self, attributes: Attributes) -> None:
         obj = attributes.object

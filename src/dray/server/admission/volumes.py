@@ -6,7 +6,7 @@ from typing import Final
 
 from dray.api.kinds import Object
 from dray.api.quantity import Quantity
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 
 _CLAIMS: Final = "persistentvolumeclaims"
@@ -26,13 +26,12 @@ def _class_of(claim: Object) -> str | None:
 
 class DefaultStorageClass:
     name = "DefaultStorageClass"
-    about = (("", _CLAIMS),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == CREATE and attributes.is_for("", _CLAIMS)
+    def concerns(self, place: Place) -> bool:
+        return place.operation == CREATE and place.is_for("", _CLAIMS)
 
     async def admit(self, attributes: Attributes) -> None:
         claim = attributes.object
@@ -54,13 +53,12 @@ class DefaultStorageClass:
 
 class PersistentVolumeClaimResize:
     name = "PersistentVolumeClaimResize"
-    about = (("", _CLAIMS),)
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
 
-    def handles(self, attributes: Attributes) -> bool:
-        return attributes.operation == UPDATE and attributes.is_for("", _CLAIMS)
+    def concerns(self, place: Place) -> bool:
+        return place.operation == UPDATE and place.is_for("", _CLAIMS)
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = attributes.object, attributes.old

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from dray.server.admission import DEFAULT_ON, ORDER, AdmissionChain, Attributes, UnknownPlugin, enabled
+from dray.server.admission import (
+    DEFAULT_ON,
+    ORDER,
+    AdmissionChain,
+    Attributes,
+    Place,
+    UnknownPlugin,
+    enabled,
+)
 from dray.server.admission.plugins import plugins
 
 from ..conftest import make_server
@@ -29,7 +39,7 @@ class Recorder:
         self._log = log
         self._again = again
 
-    def handles(self, attributes: Attributes) -> bool:
+    def concerns(self, place: Place) -> bool:
         return True
 
     async def admit(self, attributes: Attributes) -> None:
@@ -59,6 +69,48 @@ async def test_each_admission_of_a_retried_write_starts_afresh() -> None:
     await chain.admit(request)
     await chain.admit(request)
     assert len(log) == 4
+
+
+class Configured(Recorder):
+    """A plugin that concerns what somebody has configured, and says when that is something else."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        super().__init__(name, log)
+        self.operations = {"DELETE"}
+        self.asked = 0
+        self.forget: Callable[[], None] = lambda: None
+
+    def concerns(self, place: Place) -> bool:
+        self.asked += 1
+        return place.operation in self.operations
+
+    def on_change(self, forget: Callable[[], None]) -> None:
+        self.forget = forget
+
+
+async def test_a_plugin_is_asked_once_for_a_sort_of_writes_until_its_configuration_changes() -> None:
+    log: list[str] = []
+    plugin = Configured("Priority", log)
+    chain = AdmissionChain([plugin])
+    for _ in range(3):
+        await chain.admit(attributes())
+        await chain.validate(attributes())
+    assert (plugin.asked, log) == (1, [])
+    plugin.operations = {"CREATE"}
+    plugin.forget()
+    await chain.admit(attributes())
+    assert (plugin.asked, log) == (2, ["Priority"])
+
+
+async def test_writes_of_another_sort_are_asked_about_anew() -> None:
+    log: list[str] = []
+    plugin = Configured("Priority", log)
+    chain = AdmissionChain([plugin])
+    for change in ("operation", "group", "version", "resource", "subresource", "kind"):
+        request = attributes()
+        setattr(request, change, "DELETE" if change == "operation" else "other")
+        await chain.admit(request)
+    assert (plugin.asked, log) == (6, ["Priority"])
 
 
 def test_default_plugins_run_unless_they_are_disabled() -> None:

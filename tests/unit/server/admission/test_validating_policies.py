@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from dray.api.kinds import Object
+from dray.server.admission import Place
 from dray.server.auth import NO_OPINION, AlwaysAllow, Attributes, Verdict
 
 from .conftest import POLICIES, World, binding, config_map, listen, make_world, refusal, validating_policy
@@ -250,15 +251,10 @@ async def test_policies_are_not_asked_about_policies() -> None:
 
 
 async def test_requests_that_no_policy_is_about_are_not_handled_at_all() -> None:
-    from .test_chain import attributes
-
     world = await world_with(validating_policy("p", "false"))
     [plugin] = world.api.admission.plugins
-    request = attributes()
-    request.codec = world.api.resources.codec("", "v1", "configmaps")
-    assert plugin.handles(request)
-    request.resource = "secrets"
-    assert not plugin.handles(request)
+    assert plugin.concerns(Place("CREATE", "", "v1", "configmaps", "", "ConfigMap"))
+    assert not plugin.concerns(Place("CREATE", "", "v1", "secrets", "", "Secret"))
 
 
 async def test_deletions_are_seen_with_the_old_object_only() -> None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from dray.api import errors
 from dray.api.kinds import Object
-from dray.server.admission import CREATE, UPDATE, Attributes
+from dray.server.admission import CREATE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
 from dray.server.admission.podsecurity.levels import PREFIX, PRIVILEGED, Demand, policy_of
 from dray.server.admission.podsecurity.standards import Violation, violations
@@ -36,19 +36,19 @@ _MOST_PODS: Final = 3000
 
 class PodSecurity:
     name = "PodSecurity"
-    about = (("", "namespaces"), ("", "pods"), *_TEMPLATES)
 
     def __init__(self, lookups: Lookups, *, newest: int) -> None:
         """``newest`` is the minor version whose standards are the latest ones here."""
         self._lookups = lookups
         self._newest = newest
 
-    def handles(self, attributes: Attributes) -> bool:
-        if attributes.operation not in (CREATE, UPDATE):
+    def concerns(self, place: Place) -> bool:
+        if place.operation not in (CREATE, UPDATE):
             return False
-        if attributes.resource == "pods":
-            return attributes.subresource not in _HARMLESS
-        return not attributes.subresource
+        if place.resource == "pods" and not place.group:
+            return place.subresource not in _HARMLESS
+        templates = (place.group, place.resource) in _TEMPLATES
+        return not place.subresource and (templates or place.is_for("", "namespaces"))
 
     async def validate(self, attributes: Attributes) -> None:
         match attributes.resource:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.server.admission import Attributes
+from dray.server.admission import Place
 
 _POLICIES: Final = frozenset(
     f"{family}admissionpolic{ending}"
@@ -23,7 +23,7 @@ _REVIEWS: Final = frozenset(
 )
 
 
-def excluded(attributes: Attributes) -> bool:
-    if attributes.group == "admissionregistration.k8s.io":
-        return attributes.resource in _POLICIES
-    return (attributes.group, attributes.resource) in _REVIEWS
+def excluded(place: Place) -> bool:
+    if place.group == "admissionregistration.k8s.io":
+        return place.resource in _POLICIES
+    return (place.group, place.resource) in _REVIEWS

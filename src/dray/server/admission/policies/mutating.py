@@ -5,12 +5,12 @@ A policy whose reinvocationPolicy is IfNeeded runs again when later ones have ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import BadRequest, StatusError
 from dray.api.kinds import Object
-from dray.server.admission import CONNECT, DELETE, Attributes
+from dray.server.admission import CONNECT, DELETE, Attributes, Place
 from dray.server.admission.conditions import Conditions, compiled
 from dray.server.admission.evaluating import Inputs, authorize, namespace_object
 from dray.server.admission.lookups import Lookups
@@ -100,11 +100,14 @@ class MutatingAdmissionPolicy:
         self._matcher = matcher
         self._source: PolicySource[Mutator] = PolicySource(api, matcher, "mutating", Mutator)
 
-    def handles(self, attributes: Attributes) -> bool:
+    def concerns(self, place: Place) -> bool:
         # A deletion has no object to change; what connects has one that is of no kind.
-        if attributes.operation in (DELETE, CONNECT):
+        if place.operation in (DELETE, CONNECT):
             return False
-        return not excluded(attributes) and bool(self._source.hooks(attributes))
+        return not excluded(place) and bool(self._source.hooks(place))
+
+    def on_change(self, forget: Callable[[], None]) -> None:
+        self._source.on_change(forget)
 
     async def admit(self, attributes: Attributes) -> None:
         refusals: list[tuple[str, str]] = []  # message and reason

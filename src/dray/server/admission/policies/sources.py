@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final, Generic, TypeVar
 
 from dray.api.kinds import Object
-from dray.server.admission import Attributes
+from dray.server.admission import Attributes, Place
 from dray.server.admission.indexing import Index
 from dray.server.admission.matching import Criteria, Matcher
 from dray.server.admission.policies.params import resource_of
@@ -67,10 +67,11 @@ class PolicySource(Generic[E]):
         self._compile = compile
         self._collections: list[Collection] = []
         self._stale = True
+        self._forgetful: list[Callable[[], None]] = []
         self._index: Index[Hook[E]] = Index(api.resources, matcher)
         self._policies: dict[str, Policy[E]] = {}
 
-    def hooks(self, attributes: Attributes) -> tuple[Hook[E], ...]:
+    def hooks(self, attributes: Attributes | Place) -> tuple[Hook[E], ...]:
         """The policies that may be about a request, in the order of their names."""
         if self._stale:
             self._refresh()
@@ -116,5 +117,12 @@ class PolicySource(Generic[E]):
             collection.subscribe(lambda change: self._mark())
         return True
 
+    def on_change(self, forget: Callable[[], None]) -> None:
+        """Have ``forget`` called when a request may meet others than before."""
+        self._forgetful.append(forget)
+        self._api.resources.on_change(forget)  # what is served tells what is equivalent
+
     def _mark(self) -> None:
         self._stale = True
+        for forget in self._forgetful:
+            forget()

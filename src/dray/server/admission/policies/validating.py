@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from dray.api.kinds import Object
-from dray.server.admission import Attributes
+from dray.server.admission import Attributes, Place
 from dray.server.admission.conditions import Conditions, compilation_error, compiled
 from dray.server.admission.evaluating import Inputs, authorize, namespace_object
 from dray.server.admission.lookups import Lookups
@@ -228,8 +228,11 @@ class ValidatingAdmissionPolicy:
         self._matcher = matcher
         self._source: PolicySource[Validator] = PolicySource(api, matcher, "validating", Validator)
 
-    def handles(self, attributes: Attributes) -> bool:
-        return not excluded(attributes) and bool(self._source.hooks(attributes))
+    def concerns(self, place: Place) -> bool:
+        return not excluded(place) and bool(self._source.hooks(place))
+
+    def on_change(self, forget: Callable[[], None]) -> None:
+        self._source.on_change(forget)
 
     async def validate(self, attributes: Attributes) -> None:
         request = _Request(attributes)

@@ -5,12 +5,14 @@ A webhook whose reinvocationPolicy is IfNeeded is asked again when others have c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from dray.api.errors import BadRequest, InternalError, StatusError
 from dray.api.kinds import Object
 from dray.api.patch import jsonpatch
-from dray.server.admission import Attributes, internal_error
+from dray.server.admission import Attributes, Place, internal_error
 from dray.server.admission.lookups import Lookups
 from dray.server.admission.matching import EXEMPT, Matched, Matcher
 from dray.server.admission.reinvoking import Memory, memory_of
@@ -34,10 +36,13 @@ class MutatingAdmissionWebhook:
         self._caller = caller
         self._source = HookSource(api, matcher, "mutating")
 
-    def handles(self, attributes: Attributes) -> bool:
-        if attributes.group == GROUP and attributes.kind in EXEMPT:
+    def concerns(self, place: Place) -> bool:
+        if place.group == GROUP and place.kind in EXEMPT:
             return False
-        return bool(self._source.hooks(attributes))
+        return bool(self._source.hooks(place))
+
+    def on_change(self, forget: Callable[[], None]) -> None:
+        self._source.on_change(forget)
 
     async def admit(self, attributes: Attributes) -> None:
         rounds = attributes.rounds()

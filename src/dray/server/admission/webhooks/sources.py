@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final
 
 from dray.api import errors
 from dray.api.errors import StatusError
 from dray.api.kinds import Object
-from dray.server.admission import Attributes, internal_error
+from dray.server.admission import Attributes, Place, internal_error
 from dray.server.admission.conditions import Conditions
 from dray.server.admission.evaluating import Inputs, authorize
 from dray.server.admission.indexing import Index
@@ -101,10 +101,11 @@ class HookSource:
         self._plural = f"{family}webhookconfigurations"
         self._collection: Collection | None = None
         self._stale = True
+        self._forgetful: list[Callable[[], None]] = []
         self._configurations: dict[str, tuple[int, Sequence[Hook]]] = {}  # by name: revision and webhooks
         self._index: Index[Hook] = Index(api.resources, matcher)
 
-    def hooks(self, attributes: Attributes) -> tuple[Hook, ...]:
+    def hooks(self, attributes: Attributes | Place) -> tuple[Hook, ...]:
         """The webhooks that may be about a request, in the order of their configurations' names."""
         if self._stale:
             self._refresh()
@@ -139,8 +140,15 @@ class HookSource:
         # A webhook without rules is asked about nothing.
         self._index.fill(hook for _, hooks in kept.values() for hook in hooks if hook.match.rules)
 
+    def on_change(self, forget: Callable[[], None]) -> None:
+        """Have ``forget`` called when a request may meet others than before."""
+        self._forgetful.append(forget)
+        self._api.resources.on_change(forget)  # what is served tells what is equivalent
+
     def _mark(self) -> None:
         self._stale = True
+        for forget in self._forgetful:
+            forget()
 
 
 def _hooks_of(document: Document) -> list[Hook]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from dray.api.errors import StatusError
-from dray.server.admission import Attributes
+from dray.server.admission import Attributes, Place
 from dray.server.admission.lookups import Lookups
 from dray.server.admission.matching import EXEMPT, Matched, Matcher
 from dray.server.admission.webhooks.calling import Caller, CallError
@@ -24,10 +25,13 @@ class ValidatingAdmissionWebhook:
         self._caller = caller
         self._source = HookSource(api, matcher, "validating")
 
-    def handles(self, attributes: Attributes) -> bool:
-        if attributes.group == GROUP and attributes.kind in EXEMPT:
+    def concerns(self, place: Place) -> bool:
+        if place.group == GROUP and place.kind in EXEMPT:
             return False
-        return bool(self._source.hooks(attributes))
+        return bool(self._source.hooks(place))
+
+    def on_change(self, forget: Callable[[], None]) -> None:
+        self._source.on_change(forget)
 
     async def validate(self, attributes: Attributes) -> None:
         relevant = []

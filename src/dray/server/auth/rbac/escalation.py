@@ -33,14 +33,12 @@ class NoEscalation:
         self._resolver = resolver
         self._authorize = authorize
 
-    def handles(self, attributes: admission.Attributes) -> bool:
-        return (
-            attributes.group == GROUP
-            and attributes.operation in (admission.CREATE, admission.UPDATE)
-            and MASTERS not in attributes.user.groups
-        )
+    def concerns(self, place: admission.Place) -> bool:
+        return place.group == GROUP and place.operation in (admission.CREATE, admission.UPDATE)
 
     async def admit(self, attributes: admission.Attributes) -> None:
+        if MASTERS in attributes.user.groups:
+            return
         new, old = attributes.object, attributes.old
         if new is None or (old is not None and _only_upkeep(new, old)):
             return
