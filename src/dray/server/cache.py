@@ -32,15 +32,18 @@ _WARM: Final = 256
 class Change:
     """One write as watchers see it: the document before and after, and its encoded lines, shared by all of them."""
 
-    __slots__ = ("_departed", "_frames", "_lines", "after", "before", "revision")
+    __slots__ = ("_departed", "_frames", "_lines", "after", "before", "revision", "type")
 
     def __init__(self, revision: int, before: Document | None, after: Document | None) -> None:
         self.revision = revision
         self.before = before
         self.after = after
+        self.type = (
+            DELETED if after is None else ADDED if before is None else MODIFIED
+        )  # to who sees everything
         self._departed: Document | None = None
-        self._lines: dict[tuple[Codec, str], bytes] = {}
-        self._frames: dict[tuple[Codec, str], bytes] = {}
+        self._lines: dict[tuple[Codec, str], bytes] | None = None
+        self._frames: dict[tuple[Codec, str], bytes] | None = None
 
     @property
     def departed(self) -> Document:
@@ -52,8 +55,7 @@ class Change:
 
     def cool(self) -> None:
         """Drop what can be had again: whoever keeps up has read it."""
-        self._lines.clear()
-        self._frames.clear()
+        self._lines = self._frames = None
         if self.before is not None:
             self.before.forget()
 
@@ -64,19 +66,23 @@ class Change:
         return self.after
 
     def line(self, codec: Codec, type: str) -> bytes:
-        key = (codec, type)
-        found = self._lines.get(key)
+        lines = self._lines
+        if lines is None:
+            lines = self._lines = {}
+        found = lines.get(key := (codec, type))
         if found is None:
             body = self.document(type).rest(codec)
-            found = self._lines[key] = b'{"type":"%b","object":%b%b}\n' % (type.encode(), codec.head, body)
+            found = lines[key] = b'{"type":"%b","object":%b%b}\n' % (type.encode(), codec.head, body)
         return found
 
     def frame(self, codec: Codec, type: str) -> bytes:
         """The same in protobuf."""
-        key = (codec, type)
-        found = self._frames.get(key)
+        frames = self._frames
+        if frames is None:
+            frames = self._frames = {}
+        found = frames.get(key := (codec, type))
         if found is None:
-            found = self._frames[key] = protobuf.frame(type, self.document(type).enveloped(codec))
+            found = frames[key] = protobuf.frame(type, self.document(type).enveloped(codec))
         return found
 
 
@@ -97,7 +103,7 @@ class Watcher:
         self.key = key  # a namespace, or "" for all
         self.index = index  # the one field and value it is interested in, where that is known
         self.since = since
-        self.pending: deque[tuple[str, Change]] = deque()
+        self.pending: list[tuple[str, Change]] = []
         self.lost = ""  # why the watch ended, when it did not end by itself
         self._collection = collection
         self._matches = matches
@@ -106,27 +112,36 @@ class Watcher:
     def offer(self, change: Change) -> None:
         if change.revision <= self.since or self.lost:
             return
-        type = self.classify(change)
+        type = change.type if self._matches is None else self.classify(change)
         if type is None:
             return
-        if len(self.pending) >= self._collection.lag:
+        pending = self.pending
+        if len(pending) >= self._collection.lag:
             self.drop("the watcher is too slow")
             return
-        self.pending.append((type, change))
-        self.wake()
+        pending.append((type, change))
+        if self._wake is not None:
+            self.wake()
 
     def classify(self, change: Change) -> str | None:
         """ADDED and DELETED also say that an object has begun or ceased to match the selectors."""
         before, after, matches = change.before, change.after, self._matches
-        was = before is not None and (matches is None or matches(before))
-        now = after is not None and (matches is None or matches(after))
-        if now:
+        if matches is None:
+            return change.type
+        was = before is not None and matches(before)
+        if after is not None and matches(after):
             return MODIFIED if was else ADDED
         return DELETED if was else None
 
+    def take(self) -> Sequence[tuple[str, Change]]:
+        """What is pending, which is pending no longer."""
+        pending, self.pending = self.pending, []
+        return pending
+
     def wake(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        wake, self._wake = self._wake, None
+        if wake is not None and not wake.done():
+            wake.set_result(None)
 
     async def changed(self) -> None:
         """Wait until something is pending, or somebody calls ``wake``."""
@@ -166,8 +181,10 @@ class Collection:
         self._window: deque[Change] = deque()
         self._window_size = window
         self._trimmed = 0
-        self._watchers: dict[str, list[Watcher]] = {}  # by namespace
-        self._indexed: dict[str, dict[str, list[Watcher]]] = {}  # by field, then value
+        # Groups of watchers are replaced, not changed: one that is told of a change may be dropped for it.
+        self._everywhere: tuple[Watcher, ...] = ()
+        self._within: dict[str, tuple[Watcher, ...]] = {}  # by namespace
+        self._indexed: dict[str, dict[str, tuple[Watcher, ...]]] = {}  # by field, then value
         self._fresh: dict[bytes, Object] = {}
         self._subscription: Subscription | None = None
         self._reloading: asyncio.Task[None] | None = None
@@ -249,8 +266,18 @@ class Collection:
 
     def _deliver(self, events: Sequence[Event]) -> None:
         cut = len(self.prefix)
-        for event in events:
-            self._apply(event, event.key[cut:])
+        codecs, fresh = self.codecs, self._fresh
+        for revision, path, value, _ in events:
+            key = path[cut:]
+            if value is None:
+                self.put(key, None, revision)
+                continue
+            hub = fresh.pop(value, None)
+            document = Document(codecs, key, revision, value=value, hub=hub)
+            if hub is not None:
+                hub["metadata"]["resourceVersion"] = str(revision)
+                codecs.decoded(document)
+            self.put(key, document, revision)
         self._trim()
 
     def _trim(self) -> None:
@@ -272,19 +299,6 @@ class Collection:
             ]:
                 watcher.drop("the watcher is too slow")
 
-    def _apply(self, event: Event, key: str) -> None:
-        value = event.value
-        if value is None:
-            self.put(key, None, event.revision)
-            return
-        hub = self._fresh.pop(value, None)
-        if hub is not None:
-            hub["metadata"]["resourceVersion"] = str(event.revision)
-        document = Document(self.codecs, key, event.revision, value=value, hub=hub)
-        if hub is not None:
-            self.codecs.decoded(document)
-        self.put(key, document, event.revision)
-
     def put(self, key: str, after: Document | None, revision: int) -> None:
         """Take over what a key holds from a revision on, and tell everybody."""
         before = self.documents.get(key)
@@ -299,12 +313,19 @@ class Collection:
             self.documents[key] = after
         self.modified = revision
         change = Change(revision, before, after)
-        self._window.append(change)
-        if len(self._window) > _WARM:
-            self._window[-_WARM].cool()
+        window = self._window
+        window.append(change)
+        if len(window) > _WARM:
+            window[-_WARM].cool()
         for subscriber in self._subscribers:
             subscriber(change)
-        self._publish(change, key)
+        for watcher in self._everywhere:
+            watcher.offer(change)
+        if self._within:
+            for watcher in self._within.get(key.rpartition("/")[0], ()):
+                watcher.offer(change)
+        if self._indexed:
+            self._offer_indexed(change, key)
 
     # -- reading
 
@@ -345,7 +366,7 @@ class Collection:
     ) -> Watcher:
         """A watcher of changes after ``since``, which must not be below ``floor``."""
         watcher = Watcher(self, namespace, since=since, matches=matches, index=index)
-        self._group(watcher).append(watcher)
+        self._regroup(watcher, (*self._group(watcher), watcher))
         if self._window and since < self._window[-1].revision:
             folder = namespace + "/"
             for change in self._window:
@@ -360,26 +381,30 @@ class Collection:
     def unwatch(self, watcher: Watcher) -> None:
         group = self._group(watcher)
         if watcher in group:
-            group.remove(watcher)
-        if group:
-            return
-        if watcher.index is None:
-            self._watchers.pop(watcher.key, None)
-            return
-        field, value = watcher.index
-        by_value = self._indexed.get(field, {})
-        by_value.pop(value, None)
-        if not by_value:
-            self._indexed.pop(field, None)
+            at = group.index(watcher)
+            self._regroup(watcher, group[:at] + group[at + 1 :])
 
-    def _group(self, watcher: Watcher) -> list[Watcher]:
-        if watcher.index is None:
-            return self._watchers.setdefault(watcher.key, [])
-        field, value = watcher.index
-        return self._indexed.setdefault(field, {}).setdefault(value, [])
+    def _group(self, watcher: Watcher) -> tuple[Watcher, ...]:
+        """All watchers that hear of the same changes."""
+        if watcher.index is not None:
+            field, value = watcher.index
+            return self._indexed.get(field, {}).get(value, ())
+        return self._within.get(watcher.key, ()) if watcher.key else self._everywhere
+
+    def _regroup(self, watcher: Watcher, group: tuple[Watcher, ...]) -> None:
+        if watcher.index is not None:
+            field, value = watcher.index
+            _put_or_drop(self._indexed.setdefault(field, {}), value, group)
+            if not self._indexed[field]:
+                del self._indexed[field]
+        elif watcher.key:
+            _put_or_drop(self._within, watcher.key, group)
+        else:
+            self._everywhere = group
 
     def _all_watchers(self) -> Iterator[Watcher]:
-        for group in self._watchers.values():
+        yield from self._everywhere
+        for group in self._within.values():
             yield from group
         for by_value in self._indexed.values():
             for group in by_value.values():
@@ -389,18 +414,17 @@ class Collection:
     def watchers(self) -> int:
         return sum(1 for _ in self._all_watchers())
 
-    def _publish(self, change: Change, key: str) -> None:
-        if self._watchers:
-            for watcher in tuple(self._watchers.get("", ())):
-                watcher.offer(change)
-            namespace, slash, _ = key.rpartition("/")
-            if slash:
-                for watcher in tuple(self._watchers.get(namespace, ())):
-                    watcher.offer(change)
+    def _offer_indexed(self, change: Change, key: str) -> None:
         for field, by_value in tuple(self._indexed.items()):
             read = self.index_fields[field]
-            values = {read(d) for d in (change.before, change.after) if d is not None}
-            for value in values:
-                for watcher in tuple(by_value.get(value, ())):
+            for value in {read(d) for d in (change.before, change.after) if d is not None}:
+                for watcher in by_value.get(value, ()):
                     if not watcher.key or key.startswith(watcher.key + "/"):
                         watcher.offer(change)
+
+
+def _put_or_drop(groups: dict[str, tuple[Watcher, ...]], key: str, group: tuple[Watcher, ...]) -> None:
+    if group:
+        groups[key] = group
+    else:
+        groups.pop(key, None)

@@ -110,9 +110,7 @@ class Watching:
             while not self._closed:
                 await watcher.changed()
                 if watcher.pending:
-                    pending = list(watcher.pending)
-                    watcher.pending.clear()
-                    yield [WatchEvent(type, change=change) for type, change in pending]
+                    yield [WatchEvent(type, change) for type, change in watcher.take()]
                     continue
                 if watcher.lost:
                     return

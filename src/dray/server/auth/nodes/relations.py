@@ -1,34 +1,29 @@
-"""Which node has to do with which object, kept up to date as pods come, change and go."""
+"""Which node has to do with which object, by way of the pods on it.
+
+Where each pod is, is kept up to date as pods come, change and go. What a pod refers to is read when its node asks:
+pods change more often than nodes ask, and a node has few of them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from dray.server.auth.nodes.references import Reference, references
 from dray.server.cache import Change, Collection
 from dray.server.documents import Document
 from dray.server.resources import Resources
 
-_NOTHING: Final[frozenset[Reference]] = frozenset()
-
-
-class _Placed(NamedTuple):
-    """A pod on a node, and what it refers to."""
-
-    node: str
-    references: frozenset[Reference]
-
 
 class Relations:
-    """An index from objects to nodes, by way of the pods on them."""
+    """The pods of each node, and what they refer to."""
 
     def __init__(self, resources: Resources, *, fixed_names: bool = False) -> None:
         self._resources = resources
         self._fixed_names = fixed_names
-        self._placed: dict[str, _Placed] = {}
-        self._nodes: dict[Reference, Counter[str]] = {}
+        self._placed: dict[str, str] = {}  # pod → node
+        # node → pod → what it refers to; None: it has changed since anybody asked
+        self._pods: dict[str, dict[str, frozenset[Reference] | None]] = {}
         pods = resources.resource("", "pods")
         if pods is not None:
             for document in pods.stored:
@@ -39,32 +34,37 @@ class Relations:
         if change.after is not None:
             self._place(change.after)
         elif change.before is not None:
-            self._put(change.before.key, _Placed("", _NOTHING))
+            self._leave(change.before.key)
 
     def _place(self, document: Document) -> None:
-        pod = document.hub
-        node = pod["spec"].get("nodeName") or ""
-        found = references(pod, fixed_names=self._fixed_names) if node else _NOTHING
-        self._put(document.key, _Placed(node, found))
+        key = document.key
+        node: str = document.hub["spec"].get("nodeName") or ""
+        if self._placed.get(key, "") != node:
+            self._leave(key)
+        if node:
+            self._placed[key] = node
+            self._pods.setdefault(node, {})[key] = None
 
-    def _put(self, key: str, new: _Placed) -> None:
-        old = self._placed.get(key)
-        if old == new:
-            return
-        if old is not None:
-            for reference in old.references:
-                counts = self._nodes[reference]
-                counts[old.node] -= 1
-                if not counts[old.node]:
-                    del counts[old.node]
-                if not counts:
-                    del self._nodes[reference]
-        if not new.node:
-            self._placed.pop(key, None)
-            return
-        self._placed[key] = new
-        for reference in new.references:
-            self._nodes.setdefault(reference, Counter())[new.node] += 1
+    def _leave(self, key: str) -> None:
+        node = self._placed.pop(key, "")
+        if node:
+            del self._pods[node][key]
+            if not self._pods[node]:
+                del self._pods[node]
+
+    def _refers(self, node: str, reference: Reference) -> bool:
+        """Whether some pod of a node refers to something."""
+        pods = self._pods.get(node, {})
+        for key, found in pods.items():
+            if found is None:
+                found = pods[key] = self._read(key)
+            if reference in found:
+                return True
+        return False
+
+    def _read(self, key: str) -> frozenset[Reference]:
+        pod = self._object("", "pods", key)
+        return frozenset() if pod is None else references(pod, fixed_names=self._fixed_names)
 
     # -- asking
 
@@ -72,8 +72,7 @@ class Relations:
         """Whether an object is some business of a node's. Slices of two generations may have the same name."""
         match resource:
             case "pods":
-                placed = self._placed.get(f"{namespace}/{name}")
-                return placed is not None and placed.node == node
+                return self._placed.get(f"{namespace}/{name}") == node
             case "resourceslices":
                 return self._slice_of_node(version, name, node)
             case "volumeattachments":
@@ -81,7 +80,7 @@ class Relations:
             case "persistentvolumes":
                 volume = self._object("", resource, name)
                 return volume is not None and self._mounts(node, volume)
-        if node in self._nodes.get(Reference(resource, namespace, name), ()):
+        if self._refers(node, Reference(resource, namespace, name)):
             return True
         return resource == "secrets" and self._through_volume(node, namespace, name)
 
@@ -97,7 +96,7 @@ class Relations:
     def _mounts(self, node: str, volume: Mapping[str, Any]) -> bool:
         claim = volume["spec"].get("claimRef") or {}
         reference = Reference("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
-        return node in self._nodes.get(reference, ())
+        return self._refers(node, reference)
 
     def _through_volume(self, node: str, namespace: str, name: str) -> bool:
         """A secret that a mounted persistent volume needs. Few clusters have many such volumes."""
@@ -110,9 +109,9 @@ class Relations:
         found = self._resources.resource(group, plural)
         return None if found is None else found.collection
 
-    def _object(self, group: str, plural: str, name: str) -> Mapping[str, Any] | None:
+    def _object(self, group: str, plural: str, key: str) -> Mapping[str, Any] | None:
         collection = self._collection(group, plural)
-        document = None if collection is None else collection.get(name)
+        document = None if collection is None else collection.get(key)
         return None if document is None else document.hub
 
 
