@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from dray.api.kinds import Object
-from dray.client.resources import ObjectKey, key_of
 
 #: From an object to the values it is found under. Pure: it is asked again for the object that is replaced.
-Indexer = Callable[[Object], Iterable[str]]
+Indexer = Callable[[Object], Sequence[str]]
+#: Namespace and name. Not an ``ObjectKey``, which is found under the same but takes longer to make.
+Place = tuple[str, str]
+_Index = dict[str, dict[Place, None]]
 
 
 class ObjectCache:
     """Objects of one resource. Reading is a dict look-up; nothing read may be changed."""
 
     def __init__(self, indexers: Mapping[str, Indexer] | None = None) -> None:
-        self._objects: dict[ObjectKey, Object] = {}
-        self._indexers: dict[str, Indexer] = {}
-        self._indexes: dict[str, dict[str, dict[ObjectKey, Object]]] = {}
+        self._objects: dict[Place, Object] = {}
+        self._indexes: dict[str, tuple[Indexer, _Index]] = {}
         for name, indexer in (indexers or {}).items():
             self.add_index(name, indexer)
 
@@ -25,60 +26,72 @@ class ObjectCache:
         return len(self._objects)
 
     def get(self, namespace: str, name: str) -> Object | None:
-        return self._objects.get(ObjectKey(namespace, name))
+        return self._objects.get((namespace, name))
 
-    def keys(self) -> Collection[ObjectKey]:
-        return self._objects.keys()
+    def items(self) -> Collection[tuple[Place, Object]]:
+        return self._objects.items()
 
     def values(self) -> Collection[Object]:
         """A live view; copy it before an ``await``."""
         return self._objects.values()
 
     def by_index(self, index: str, value: str) -> list[Object]:
-        return list(self._indexes[index].get(value, {}).values())
+        found = self._indexes[index][1].get(value)
+        return [self._objects[place] for place in found] if found else []
 
     def index_values(self, index: str) -> Collection[str]:
         """The values under which anything is found at present."""
-        return self._indexes[index].keys()
+        return self._indexes[index][1].keys()
 
     def add_index(self, name: str, indexer: Indexer) -> None:
         """Add an index; adding the same one again does nothing, so that several users can ask for it."""
-        if name in self._indexers:
-            if self._indexers[name] is not indexer:
+        if name in self._indexes:
+            if self._indexes[name][0] is not indexer:
                 raise ValueError(f"there is another index named {name!r}")
             return
-        self._indexers[name] = indexer
-        index = self._indexes[name] = {}
-        for key, obj in self._objects.items():
-            for value in indexer(obj):
-                index.setdefault(value, {})[key] = obj
+        index: _Index = {}
+        self._indexes[name] = (indexer, index)
+        for place, obj in self._objects.items():
+            _link(index, indexer(obj), place)
 
     def put(self, obj: Object) -> Object | None:
         """Insert or replace; returns what was there."""
-        key = key_of(obj)
-        old = self._objects.get(key)
-        self._objects[key] = obj
-        for name, indexer in self._indexers.items():
-            index = self._indexes[name]
-            values = set(indexer(obj))
+        place = _place(obj)
+        old = self._objects.get(place)
+        self._objects[place] = obj
+        for indexer, index in self._indexes.values():
+            values = indexer(obj)
             if old is not None:
-                for value in set(indexer(old)) - values:
-                    _unlink(index, value, key)
-            for value in values:
-                index.setdefault(value, {})[key] = obj
+                before = indexer(old)
+                if before == values:
+                    continue  # as after most changes: an index knows where objects are, not the objects
+                _unlink(index, before, place)
+            _link(index, values, place)
         return old
 
-    def remove(self, key: ObjectKey) -> Object | None:
-        old = self._objects.pop(key, None)
+    def remove(self, obj: Object) -> Object | None:
+        """Remove what is there under the object's name, and return it."""
+        place = _place(obj)
+        old = self._objects.pop(place, None)
         if old is not None:
-            for name, indexer in self._indexers.items():
-                for value in set(indexer(old)):
-                    _unlink(self._indexes[name], value, key)
+            for indexer, index in self._indexes.values():
+                _unlink(index, indexer(old), place)
         return old
 
 
-def _unlink(index: dict[str, dict[ObjectKey, Object]], value: str, key: ObjectKey) -> None:
-    found = index[value]
-    del found[key]
-    if not found:
-        del index[value]
+def _place(obj: Object) -> Place:
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _link(index: _Index, values: Sequence[str], place: Place) -> None:
+    for value in values:
+        index.setdefault(value, {})[place] = None
+
+
+def _unlink(index: _Index, values: Sequence[str], place: Place) -> None:
+    for value in set(values):
+        found = index[value]
+        del found[place]
+        if not found:
+            del index[value]

@@ -38,13 +38,21 @@ OnUpdate = Callable[[Object, Object], None]
 OnDelete = Callable[[Object], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Handler:
-    """What to call for changes. ``on_update`` gets the old object and the new one."""
+    """What to call for changes. ``on_update`` gets the old object and the new one, ``on_set`` what is there now."""
 
     on_add: OnAdd | None = None
     on_update: OnUpdate | None = None
+    on_set: OnAdd | None = (
+        None  # for an object that was added and one that was updated, where that is all the same
+    )
     on_delete: OnDelete | None = None
+
+
+class _Update(NamedTuple):
+    function: Callable[..., None]
+    with_old: bool
 
 
 class Selection(NamedTuple):
@@ -79,7 +87,13 @@ class Informer:
         self.selection = Selection(resource, namespace, label_selector, field_selector)
         self.cache = ObjectCache(indexers)
         self._client = client
+        #: The object of that name. The cache's own function, as handlers ask many thousand times a second.
+        self.get = self.cache.get
         self._handlers: list[Handler] = []
+        # The same by what happened, so that nobody is asked in vain. Replaced, not changed: a loop may be going on.
+        self._on_add: tuple[OnAdd, ...] = ()
+        self._on_update: tuple[_Update, ...] = ()
+        self._on_delete: tuple[OnDelete, ...] = ()
         self._resync = resync
         self._watch_list = watch_list
         self._backoff = backoff
@@ -105,9 +119,6 @@ class Informer:
         """The version up to which the cache is known to be current."""
         return self._version
 
-    def get(self, namespace: str, name: str) -> Object | None:
-        return self.cache.get(namespace, name)
-
     def items(self) -> Collection[Object]:
         """All objects, as a live view: copy it before an ``await``."""
         return self.cache.values()
@@ -125,25 +136,52 @@ class Informer:
         *,
         on_add: OnAdd | None = None,
         on_update: OnUpdate | None = None,
+        on_set: OnAdd | None = None,
         on_delete: OnDelete | None = None,
     ) -> Handler:
-        """Call these for changes from now on, and ``on_add`` at once for what is there already."""
-        handler = Handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
+        """Call these for changes from now on, and ``on_add`` or ``on_set`` at once for what is there already."""
+        handler = Handler(on_add=on_add, on_update=on_update, on_set=on_set, on_delete=on_delete)
         self._handlers.append(handler)
-        if on_add is not None:
-            for obj in list(self.cache.values()):
-                self._call(on_add, obj)
+        self._sort_handlers()
+        for obj in list(self.cache.values()):
+            self._tell((f for f in (on_add, on_set) if f is not None), obj)
         return handler
 
     def remove_handler(self, handler: Handler) -> None:
         self._handlers.remove(handler)
+        self._sort_handlers()
 
-    def _call(self, function: Callable[..., None], *arguments: Object) -> None:
-        try:
-            function(*arguments)
-        except Exception:
-            # One handler's mistake must neither stop the cache nor keep the others from hearing of the change.
-            _log.exception("a handler of %s failed", self.resource)
+    def _sort_handlers(self) -> None:
+        handlers = self._handlers
+        self._on_add = tuple(f for h in handlers for f in (h.on_add, h.on_set) if f is not None)
+        self._on_delete = tuple(h.on_delete for h in handlers if h.on_delete is not None)
+        self._on_update = tuple(
+            _Update(f, with_old)
+            for h in handlers
+            for f, with_old in ((h.on_update, True), (h.on_set, False))
+            if f is not None
+        )
+
+    def _tell(self, functions: Iterable[Callable[[Object], None]], obj: Object) -> None:
+        for function in functions:
+            try:
+                function(obj)
+            except Exception:
+                self._mistake()
+
+    def _tell_update(self, old: Object, new: Object) -> None:
+        for function, with_old in self._on_update:
+            try:
+                if with_old:
+                    function(old, new)
+                else:
+                    function(new)
+            except Exception:
+                self._mistake()
+
+    def _mistake(self) -> None:
+        """One handler's mistake must neither stop the cache nor keep the others from hearing of the change."""
+        _log.exception("a handler of %s failed", self.resource)
 
     # Keeping up to date
 
@@ -210,17 +248,17 @@ class Informer:
 
     def _replace(self, objects: Iterable[Object], version: str) -> None:
         """Make the cache equal to ``objects``, telling handlers of the differences."""
-        gone = set(self.cache.keys())
+        gone = dict(self.cache.items())
         for obj in objects:
-            gone.discard(key_of(obj))
+            gone.pop(key_of(obj), None)
             old = self.cache.put(obj)
             if old is None:
-                self._added(obj)
+                self._tell(self._on_add, obj)
             elif _version(old) != _version(obj):
-                self._updated(old, obj)
-        for key in gone:
-            if (old := self.cache.remove(key)) is not None:
-                self._deleted(old)
+                self._tell_update(old, obj)
+        for old in gone.values():
+            self.cache.remove(old)
+            self._tell(self._on_delete, old)
         self._version = version
         self._synced.set()
 
@@ -246,36 +284,21 @@ class Informer:
     def _apply(self, event: AnyEvent) -> None:
         kind, obj = event.type, event.object
         if kind == "DELETED":
-            self.cache.remove(key_of(obj))
-            self._deleted(obj)
+            self.cache.remove(obj)
+            self._tell(self._on_delete, obj)
         elif kind != "BOOKMARK":
             old = self.cache.put(obj)
             if old is None:
-                self._added(obj)
+                self._tell(self._on_add, obj)
             else:
-                self._updated(old, obj)
+                self._tell_update(old, obj)
         self._version = _version(obj)
 
     async def _resync_periodically(self, interval: float) -> None:
         while True:
             await asyncio.sleep(interval)
             for obj in list(self.cache.values()):
-                self._updated(obj, obj)
-
-    def _added(self, obj: Object) -> None:
-        for handler in tuple(self._handlers):
-            if handler.on_add is not None:
-                self._call(handler.on_add, obj)
-
-    def _updated(self, old: Object, new: Object) -> None:
-        for handler in tuple(self._handlers):
-            if handler.on_update is not None:
-                self._call(handler.on_update, old, new)
-
-    def _deleted(self, obj: Object) -> None:
-        for handler in tuple(self._handlers):
-            if handler.on_delete is not None:
-                self._call(handler.on_delete, obj)
+                self._tell_update(obj, obj)
 
 
 class Informers:

@@ -65,11 +65,7 @@ class DeviceTaintController(Controller[Victim | Rule]):
         self._claims = get(kit.resource(RESOURCE_CLAIMS, "v1", "v1beta2", "v1beta1"))
         self._slices = get(kit.resource(RESOURCE_SLICES, "v1", "v1beta2"))
         self._pods = get(PODS)
-        self._slices.add_handler(
-            on_add=self._slice_set,
-            on_update=lambda old, new: self._slice_set(new),
-            on_delete=self._slice_gone,
-        )
+        self._slices.add_handler(on_set=self._slice_set, on_delete=self._slice_gone)
         if "DRADeviceTaintRules" in kit.gates:
             self._resource = kit.resource(DEVICE_TAINT_RULES, "v1", "v1beta2", "v1alpha3")
             self._all_rules = get(self._resource)
@@ -207,6 +203,8 @@ class DeviceTaintController(Controller[Victim | Rule]):
         self._due.pop(_victim(pod), None)
 
     def _pod_changed(self, old: Object, new: Object) -> None:
+        if not self._evictions and not self._due:
+            return
         if old["metadata"]["uid"] != new["metadata"]["uid"]:
             self._due.pop(_victim(old), None)
         elif old["spec"].get("nodeName") == new["spec"].get("nodeName") and _statuses(old) == _statuses(new):

@@ -136,9 +136,7 @@ class DisruptionController(Controller[ObjectKey]):
         self._budgets = kit.informers.get(self._resource)
         self._pods = kit.informers.get(PODS)
         self._owners = {r.kind: kit.informers.get(r) for r in (DEPLOYMENTS, REPLICASETS, STATEFULSETS)}
-        self._budgets.add_handler(
-            on_add=lambda n: self.enqueue(key_of(n)), on_update=lambda o, n: self.enqueue(key_of(n))
-        )
+        self._budgets.add_handler(on_set=lambda n: self.enqueue(key_of(n)))
         self._pods.add_handler(
             on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed
         )
@@ -146,6 +144,8 @@ class DisruptionController(Controller[ObjectKey]):
             informer.add_handler(on_update=self._owner_changed)
 
     def _pod_updated(self, old: Document, new: Document) -> None:
+        if not self._budgets.items():
+            return  # as in most clusters, where pods are many and change often
         self._pod_changed(new)
         if old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._pod_changed(old)

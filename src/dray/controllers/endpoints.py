@@ -163,21 +163,21 @@ class _OfServices(Controller[ObjectKey]):
         self._services = kit.informers.get(SERVICES)
         self._pods = kit.informers.get(PODS)
         self._services.add_handler(
-            on_add=lambda n: self.enqueue(key_of(n)),
-            on_update=lambda o, n: self.enqueue(key_of(n)),
-            on_delete=lambda o: self.enqueue(key_of(o)),
+            on_set=lambda n: self.enqueue(key_of(n)), on_delete=lambda o: self.enqueue(key_of(o))
         )
         self._pods.add_handler(
             on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed
         )
 
     def _pod_updated(self, old: Document, new: Document) -> None:
+        if not _has_address(old) and not _has_address(new):
+            return  # nobody can be sent to it, as before
         self._pod_changed(new)
         if old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._pod_changed(old)
 
     def _pod_changed(self, pod: Document) -> None:
-        if (pod.get("status") or {}).get("podIP"):
+        if _has_address(pod):
             labels = pod["metadata"].get("labels") or {}
             for service in self._services.items():
                 selector = (service.get("spec") or {}).get("selector")
@@ -288,6 +288,11 @@ class EndpointsController(_OfServices):
             if not is_terminating(problem):
                 raise
         return None
+
+
+def _has_address(pod: Document) -> bool:
+    status = pod.get("status")
+    return bool(status and status.get("podIP"))
 
 
 def _part(document: Document, name: str) -> Any:

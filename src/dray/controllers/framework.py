@@ -19,6 +19,7 @@ from dray.client.queue_metrics import QueueMetrics
 from dray.client.queues import WorkQueue
 from dray.client.resources import Resource
 from dray.controllers.discovering import Discovered
+from dray.controllers.owned import OwnedNews
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,17 @@ class NotConfigured(Exception):
 
 class SharedInformers(Informers):
     """The informers of all controllers."""
+
+    def __init__(self, client: Client, *, resync: float | None = None, watch_list: bool = False) -> None:
+        super().__init__(client, resync=resync, watch_list=watch_list)
+        self._owned: dict[Resource, OwnedNews] = {}
+
+    def owned(self, resource: Resource) -> OwnedNews:
+        """The news of a resource's objects by the kind of their owners."""
+        found = self._owned.get(resource)
+        if found is None:
+            found = self._owned[resource] = OwnedNews(self.get(resource))
+        return found
 
     def existing(self, resource: Resource) -> Informer | None:
         """The informer that somebody has of the whole collection; none is made."""

@@ -59,9 +59,7 @@ class TaintEvictionController(Controller[ObjectKey]):
         self._pods = kit.informers.get(PODS, indexers={"node": by_node})
         self._nodes.add_handler(on_add=self._node_changed, on_update=lambda o, n: self._node_changed(n, o))
         self._pods.add_handler(
-            on_add=self._pod_changed,
-            on_update=lambda o, n: self._pod_changed(n, o),
-            on_delete=lambda o: self._forget(key_of(o)),
+            on_add=self._pod_there, on_update=self._pod_changed, on_delete=lambda o: self._forget(key_of(o))
         )
 
     def _node_changed(self, node: Document, old: Document | None = None) -> None:
@@ -69,11 +67,16 @@ class TaintEvictionController(Controller[ObjectKey]):
             for pod in self._pods.by_index("node", node["metadata"]["name"]):
                 self.enqueue(key_of(pod))
 
-    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
-        spec = pod["spec"]
-        if old is not None and all(old["spec"].get(p) == spec.get(p) for p in ("nodeName", "tolerations")):
-            return
-        node = self._nodes.get("", spec.get("nodeName") or "")
+    def _pod_changed(self, old: Document, new: Document) -> None:
+        before, after = old["spec"], new["spec"]
+        if before.get("nodeName") != after.get("nodeName") or before.get("tolerations") != after.get(
+            "tolerations"
+        ):
+            self._pod_there(new)
+
+    def _pod_there(self, pod: Document) -> None:
+        name = pod["spec"].get("nodeName")
+        node = self._nodes.get("", name) if name else None
         if node is not None and driving(node):
             self.enqueue(ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"]))
 

@@ -9,7 +9,7 @@ plane that is cut off.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -177,13 +177,9 @@ class NodeController(Controller[str]):
         self._nodes = kit.informers.get(NODES)
         self._leases = kit.informers.get(LEASES, namespace=LEASE_NAMESPACE)
         self._pods = kit.informers.get(PODS, indexers={"node": by_node})
-        self._nodes.add_handler(
-            on_add=self._node_there,
-            on_update=lambda old, new: self._node_there(new),
-            on_delete=self._node_gone,
-        )
-        self._leases.add_handler(on_add=self._renewed, on_update=lambda old, new: self._renewed(new))
-        self._pods.add_handler(on_add=self._pod_there, on_update=lambda old, new: self._pod_there(new, old))
+        self._nodes.add_handler(on_set=self._node_there, on_delete=self._node_gone)
+        self._leases.add_handler(on_set=self._renewed)
+        self._pods.add_handler(on_add=self._pod_there, on_update=self._pod_changed)
 
     # -- signs of life
 
@@ -216,12 +212,16 @@ class NodeController(Controller[str]):
         self._registered.discard(name)
         self._say(node, "RemovingNode", f"Removing Node {name} from Controller")
 
-    def _pod_there(self, pod: Document, old: Document | None = None) -> None:
+    def _pod_there(self, pod: Document) -> None:
         name = pod["spec"].get("nodeName")
-        if name and (old is None or not old["spec"].get("nodeName")):
+        if name:
             node = self._nodes.get("", name)
             if node is not None and readiness(node) in ("False", "Unknown"):
                 self.enqueue(name)
+
+    def _pod_changed(self, old: Document, new: Document) -> None:
+        if not old["spec"].get("nodeName"):
+            self._pod_there(new)
 
     # -- work
 
@@ -312,7 +312,7 @@ class NodeController(Controller[str]):
         self.kit.recorder.event(NODES, dict(node), "Normal", reason, f"Node {name} event: {message}")
 
 
-def by_node(pod: Object) -> Iterable[str]:
+def by_node(pod: Object) -> Sequence[str]:
     """Index: the node a pod is on."""
     node = pod["spec"].get("nodeName")
     return (node,) if node else ()

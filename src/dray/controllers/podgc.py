@@ -98,9 +98,7 @@ class PodGarbageController(Controller[Check]):
         self._nodes = kit.informers.get(NODES)
         self._pods = kit.informers.get(PODS)
         self._nodes.add_handler(on_update=self._node_changed, on_delete=self._node_gone)
-        self._pods.add_handler(
-            on_add=self._pod_set, on_update=lambda old, new: self._pod_set(new), on_delete=self._pod_gone
-        )
+        self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_gone)
 
     # -- what happens
 

@@ -155,6 +155,34 @@ async def test_a_handler_that_fails_keeps_nobody_from_hearing(client, server, ev
     assert "ZeroDivisionError" in caplog.text
 
 
+async def test_a_handler_of_what_is_there_hears_of_additions_and_updates_alike(client, server, eventually):
+    server.put(f"{PATH}/a", {})
+    informer = Informer(client, PODS, backoff=QUICK)
+    heard = []
+    async with running(informer):
+        informer.add_handler(on_set=lambda obj: heard.append(key_of(obj).name))
+        server.put(f"{PATH}/b", {})
+        server.put(f"{PATH}/a", {})
+        server.remove(f"{PATH}/b")
+        server.put(f"{PATH}/c", {})
+        await eventually(lambda: "c" in heard)
+    assert heard == ["a", "b", "a", "c"]
+
+
+async def test_handlers_of_an_update_are_called_in_the_order_of_their_coming(client, server, eventually):
+    server.put(f"{PATH}/a", {})
+    informer = Informer(client, PODS, backoff=QUICK)
+    async with running(informer):
+        heard = []
+        informer.add_handler(on_update=lambda old, new: heard.append(1))
+        informer.add_handler(on_set=lambda obj: heard.append(2))
+        informer.add_handler(on_update=lambda old, new: heard.append(3))
+        heard.clear()
+        server.put(f"{PATH}/a", {})
+        await eventually(lambda: len(heard) == 3)
+    assert heard == [1, 2, 3]
+
+
 async def test_a_removed_handler_hears_nothing(client, server, eventually):
     informer = Informer(client, PODS, backoff=QUICK)
     heard = []

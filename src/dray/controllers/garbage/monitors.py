@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from dray.api.errors import Expired, Gone, StatusError
@@ -78,8 +79,8 @@ class Monitors:
             self._watches[key] = tasks.create_task(self._watch(resource), name=f"garbage-{resource}")
             return
         handler = informer.add_handler(
-            on_add=lambda obj: self._seen(resource, obj),
-            on_update=lambda old, new: self._changed(resource, old, new),
+            on_add=partial(self._seen, resource),
+            on_update=partial(self._changed, resource),
             on_delete=self._gone,
         )
         self._borrowed[key] = (informer, handler)
@@ -94,7 +95,7 @@ class Monitors:
     # -- news
 
     def _seen(self, resource: Resource, obj: Object) -> None:
-        if resource.plural == _DEFINITIONS.plural and resource.group == _DEFINITIONS.group:
+        if _is_definition(resource):
             self.definitions_changed.set()
         if effects := self._graph.seen(resource.kind, resource.api_version, obj["metadata"]):
             self._report(effects)
@@ -103,6 +104,12 @@ class Monitors:
         before, after = old["metadata"], new["metadata"]
         if before["uid"] != after["uid"]:
             self._gone(old)  # deleted and made anew while nobody looked
+        elif (
+            "deletionTimestamp" not in after
+            and before.get("ownerReferences") == after.get("ownerReferences")
+            and not _is_definition(resource)
+        ):
+            return  # it belongs to whom it belonged to and stays: nothing else of it is in the graph
         self._seen(resource, new)
 
     def _gone(self, obj: Object) -> None:
@@ -154,3 +161,7 @@ class Monitors:
             if effects := self._graph.gone(uid):
                 self._report(effects)
         return found.resource_version
+
+
+def _is_definition(resource: Resource) -> bool:
+    return resource.plural == _DEFINITIONS.plural and resource.group == _DEFINITIONS.group

@@ -39,15 +39,17 @@ class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
         self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
         self._expected = Expectations(kit.clock)
         self._owners.add_handler(
-            on_add=lambda n: self.enqueue(key_of(n)),
-            on_update=lambda o, n: self.enqueue(key_of(n)),
-            on_delete=lambda o: self._forget(key_of(o)),
+            on_set=lambda n: self.enqueue(key_of(n)), on_delete=lambda o: self._forget(key_of(o))
         )
-        self._pods.add_handler(
-            on_add=self._pod_changed, on_update=lambda o, n: self._pod_changed(n, o), on_delete=self._pod_gone
+        kit.informers.owned(PODS).follow(
+            *self.owner_kinds(), on_change=self._pod_changed, on_gone=self._pod_gone
         )
 
     # -- news
+
+    def owner_kinds(self) -> tuple[str | None, ...]:
+        """The kinds of owners of which pods are of interest, with None for pods of nobody."""
+        return (self.resource.kind,)
 
     def _forget(self, key: ObjectKey) -> None:
         self._expected.forget(key)

@@ -47,6 +47,9 @@ class ReplicaSetController(PodKeeper[ObjectKey]):
     resource = REPLICASETS
     words = Words(not_deleted="Error deleting: {problem}")
 
+    def owner_kinds(self) -> tuple[str | None, ...]:
+        return (self.resource.kind, None)
+
     def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
         for one in (pod, old):
             owner = controller_of(one) if one is not None else None
