@@ -16,7 +16,10 @@ def check_node_selector(selector: Term, path: Path, *, values: bool = True) -> l
     terms, at = selector.get("nodeSelectorTerms") or (), path.child("nodeSelectorTerms")
     if not terms:
         return [field.required(at, "must have at least one node selector term")]
-    return [p for i, term in enumerate(terms) for p in check_node_term(term, at.index(i), values=values)]
+    found: list[FieldError] = []
+    for i, term in enumerate(terms):
+        found += check_node_term(term, at.index(i), values=values)
+    return found
 
 
 def check_node_term(term: Term, path: Path, *, values: bool = True) -> list[FieldError]:
@@ -47,7 +50,8 @@ def _check_label(wanted: Term, path: Path, *, checked: bool) -> list[FieldError]
         found.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
     found += checks.qualified_name(wanted.get("key", ""), path.child("key"))
     for i, value in enumerate(values if checked else ()):
-        found += checks.each(value, path.child("values").index(i), names.label_value(value))
+        if problems := names.label_value(value):
+            found += checks.each(value, path.child("values").index(i), problems)
     return found
 
 
@@ -63,5 +67,6 @@ def _check_field(wanted: Term, path: Path) -> list[FieldError]:
         found.append(field.invalid(path.child("key"), key, "not a valid field selector key"))
         return found
     for i, value in enumerate(values):
-        found += checks.dns_subdomain(value, path.child("values").index(i))
+        if problems := names.dns1123_subdomain(value):
+            found += checks.each(value, path.child("values").index(i), problems)
     return found

@@ -9,8 +9,8 @@ claim is somebody's experiment and passes. Releases that are emulated leave it a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, NamedTuple
 
 from dray.api import claims, errors
 from dray.api.kinds import Object
@@ -23,6 +23,9 @@ class Device(NamedTuple):
     name: str
 
 
+_NOTHING_TAKEN: Final = nullcontext()
+
+
 class DeviceBookings:
     """Which claim has which device. Read off the stored claims, and off those that are being written right now."""
 
@@ -33,17 +36,14 @@ class DeviceBookings:
             self._count(document.key, frozenset(), exclusive(document.hub))
         stored.subscribe(self._changed)
 
-    @contextmanager
-    def assigned(self, new: Object, old: Object | None) -> Iterator[None]:
+    def assigned(self, new: Object, old: Object | None) -> AbstractContextManager[None]:
         """``new`` takes nothing that others have; what it takes is promised to it until the block ends."""
         allocation = _allocation(new)
         if not allocation or (old is not None and _allocation(old) == allocation):
-            yield
-            return
+            return _NOTHING_TAKEN
         metadata = new["metadata"]
         if claims.FINALIZER not in (metadata.get("finalizers") or ()):
-            yield
-            return
+            return _NOTHING_TAKEN
         key = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
         wanted = exclusive(new)
         for device in wanted:
@@ -51,6 +51,10 @@ class DeviceBookings:
             if holder is not None and holder != key:
                 problem = f"device {'/'.join(device)} is allocated to claim {holder}"
                 raise errors.conflict("resourceclaims", "resource.k8s.io", metadata.get("name", ""), problem)
+        return self._promise(wanted, key)
+
+    @contextmanager
+    def _promise(self, wanted: frozenset[Device], key: str) -> Iterator[None]:
         mine = {device: key for device in wanted if device not in self._promised}
         self._promised |= mine
         try:
@@ -80,7 +84,10 @@ class DeviceBookings:
 
 def exclusive(claim: Mapping[str, Any]) -> frozenset[Device]:
     """The devices a claim has to itself: neither shares of devices nor those it may only look at."""
-    results = ((_allocation(claim) or {}).get("devices") or {}).get("results") or ()
+    allocation = _allocation(claim)
+    if not allocation:
+        return frozenset()
+    results = (allocation.get("devices") or {}).get("results") or ()
     return frozenset(
         Device(r["driver"], r["pool"], r["device"])
         for r in results

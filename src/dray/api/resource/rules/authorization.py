@@ -33,10 +33,10 @@ def admin_access(requests: Sequence[Any], namespace: str, ctx: Context) -> list[
 
 def admin_access_granted(new: Object, old: Object, ctx: Context) -> list[FieldError]:
     """The same for results of an allocation that is being written."""
-    if any(result.get("adminAccess") for result in allocation_results(old.get("status") or {})):
-        return []
     for i, result in enumerate(allocation_results(new.get("status") or {})):
         if result.get("adminAccess"):
+            if any(known.get("adminAccess") for known in allocation_results(old.get("status") or {})):
+                return []
             path = _STATUS.child("allocation", "devices", "results").index(i).child("adminAccess")
             return _labelled(new["metadata"].get("namespace", ""), path, ctx)
     return []
@@ -67,7 +67,9 @@ def status_parts(new: Object, old: Object, ctx: Context) -> list[FieldError]:
 
 
 def _binding(status: Mapping[str, Any], before: Mapping[str, Any], ctx: Context) -> list[FieldError]:
-    if all(equal(status.get(part), before.get(part)) for part in ("allocation", "reservedFor")):
+    if equal(status.get("allocation"), before.get("allocation")) and equal(
+        status.get("reservedFor"), before.get("reservedFor")
+    ):
         return []
     if ctx.allows(ctx.verb, GROUP, "resourceclaims", "binding", "", ""):
         return []
@@ -80,7 +82,10 @@ def _binding(status: Mapping[str, Any], before: Mapping[str, Any], ctx: Context)
 def _devices(
     status: Mapping[str, Any], before: Mapping[str, Any], namespace: str, ctx: Context
 ) -> list[FieldError]:
-    drivers = _changed_drivers(status.get("devices") or (), before.get("devices") or ())
+    devices, devices_before = status.get("devices") or (), before.get("devices") or ()
+    if not devices and not devices_before:
+        return []
+    drivers = _changed_drivers(devices, devices_before)
     if not drivers:
         return []
     verbs = [f"arbitrary-node:{ctx.verb}"]

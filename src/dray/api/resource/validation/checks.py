@@ -50,6 +50,8 @@ def label_value(value: str, path: Path, errs: Errors) -> None:
 
 def driver_name(value: str, path: Path, errs: Errors) -> None:
     """A driver's name; upper case is tolerated for historical reasons."""
+    if len(value) <= limits.DRIVER_NAME and is_driver_name(value):
+        return
     if not value:
         errs.append(field.required(path))
         return
@@ -59,8 +61,16 @@ def driver_name(value: str, path: Path, errs: Errors) -> None:
         refuse(errs, path, value, names.dns1123_subdomain(lower))
 
 
+@lru_cache(maxsize=1024)
+def is_driver_name(value: str) -> bool:
+    """Whether the name of a driver is fine. Few names stand in many slices and allocations, hence the cache."""
+    return size(value) <= limits.DRIVER_NAME and _is_subdomain(value.lower()) is not None
+
+
 def pool_name(value: str, path: Path, errs: Errors) -> None:
     """One or more subdomains separated by slashes."""
+    if _is_subdomain(value) and len(value) <= limits.POOL_NAME:
+        return
     if not value:
         errs.append(field.required(path))
         return

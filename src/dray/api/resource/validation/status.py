@@ -61,12 +61,8 @@ def claim_status(new: Object, old: Object, path: Path, errs: Errors, gates: Gate
     """What may become of a claim's status. ``new`` and ``old`` are whole claims."""
     status, before = new.get("status") or {}, old.get("status") or {}
     reserved: Sequence[Any] = status.get("reservedFor") or _EMPTY
-    if checks.within(reserved, limits.RESERVED_FOR, path, "reservedFor", errs):
-        for i, consumer in enumerate(reserved):
-            for name in ("resource", "name", "uid"):
-                if not consumer.get(name):
-                    errs.append(field.required(path.child("reservedFor").index(i).child(name)))
-        checks.unique((c.get("uid", "") for c in reserved), path, "reservedFor", errs)
+    if reserved:
+        _consumers(reserved, path, errs)
 
     devices: Sequence[Any] = status.get("devices") or _EMPTY
     if devices:
@@ -86,6 +82,18 @@ def claim_status(new: Object, old: Object, path: Path, errs: Errors, gates: Gate
         else:
             known = request_names((new.get("spec") or {}).get("devices") or {})
             _allocation(allocation, here, known, errs, gates)
+
+
+def _consumers(reserved: Sequence[Any], path: Path, errs: Errors) -> None:
+    if not checks.within(reserved, limits.RESERVED_FOR, path, "reservedFor", errs):
+        return
+    for i, consumer in enumerate(reserved):
+        if not (consumer.get("resource") and consumer.get("name") and consumer.get("uid")):
+            here = path.child("reservedFor").index(i)
+            missing = [name for name in ("resource", "name", "uid") if not consumer.get(name)]
+            errs += [field.required(here.child(name)) for name in missing]
+    if len(reserved) > 1:
+        checks.unique((c.get("uid", "") for c in reserved), path, "reservedFor", errs)
 
 
 def _reservation(
@@ -116,19 +124,24 @@ def _allocation(
     if checks.within(results, limits.RESULTS, here, "results", errs):
         for i, result in enumerate(results):
             _result(result, here.child("results").index(i), known, errs, gates)
-    configs = devices.get("config") or _EMPTY
-    if checks.within(configs, 2 * limits.CONFIGS, here, "config", errs):
-        for i, config in enumerate(configs):
-            where = here.child("config").index(i)
-            source = config.get("source", "")
-            if not source:
-                errs.append(field.required(where.child("source")))
-            elif source not in ("FromClaim", "FromClass"):
-                errs.append(field.not_supported(where.child("source"), source, ("FromClaim", "FromClass")))
-            request_references(config.get("requests") or _EMPTY, where, known, errs)
-            configuration(config, where, errs)
+    if configs := devices.get("config"):
+        _configs(configs, here, known, errs)
     if (selector := allocation.get("nodeSelector")) is not None:
         errs += check_node_selector(selector, path.child("nodeSelector"))
+
+
+def _configs(configs: Sequence[Any], path: Path, known: RequestNames, errs: Errors) -> None:
+    if not checks.within(configs, 2 * limits.CONFIGS, path, "config", errs):
+        return
+    for i, config in enumerate(configs):
+        here = path.child("config").index(i)
+        source = config.get("source", "")
+        if not source:
+            errs.append(field.required(here.child("source")))
+        elif source not in ("FromClaim", "FromClass"):
+            errs.append(field.not_supported(here.child("source"), source, ("FromClaim", "FromClass")))
+        request_references(config.get("requests") or _EMPTY, here, known, errs)
+        configuration(config, here, errs)
 
 
 def _result(result: Mapping[str, Any], path: Path, known: RequestNames, errs: Errors, gates: Gates) -> None:
@@ -139,8 +152,9 @@ def _result(result: Mapping[str, Any], path: Path, known: RequestNames, errs: Er
     binding_conditions(result, path, errs)
     if (share := result.get("shareID")) is not None:
         checks.uid(share, path.child("shareID"), errs)
-    if gates.release >= (1, 37):
-        for i, tolerated in enumerate(result.get("tolerations") or _EMPTY):
+    tolerations = result.get("tolerations")
+    if tolerations and gates.release >= (1, 37):
+        for i, tolerated in enumerate(tolerations):
             toleration(tolerated, path.child("tolerations").index(i), errs)
     skip_node_operations(result.get("skipNodeOperations"), path, errs)
 
