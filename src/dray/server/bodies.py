@@ -101,16 +101,16 @@ class Decoder:
         self, body: bytes | Object, codec: Codec, *, strict: bool, known: Object | None = None
     ) -> tuple[Object, list[str]]:
         """``known`` is a shaped object; what ``body`` took over from it need not be shaped again."""
-        kind, version = codec.kind, codec.version
+        kind, type_ = codec.kind, codec.type
         try:
-            if codec.type is not None and known is not None and isinstance(body, dict):
-                obj, problems = schema.reshape(codec.type, body, known)
+            if type_ is None:
+                obj, problems = _custom(body, codec.version)
+            elif known is not None and isinstance(body, dict):
+                obj, problems = schema.reshape(type_, body, known)
                 if obj.get("metadata") is known.get("metadata") and obj.get("metadata"):
                     obj["metadata"] = dict(obj["metadata"])
-            elif codec.type is not None:
-                obj, problems = schema.decode(codec.type, body, strict=strict)
             else:
-                obj, problems = _custom(body, version)
+                obj, problems = schema.decode(type_, body, strict=strict)
         except BadRequest as e:
             raise self._explain(body, codec, e) from None
         api_version, name = obj.get("apiVersion", ""), obj.get("kind", "")

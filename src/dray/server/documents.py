@@ -32,7 +32,9 @@ class Codec:
 
     __slots__ = (
         "_envelope",
+        "_from_hub",
         "_list_envelope",
+        "_named",
         "_release",
         "_type",
         "api_version",
@@ -52,6 +54,8 @@ class Codec:
         self.version = version
         self.api_version = f"{kind.group}/{version.name}" if kind.group else version.name
         self.list_kind = kind.list_kind or kind.kind + "List"
+        self._named = {"kind": kind.kind, "apiVersion": self.api_version}
+        self._from_hub = version.from_hub
         self.head = b'{"kind":%b,"apiVersion":%b,' % (encode(kind.kind), encode(self.api_version))
         self.list_head = b'{"kind":%b,"apiVersion":%b,' % (encode(self.list_kind), encode(self.api_version))
         self.separator = b"," + (self.head if kind.custom else b"{")
@@ -71,20 +75,20 @@ class Codec:
 
     def object(self, hub: Object) -> Object:
         """The hub object in this version; nested parts may be shared with the hub."""
-        shaped = self.version.from_hub(hub) if self.version.from_hub is not None else hub
+        shaped = hub if self._from_hub is None else self._from_hub(hub)
         if shaped.get("apiVersion") == self.api_version and shaped.get("kind") == self.kind.kind:
             return shaped
-        return {"kind": self.kind.kind, "apiVersion": self.api_version, **_untyped(shaped)}
+        return {**self._named, **shaped, **self._named}  # the type comes first and has the last word
 
     def rest(self, hub: Object) -> bytes:
         """The encoded object after ``head``."""
-        shaped = self.version.from_hub(hub) if self.version.from_hub is not None else hub
+        shaped = hub if self._from_hub is None else self._from_hub(hub)
         return encode(_untyped(shaped))[1:]
 
     def message(self, hub: Object) -> bytes:
         """The object as a protobuf message, which does not say what it is."""
         assert self.type is not None
-        shaped = self.version.from_hub(hub) if self.version.from_hub is not None else hub
+        shaped = hub if self._from_hub is None else self._from_hub(hub)
         return protobuf.encode(self.type, shaped)
 
     def enveloped(self, message: bytes) -> bytes:
@@ -97,10 +101,12 @@ class Codec:
 
     def stored(self, hub: Object) -> bytes:
         """The value for the store: this version, without the resourceVersion, which the store itself knows."""
-        shaped = _untyped(self.version.from_hub(hub) if self.version.from_hub is not None else hub)
-        if "resourceVersion" in shaped["metadata"]:
-            shaped["metadata"] = {k: v for k, v in shaped["metadata"].items() if k != "resourceVersion"}
-        return self.head + encode(shaped)[1:]
+        shaped = hub if self._from_hub is None else self._from_hub(hub)
+        metadata = shaped["metadata"]
+        if "resourceVersion" in metadata:
+            metadata = dict(metadata)
+            del metadata["resourceVersion"]
+        return encode({**self._named, **shaped, **self._named, "metadata": metadata})
 
 
 def _untyped(obj: Object) -> Object:
@@ -135,8 +141,9 @@ class Codecs:
 
     def value(self, hub: Object) -> bytes:
         """What the store gets for a hub object, which is settled first: reading it back gives the very same object."""
-        if self.hub.type is not None:
-            schema.settle(self.hub.type, hub)
+        type_ = self.hub.type
+        if type_ is not None:
+            schema.settle(type_, hub)
         return self.storage.stored(hub)
 
     def read(self, value: bytes, revision: int) -> Object:

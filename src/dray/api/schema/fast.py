@@ -50,6 +50,8 @@ def _decode_hook(type_: type, value: Any) -> _Quantity:
 
 
 _encode_hook: Final[Callable[[Any], Any]] = attrgetter("text")
+_convert: Final[Callable[..., msgspec.Struct]] = msgspec.convert
+_plain: Final[Callable[..., dict[str, Any]]] = msgspec.to_builtins
 
 
 def _none() -> None:
@@ -93,7 +95,7 @@ class Codec:
         if self._class is None:
             raise Unsupported
         try:
-            return _built(self._decoder.decode(data))
+            return _plain(self._decoder.decode(data), enc_hook=_encode_hook)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise Unsupported from None
 
@@ -102,14 +104,9 @@ class Codec:
         if self._class is None:
             raise Unsupported
         try:
-            return _built(msgspec.convert(document, self._class, dec_hook=_decode_hook))
+            return _plain(_convert(document, self._class, dec_hook=_decode_hook), enc_hook=_encode_hook)
         except (msgspec.MsgspecError, RecursionError):
             raise Unsupported from None
-
-
-def _built(value: msgspec.Struct) -> dict[str, Any]:
-    result: dict[str, Any] = msgspec.to_builtins(value, enc_hook=_encode_hook)
-    return result
 
 
 class _Compiler:

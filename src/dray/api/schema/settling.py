@@ -20,26 +20,24 @@ def settle(type_: Struct, obj: dict[str, Any]) -> None:
 @cache
 def _of_struct(type_: Struct) -> _Settle | None:
     """What to do with a struct; None if there is never anything to do."""
-    if not _concerned(type_, frozenset()):
+    # Few of a struct's fields are concerned, so it is these that are looked for, not those that an object has.
+    concerned = [f for f in type_.fields if _holds_empty(f) or _concerned(f.type, frozenset())]
+    if not concerned:
         return None
-    emptied = frozenset(f.name for f in type_.fields if _holds_empty(f) and _written(f))
-    dropped = frozenset(f.name for f in type_.fields if _holds_empty(f) and not _written(f))
-    inside = [(f.name, f.type) for f in type_.fields if _concerned(f.type, frozenset())]
-    # Found on first use, for types may contain themselves.
-    inner: dict[str, _Settle] = {}
+    steps: list[tuple[str, bool, bool, _Settle | None]] = []
 
     def settle_struct(obj: dict[str, Any]) -> None:
-        if inside and not inner:
-            inner.update((name, found) for name, t in inside if (found := _of(t)) is not None)
-        empty = [n for n, v in obj.items() if not v and (n in dropped or n in emptied)]
-        for name in empty:
-            if name in emptied:
-                obj[name] = None
-            else:
-                del obj[name]
-        for name, settler in inner.items():
-            if (value := obj.get(name)) is not None:
-                settler(value)
+        if not steps:  # made on first use, for types may contain themselves
+            steps.extend((f.name, _holds_empty(f), _written(f), _of(f.type)) for f in concerned)
+        for name, holds_empty, written, settler in steps:
+            if value := obj.get(name):
+                if settler is not None:
+                    settler(value)
+            elif holds_empty and name in obj:
+                if written:
+                    obj[name] = None
+                else:
+                    del obj[name]
 
     return settle_struct
 

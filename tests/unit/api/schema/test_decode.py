@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.api.documents import documents
 
 from dray.api.errors import BadRequest
-from dray.api.schema import decode, normalise, parse, settle, type_of, zero
+from dray.api.schema import ListOf, MapOf, Struct, Type, decode, normalise, parse, settle, type_of, zero
 from dray.api.schema.fast import Codec, Unsupported
 from dray.api.schema.reader import read
 
@@ -224,6 +224,36 @@ def test_settling_twice_is_settling_once(data: st.DataObject, name: str) -> None
     again = json.loads(json.dumps(once))
     settle(type_, again)
     assert again == once
+
+
+def emptied(type_: Type, value: Any) -> Any:
+    """What storing leaves of a decoded value: no empty list or map, but null where something must be written."""
+    match type_:
+        case ListOf() if value is not None:
+            return [emptied(type_.item, item) for item in value]
+        case MapOf() if value is not None:
+            return {key: emptied(type_.value, item) for key, item in value.items()}
+        case Struct() if value is not None:
+            settled = {}
+            for name, part in value.items():
+                field = type_.by_name[name]
+                written = field.emit in ("required", "always")
+                if isinstance(field.type, ListOf | MapOf) and not part and (written or field.pointer):
+                    settled |= {name: None} if written else {}
+                else:
+                    settled[name] = emptied(field.type, part)
+            return settled
+    return value
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data(), name=st.sampled_from(TYPES))
+def test_settling_leaves_no_empty_list_or_map(data: st.DataObject, name: str) -> None:
+    type_ = type_of(name)
+    found = normalise(type_, data.draw(documents(type_)))
+    expected = emptied(type_, found)
+    settle(type_, found)
+    assert found == expected
 
 
 def test_the_zero_object_holds_what_is_always_written() -> None:
