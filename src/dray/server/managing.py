@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from dray.api.errors import BadRequest
 from dray.api.kinds import Object, UpdateRules
@@ -13,20 +13,19 @@ from dray.api.schema import Struct
 from dray.server import customtypes
 from dray.server.bodies import IGNORE, STRICT, split_api_version
 from dray.server.calls import Call
-from dray.server.documents import Codec
+from dray.server.documents import Codec, Codecs
 from dray.server.options import WriteOptions
 from dray.server.yamldocs import load_yaml_object
 
-_NOTHING: Final[FieldSet] = {}
-_MAX_CUSTOM: Final = 500
+_MOST_DOORS: Final = 1000
 
 
 class Managing:
     """The seam between verbs and ``dray.api.patch``: objects here are hubs, there they are in the request's version."""
 
     def __init__(self) -> None:
-        self._custom: dict[Codec, Struct] = {}
-        self._reset: dict[tuple[tuple[str, ...], ...], FieldSet] = {}
+        self._doors: dict[tuple[Codec, str], _Door] = {}
+        self._types: dict[Codec, Struct] = {}
 
     def created(self, call: Call, obj: Object, manager: str) -> None:
         """Record who owns the fields of a new object."""
@@ -37,18 +36,17 @@ class Managing:
         self._track(call, new, old, manager)
 
     def _track(self, call: Call, new: Object, old: Object | None, manager: str) -> None:
-        codec = call.codec
-        type_ = self._type(codec)
+        codec, door = call.codec, self._door(call)
         entries = managed.track(
-            type_,
+            door.type,
             None if old is None else codec.object(old),
             codec.object(new),
             manager=managed.manager_name(manager, call.request.headers.get("user-agent")),
             api_version=codec.api_version,
             now=call.api.clock.now(),
             subresource=call.target.subresource,
-            reset=self._reset_fields(call),
-            convert=self._converter(call),
+            reset=door.reset,
+            convert=door.convert,
         )
         if entries:
             new["metadata"]["managedFields"] = entries
@@ -57,7 +55,7 @@ class Managing:
 
     def applied(self, call: Call, live: Object | None, data: bytes | Object, options: WriteOptions) -> Object:
         """The hub object after a server-side apply."""
-        type_ = self._type(call.codec)
+        door = self._door(call)
         config, problems = load_yaml_object(data) if isinstance(data, bytes) else (data, [])
         if problems and options.directive == STRICT:
             raise BadRequest(f"error strict decoding YAML: {', '.join(problems)}")
@@ -65,15 +63,15 @@ class Managing:
             for problem in problems:
                 call.request.warn(problem)
         applier = Applier(
-            type=type_,
+            type=door.type,
             api_version=call.codec.api_version,
             kind=call.codec.kind.kind,
             manager=options.manager,
             now=call.api.clock.now(),
             subresource=call.target.subresource,
             force=bool(options.force),
-            reset=self._reset_fields(call) or _NOTHING,
-            convert=self._converter(call),
+            reset=door.reset,
+            convert=door.convert,
         )
         before = None if live is None else call.codec.object(live)
         found = applier.apply(before, config)
@@ -95,23 +93,32 @@ class Managing:
         if _unmanaged(new) == _unmanaged(old):
             new["metadata"]["managedFields"] = kept
 
+    def _door(self, call: Call) -> _Door:
+        """The door that a call goes through. Their number is that of resources, versions and views."""
+        key = (call.codec, call.target.subresource)
+        found = self._doors.get(key)
+        if found is None:
+            if len(self._doors) > _MOST_DOORS:
+                self._doors.clear()  # most lead to custom resources whose definitions have changed since
+                self._types.clear()
+            type_, convert = self._type(call.codec), self._converter(call.codec, call.resource.codecs)
+            found = self._doors[key] = _Door(type_, _reset_fields(call), convert)
+        return found
+
     def _type(self, codec: Codec) -> Struct:
         """The schema by which ownership is told; that of a custom resource is made from its definition."""
         if codec.type is not None:
             return codec.type
-        found = self._custom.get(codec)
+        found = self._types.get(codec)
         if found is None:
-            if len(self._custom) > _MAX_CUSTOM:
-                self._custom.clear()  # most belong to definitions that have changed since
-            found = self._custom[codec] = customtypes.type_of(codec.kind, codec.version)
+            found = self._types[codec] = customtypes.type_of(codec.kind, codec.version)
         return found
 
-    def _converter(self, call: Call) -> managed.Convert:
+    def _converter(self, codec: Codec, codecs: Codecs) -> managed.Convert:
         """Objects of the request's version in another version of the same kind."""
-        codecs = call.resource.codecs
 
         def convert(api_version: str, obj: Object) -> tuple[Struct, Object] | None:
-            _, source = split_api_version(obj.get("apiVersion") or call.codec.api_version)
+            _, source = split_api_version(obj.get("apiVersion") or codec.api_version)
             _, target = split_api_version(api_version)
             from_, to = codecs.by_version.get(source), codecs.by_version.get(target)
             if from_ is None or to is None or to.api_version != api_version:
@@ -120,21 +127,25 @@ class Managing:
 
         return convert
 
-    def _reset_fields(self, call: Call) -> FieldSet | None:
-        kind, subresource = call.resource.kind, call.target.subresource
-        door: UpdateRules = kind.views.get(subresource, kind.rules)
-        paths = door.reset
-        if paths is None:
-            if subresource:
-                paths = (("spec",),) if subresource == "status" else (("status",),)
-            else:
-                paths = (("status",),) if "status" in kind.views else ()
-        if not paths:
-            return None
-        found = self._reset.get(paths)
-        if found is None:
-            found = self._reset[paths] = of_paths(*paths)
-        return found
+
+class _Door(NamedTuple):
+    """A view of a resource in one version: what ownership goes by, and the fields that are not changed here."""
+
+    type: Struct
+    reset: FieldSet
+    convert: managed.Convert
+
+
+def _reset_fields(call: Call) -> FieldSet:
+    kind, subresource = call.resource.kind, call.target.subresource
+    rules: UpdateRules = kind.views.get(subresource, kind.rules)
+    paths = rules.reset
+    if paths is None:
+        if subresource:
+            paths = (("spec",),) if subresource == "status" else (("status",),)
+        else:
+            paths = (("status",),) if "status" in kind.views else ()
+    return of_paths(*paths)
 
 
 def _unmanaged(obj: Object) -> Object:

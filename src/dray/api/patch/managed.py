@@ -12,8 +12,17 @@ from typing import Any, Final, NamedTuple
 
 from dray.api.memory import content
 from dray.api.meta import FIELD_MANAGER_LIMIT
-from dray.api.patch.fieldsets import FieldSet, difference, intersection, of_paths, union, valid, without
-from dray.api.patch.ownership import Changes, compare, node_of, part_fields, step
+from dray.api.patch.fieldsets import (
+    EMPTY,
+    FieldSet,
+    difference,
+    intersection,
+    of_paths,
+    union,
+    valid,
+    without,
+)
+from dray.api.patch.ownership import LEAF, Changes, Node, compare, node_of, parts_of
 from dray.api.schema import Struct, zero
 
 Entry = dict[str, Any]
@@ -33,7 +42,9 @@ STRIPPED: Final = of_paths(
 )  # fmt: skip
 
 
-_SET_BY_SERVER: Final = frozenset(STRIPPED["f:metadata"])
+_METADATA: Final = "f:metadata"
+_SET_BY_SERVER: Final = frozenset(STRIPPED[_METADATA])
+_MISSING: Final = object()
 
 
 class Manager(NamedTuple):
@@ -140,47 +151,25 @@ def track(
     Both objects are in the request's version. ``reset`` are the fields this door never changes (``status`` for the
     main resource). Objects whose ownership nobody tracks, because it was reset, stay untracked.
     """
+    me = Manager(manager, "Update", api_version, subresource)
     try:
-        return _track(
-            type_,
-            old,
-            new,
-            Manager(manager, "Update", api_version, subresource),
-            now=now,
-            reset=reset,
-            convert=convert,
-        )
-    except RecursionError:
-        return []  # as upstream: what cannot be tracked is not, and the write goes on
-
-
-def _track(
-    type_: Struct,
-    old: Object | None,
-    new: Object,
-    me: Manager,
-    *,
-    now: str,
-    reset: FieldSet | None,
-    convert: Convert | None,
-) -> list[Entry]:
-    managers = _starting_point(old, new, me.subresource)
-    if not managers and old is not None:
-        return []
-    api_version = me.api_version
-    if managers or old is not None:
+        if old is None and not _entries(new):
+            mine = _fields_of_new(type_, new, reset)
+            return [_entry(me, Owned(mine, api_version, now))] if mine else []
+        managers = _starting_point(old, new, subresource)
+        if not managers and old is not None:
+            return []
         before = _empty(type_) if old is None else old
         changes = _changes(type_, before, new, reset)
-        mine = difference(union(changes.modified, changes.added), STRIPPED)
         _take_away(managers, changes, before, new, api_version=api_version, reset=reset, convert=convert)
-    else:
-        mine = _fields_of_new(type_, new, reset)
-    if mine:
-        before_me = managers.get(me)
-        fields = union(mine, before_me.fields) if before_me is not None else mine
-        managers[me] = Owned(fields, api_version, now)
-    _cap(managers)
-    return write_entries(managers)
+        if mine := difference(union(changes.modified, changes.added), STRIPPED):
+            before_me = managers.get(me)
+            fields = union(mine, before_me.fields) if before_me is not None else mine
+            managers[me] = Owned(fields, api_version, now)
+        _cap(managers)
+        return write_entries(managers)
+    except RecursionError:
+        return []  # as upstream: what cannot be tracked is not, and the write goes on
 
 
 def _starting_point(old: Object | None, new: Object, subresource: str) -> Managers:
@@ -209,31 +198,48 @@ def _changes(type_: Struct, old: Object, new: Object, reset: FieldSet | None) ->
 
 
 def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldSet:
-    """What the writer of a new object owns. Many objects differ in nothing but their metadata."""
+    """What the writer of a new object owns: what an empty one has not."""
     empty = _empty(type_)
-    rest = {**new, "metadata": empty["metadata"]}
-    key = (type_, content(rest, reset))
-    known = _known_fields.get(key)
-    if known is None:
-        known = _owned(type_, empty, rest, reset)
-        if key[-1]:
-            if len(_known_fields) >= _MOST_KNOWN:
-                del _known_fields[next(iter(_known_fields))]
-            _known_fields[key] = known
-    if reset and "f:metadata" in reset:
+    mine: FieldSet = {}
+    for key, (node, part) in parts_of(node_of(type_), new).items():
+        if key in STRIPPED:
+            if key == _METADATA and (named := _metadata_of_new(node, part)):
+                mine[key] = named
+        elif (was := empty.get(key[2:], _MISSING)) != part:
+            if node is LEAF:
+                mine[key] = EMPTY
+            elif (below := _gained(type_, key, node, was, part)) is not None:
+                mine[key] = below
+    return without(mine, reset) if reset else mine
+
+
+def _metadata_of_new(node: Node, metadata: Object) -> FieldSet:
+    return {
+        key: EMPTY if part is LEAF else part.made(value)
+        for key, (part, value) in parts_of(node, metadata).items()
+        if key not in _SET_BY_SERVER
+    }
+
+
+def _gained(type_: Struct, element: str, node: Node, empty: Any, part: Any) -> FieldSet | None:
+    """The fields that a part has and an empty one has not. Many objects differ in nothing but their metadata."""
+    key = (type_, element, content(part))
+    if (known := _known_gains.get(key)) is not None:
         return known
-    node, _ = step(node_of(type_), "f:metadata")
-    named = part_fields(node, new["metadata"], but=_SET_BY_SERVER)
-    return {"f:metadata": named, **known} if named else known
-
-
-def _owned(type_: Struct, empty: Object, new: Object, reset: FieldSet | None) -> FieldSet:
-    changes = _changes(type_, empty, new, reset)
-    return difference(union(changes.modified, changes.added), STRIPPED)
+    if empty is _MISSING:
+        found: FieldSet | None = node.made(part)
+    else:
+        added, modified, _ = node.compare(empty, part)
+        found = modified if added is None else added if modified is None else union(added, modified)
+    if found is not None and key[-1]:
+        if len(_known_gains) >= _MOST_KNOWN:
+            del _known_gains[next(iter(_known_gains))]
+        _known_gains[key] = found
+    return found
 
 
 _MOST_KNOWN: Final = 512
-_known_fields: dict[tuple[Struct, bytes], FieldSet] = {}
+_known_gains: dict[tuple[Struct, str, bytes], FieldSet] = {}
 _empties: dict[Struct, Object] = {}
 
 
@@ -288,6 +294,8 @@ def changes_in(
 
 def _cap(managers: Managers) -> None:
     """Merge the oldest entries of updates, a bucket for each version, until there are not too many."""
+    if len(managers) <= MOST_UPDATERS:
+        return
     updaters = [m for m in managers if m.operation == "Update"]
     excess = len(updaters) - MOST_UPDATERS
     if excess <= 0:

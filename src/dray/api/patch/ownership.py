@@ -6,7 +6,7 @@ sets or by key unless atomic, and free-form JSON by its objects' keys.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -39,12 +39,12 @@ class Node:
 
     __slots__ = ()
 
-    def fields(self, value: Any, *, dots: bool) -> FieldSet | None:
-        """The fields below a value; None when it owns nothing at all.
+    def made(self, value: Any) -> FieldSet:
+        """The fields of a value that a write makes, which includes the containers themselves."""
+        return EMPTY
 
-        ``dots`` counts containers themselves, as they are when a write makes them; a configuration that is applied
-        only counts what it names.
-        """
+    def named(self, value: Any) -> FieldSet | None:
+        """The fields that a configuration names below a value; None when that is nothing at all."""
         return EMPTY
 
     def compare(self, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None, FieldSet | None]:
@@ -68,17 +68,25 @@ class _Container(Node):
         """Whether a part is owned itself besides what is below it, even by a configuration."""
         return True
 
-    def fields(self, value: Any, *, dots: bool) -> FieldSet | None:
+    def made(self, value: Any) -> FieldSet:
         if not value:
-            return EMPTY if dots or value is None or isinstance(value, dict) else None
-        result: FieldSet = {SELF: {}} if dots else {}
+            return EMPTY
+        result: FieldSet = {SELF: EMPTY}
         for key, (node, part) in self.parts(value).items():
-            below = node.fields(part, dots=dots)
+            result[key] = EMPTY if node is LEAF else node.made(part)
+        return result
+
+    def named(self, value: Any) -> FieldSet | None:
+        if not value:
+            return EMPTY if value is None or isinstance(value, dict) else None
+        result: FieldSet = {}
+        for key, (node, part) in self.parts(value).items():
+            below = node.named(part)
             if below is None:
                 if self.always(node):
                     result[key] = EMPTY
-            elif below and not dots and self.always(node) and SELF not in below:
-                result[key] = {SELF: {}, **below}
+            elif below and self.always(node) and SELF not in below:
+                result[key] = {SELF: EMPTY, **below}
             else:
                 result[key] = below
         return result or None
@@ -91,19 +99,19 @@ class _Container(Node):
         after = self.parts(new) if new else {}
         for key, (node, part) in after.items():
             if (was := before.get(key)) is None:
-                found[_ADDED][key] = node.fields(part, dots=True)
+                found[_ADDED][key] = node.made(part)
             elif was[1] is not part and was[1] != part:
                 if was[0] is not node:
                     # A list item has become one of several with the same key, which are owned together, or back.
-                    found[_ADDED][key] = node.fields(part, dots=True)
-                    found[_REMOVED][key] = was[0].fields(was[1], dots=True)
+                    found[_ADDED][key] = node.made(part)
+                    found[_REMOVED][key] = was[0].made(was[1])
                     continue
                 for kind, below in enumerate(node.compare(was[1], part)):
                     if below is not None:
                         found[kind][key] = below
         for key, (node, part) in before.items():
             if key not in after:
-                found[_REMOVED][key] = node.fields(part, dots=True)
+                found[_REMOVED][key] = node.made(part)
         added, modified, removed = found
         return added or None, modified or None, removed or None
 
@@ -135,22 +143,23 @@ class _StructNode(_Container):
     def always(self, node: Node) -> bool:
         return False
 
-    def fields(self, value: Any, *, dots: bool) -> FieldSet | None:
-        if not dots or not value:
-            return super().fields(value, dots=dots)
+    def made(self, value: Any) -> FieldSet:
+        if not value:
+            return EMPTY
         known = self.children or self.known()
-        result: FieldSet = {SELF: {}}
+        result: FieldSet = {SELF: EMPTY}
         for name, part in value.items():
             if (child := known.get(name)) is not None:
                 key, node = child
-                result[key] = EMPTY if node is LEAF else node.fields(part, dots=True)
+                result[key] = EMPTY if node is LEAF else node.made(part)
             elif self._type.open_ended:
-                result[f"f:{name}"] = _RAW.fields(part, dots=True)
+                result[f"f:{name}"] = _RAW.made(part)
         return result
 
     def compare(self, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None, FieldSet | None]:
-        if not old or not new or self._type.open_ended:
+        if self._type.open_ended or not (old or new):
             return super().compare(old, new)
+        old, new = old or EMPTY, new or EMPTY
         known = self.children or self.known()
         added: FieldSet = {}
         modified: FieldSet = {}
@@ -161,7 +170,7 @@ class _StructNode(_Container):
             key, node = child
             was = old.get(name, _MISSING)
             if was is _MISSING:
-                added[key] = EMPTY if node is LEAF else node.fields(part, dots=True)
+                added[key] = EMPTY if node is LEAF else node.made(part)
             elif was is not part and was != part:
                 if node is LEAF:
                     modified[key] = EMPTY
@@ -176,7 +185,7 @@ class _StructNode(_Container):
         for name, part in old.items():
             if name not in new and (child := known.get(name)) is not None:
                 key, node = child
-                removed[key] = node.fields(part, dots=True)
+                removed[key] = node.made(part)
         return added or None, modified or None, removed or None
 
     def below(self, name: str) -> tuple[Node, bool]:
@@ -204,8 +213,11 @@ class _RawNode(_Container):
     def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
         return {f"f:{k}": (self if isinstance(part, dict) else LEAF, part) for k, part in value.items()}
 
-    def fields(self, value: Any, *, dots: bool) -> FieldSet | None:
-        return super().fields(value, dots=dots) if isinstance(value, dict) else EMPTY
+    def made(self, value: Any) -> FieldSet:
+        return super().made(value) if isinstance(value, dict) else EMPTY
+
+    def named(self, value: Any) -> FieldSet | None:
+        return super().named(value) if isinstance(value, dict) else EMPTY
 
     def compare(self, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None, FieldSet | None]:
         if isinstance(old, dict) and isinstance(new, dict):
@@ -245,6 +257,20 @@ class ListNode(_Container):
                 "(and doesn't have default values for any key fields)"
             )
         return "k:" + _encode(key).decode()
+
+    def made(self, value: Any) -> FieldSet:
+        if not value:
+            return EMPTY
+        result: FieldSet = {SELF: EMPTY}
+        node = self.item
+        for item in value:
+            try:
+                key = self.element(item)
+            except ValueError:
+                continue
+            # Several items with one key are owned together.
+            result[key] = EMPTY if node is LEAF or key in result else node.made(item)
+        return result
 
     def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
         result: dict[str, tuple[Node, Any]] = {}
@@ -313,7 +339,7 @@ def node_of_field(field: Field) -> Node:
 
 def field_set(type_: Struct, value: dict[str, Any]) -> FieldSet:
     """The fields that a configuration names."""
-    return node_of(type_).fields(value, dots=False) or {}
+    return node_of(type_).named(value) or {}
 
 
 def compare(type_: Struct, old: dict[str, Any], new: dict[str, Any]) -> Changes:
@@ -324,13 +350,9 @@ def compare(type_: Struct, old: dict[str, Any], new: dict[str, Any]) -> Changes:
     return Changes(added or EMPTY, modified or EMPTY, removed or EMPTY)
 
 
-def part_fields(node: Node, value: dict[str, Any], *, but: Collection[str]) -> FieldSet:
-    """The fields that the parts of a new value set, but for some."""
-    return {
-        key: part.fields(item, dots=True)
-        for key, (part, item) in (node.parts(value) if isinstance(node, _Container) else {}).items()
-        if key not in but
-    }
+def parts_of(node: Node, value: dict[str, Any]) -> Mapping[str, tuple[Node, Any]]:
+    """What is owned one by one in a value, by path element."""
+    return node.parts(value) if isinstance(node, _Container) else {}
 
 
 def with_named_fields(node: Node, fields: FieldSet) -> FieldSet:

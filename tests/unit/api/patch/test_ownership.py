@@ -14,13 +14,14 @@ from dray.api.errors import BadRequest, Conflict, StatusError
 from dray.api.patch import fieldsets
 from dray.api.patch.apply import LAST_APPLIED, Applier
 from dray.api.patch.fieldsets import difference, intersection, of_paths, union, without
-from dray.api.patch.managed import MOST_UPDATERS, manager_name, track
+from dray.api.patch.managed import MOST_UPDATERS, STRIPPED, manager_name, track
 from dray.api.patch.ownership import compare, field_set
 from dray.api.schema import Struct, normalise, structural_type, type_of, zero
 
 NOW = "2024-01-01T00:00:00Z"
 CONFIG_MAP = type_of("core/v1.ConfigMap")
 POD = type_of("core/v1.Pod")
+SERVICE = type_of("core/v1.Service")
 
 # -- sets
 
@@ -169,6 +170,32 @@ def test_fields_that_a_door_never_changes_are_not_owned_through_it() -> None:
     reset = of_paths(("status",))
     entries = track(POD, None, new, manager="m", api_version="v1", now=NOW, reset=reset)
     assert entries[0]["fieldsV1"] == {"f:spec": {"f:nodeName": {}}}
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    data=st.data(),
+    name=st.sampled_from(["core/v1.Pod", "core/v1.Event", "resource/v1.ResourceClaim", "apps/v1.Deployment"]),
+    paths=st.sampled_from([(), (("status",),), (("metadata",), ("spec", "replicas"), ("spec", "devices"))]),
+)
+def test_who_creates_an_object_owns_what_an_empty_one_has_not(data: Any, name: str, paths: Any) -> None:
+    type_, reset = type_of(name), of_paths(*paths)
+    new = normalise(type_, data.draw(documents(type_, nulls=False)))
+    entries = track(type_, None, new, manager="m", api_version="v1", now=NOW, reset=reset)
+    changes = compare(type_, zero(type_), new)
+    owned = difference(without(union(changes.modified, changes.added), reset), STRIPPED)
+    assert [e["fieldsV1"] for e in entries] == ([owned] if owned else [])
+
+
+def test_items_of_a_new_list_that_share_their_key_are_owned_together() -> None:
+    ports = [{"port": 1, "protocol": "TCP"}, {"port": 2}, {"port": 1, "protocol": "TCP", "name": "x"}]
+    new = normalise(SERVICE, {"metadata": {"name": "s"}, "spec": {"ports": ports}})
+    entries = track(SERVICE, None, new, manager="m", api_version="v1", now=NOW)
+    assert entries[0]["fieldsV1"]["f:spec"]["f:ports"] == {
+        ".": {},
+        'k:{"port":1,"protocol":"TCP"}': {},
+        'k:{"port":2,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:targetPort": {}},
+    }
 
 
 def test_an_empty_entry_resets_the_ownership() -> None:
