@@ -28,8 +28,6 @@ _TYPES: Final = {
     "related": "core/v1.ObjectReference",
     "source": "core/v1.EventSource",
 }
-_CORE_STAMPS: Final = ("firstTimestamp", "lastTimestamp", "eventTime")
-_OWN_STAMPS: Final = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime")
 _FROZEN: Final = (
     "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type", "eventTime",
     "action", "related", "reportingController", "reportingInstance",
@@ -37,24 +35,37 @@ _FROZEN: Final = (
 
 
 def _to_core(obj: Object) -> Object:
-    event: Object = {"involvedObject": {}, "source": {}, **dict.fromkeys(_CORE_STAMPS)}
-    event |= {"reportingComponent": "", "reportingInstance": ""}
-    return event | {_RENAMED.get(key, key): value for key, value in obj.items()}
+    event: Object = {
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    }
+    for key, value in obj.items():
+        event[_RENAMED.get(key, key)] = value
+    return event
 
 
 def _from_core(obj: Object) -> Object:
-    event: Object = {"regarding": {}, "deprecatedSource": {}, **dict.fromkeys(_OWN_STAMPS)}
-    event |= {_BACK.get(key, key): value for key, value in obj.items()}
+    event: Object = {
+        "regarding": {},
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+        "eventTime": None,
+    }
+    for key, value in obj.items():
+        event[_BACK.get(key, key)] = value
     for part in ("reportingController", "reportingInstance"):
         if not event.get(part):
             event.pop(part, None)
     return event
 
 
-def _check_series(obj: Object) -> list[FieldError]:
-    series = obj.get("series")
-    if series is None:
-        return []
+def _check_series(series: Object) -> list[FieldError]:
     found = []
     if series.get("count", 0) < 2:
         found.append(field.invalid(Path("series.count"), "", "should be at least 2"))
@@ -68,7 +79,9 @@ class EventRules(Rules):
     create_on_update = True
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
-        found = check_event(obj, controller_field="reportingController") + _check_series(obj)
+        found = check_event(obj, controller_field="reportingController")
+        if obj.get("series") is not None:
+            found += _check_series(obj["series"])
         if not obj.get("eventTime"):
             found.append(field.required(Path("eventTime")))
         if obj.get("type") not in ("Normal", "Warning"):
@@ -80,8 +93,8 @@ class EventRules(Rules):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         found = check_event(new, controller_field="reportingController")
-        if new.get("series") != old.get("series"):
-            found += _check_series(new)
+        if new.get("series") is not None and new["series"] != old.get("series"):
+            found += _check_series(new["series"])
         for part in _FROZEN:
             core = _RENAMED.get(part, part)
             found += immutable(new.get(core), old.get(core), Path(part), type_name=_TYPES.get(part, ""))

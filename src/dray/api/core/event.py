@@ -13,42 +13,46 @@ from dray.api.strategies import path_segment
 #: An event is forgotten after an hour.
 LIFETIME: Final = 3600.0
 _NAMESPACE_MISMATCH: Final = "does not match event.namespace"
+#: Texts with the bytes they may have, and whether they must be there.
+_TEXTS: Final = (("action", 128, True), ("reason", 128, True), ("message", 1024, False))
 
 
 def check_event(event: Object, *, controller_field: str) -> list[FieldError]:
     """The checks that every event must pass, whichever group it comes through."""
     meta, about = event["metadata"], event.get("involvedObject") or {}
     namespace, its_namespace = meta.get("namespace", ""), about.get("namespace", "")
-    mismatch = field.invalid(Path("involvedObject").child("namespace"), its_namespace, _NAMESPACE_MISMATCH)
-    found: list[FieldError] = []
-    if not event.get("eventTime"):
-        if (its_namespace or namespace not in ("", "default")) and namespace != its_namespace:
-            found.append(mismatch)
+    timed = bool(event.get("eventTime"))
+    if timed:
+        mismatch = not its_namespace and namespace not in ("default", "kube-system")
     else:
-        if not its_namespace and namespace not in ("default", "kube-system"):
-            found.append(mismatch)
-        found += _check_reporter(event, Path(controller_field))
-        for part, limit, needed in (("action", 128, True), ("reason", 128, True), ("message", 1024, False)):
-            found += _check_text(event.get(part, ""), Path(part), limit=limit, needed=needed)
-    for message in names.dns1123_subdomain(namespace):
-        found.append(field.invalid(Path("namespace"), namespace, message))
+        mismatch = (its_namespace or namespace not in ("", "default")) and namespace != its_namespace
+    found: list[FieldError] = []
+    if mismatch:
+        found.append(field.invalid(Path("involvedObject.namespace"), its_namespace, _NAMESPACE_MISMATCH))
+    if timed:
+        _check_reporter(event, controller_field, found)
+        for part, limit, needed in _TEXTS:
+            _check_text(event, part, found, limit=limit, needed=needed)
+    if problems := names.dns1123_subdomain(namespace):
+        found += field.each_invalid(Path("namespace"), namespace, problems)
     return found
 
 
-def _check_reporter(event: Object, path: Path) -> list[FieldError]:
+def _check_reporter(event: Object, controller_field: str, found: list[FieldError]) -> None:
     controller = event.get("reportingComponent", "")
-    found = [] if controller else [field.required(path)]
-    found += (field.invalid(path, controller, message) for message in names.qualified_name(controller))
-    instance = event.get("reportingInstance", "")
-    return found + _check_text(instance, Path("reportingInstance"), limit=128, needed=True)
+    if not controller:
+        found.append(field.required(Path(controller_field)))
+    if problems := names.qualified_name(controller):
+        found += field.each_invalid(Path(controller_field), controller, problems)
+    _check_text(event, "reportingInstance", found, limit=128, needed=True)
 
 
-def _check_text(text: str, path: Path, *, limit: int, needed: bool) -> list[FieldError]:
+def _check_text(event: Object, part: str, found: list[FieldError], *, limit: int, needed: bool) -> None:
+    text = event.get(part, "")
     if needed and not text:
-        return [field.required(path)]
-    if len(text.encode()) > limit:
-        return [field.invalid(path, "", f"can have at most {limit} characters")]
-    return []
+        found.append(field.required(Path(part)))
+    elif names.size(text) > limit:
+        found.append(field.invalid(Path(part), "", f"can have at most {limit} characters"))
 
 
 class CoreEventRules(Rules):
