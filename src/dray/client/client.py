@@ -140,7 +140,7 @@ class Client:
         dry_run: bool = False,
     ) -> Object:
         """Create an object; with ``name`` and ``subresource``, post to a subresource such as ``token``."""
-        query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
+        query = _write_query(field_manager, dry_run)
         body = _typed(resource, obj) if not subresource else obj
         path = resource.path(namespace, name, subresource)
         return (await self.transport.request("POST", path, query=query, body=body)).object
@@ -156,7 +156,7 @@ class Client:
         dry_run: bool = False,
     ) -> Object:
         """Replace an object. With a ``resourceVersion`` in its metadata a stale one is refused with ``Conflict``."""
-        query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
+        query = _write_query(field_manager, dry_run)
         path = resource.path(namespace, _named(obj["metadata"].get("name", "")), subresource)
         return (await self.transport.request("PUT", path, query=query, body=_typed(resource, obj))).object
 
@@ -187,7 +187,7 @@ class Client:
         dry_run: bool = False,
     ) -> Object:
         """Change an object. A ``resourceVersion`` inside the patch makes the write conditional."""
-        query = _query(fieldManager=field_manager, dryRun="All" if dry_run else "")
+        query = _write_query(field_manager, dry_run)
         if force is not None:
             query["force"] = "true" if force else "false"
         path = resource.path(namespace, _named(name), subresource)
@@ -356,6 +356,13 @@ def _query(**parameters: str | int | bool | None) -> dict[str, str]:
         for name, value in parameters.items()
         if value is not None and value is not False and value != ""
     }
+
+
+def _write_query(field_manager: str, dry_run: bool) -> dict[str, str]:
+    query = {"fieldManager": field_manager} if field_manager else {}
+    if dry_run:
+        query["dryRun"] = "All"
+    return query
 
 
 def _named(name: str) -> str:

@@ -28,15 +28,11 @@ class Resource(NamedTuple):
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of one object, of its subresource, or of the collection (of all namespaces where none is given)."""
-        parts = [self.root]
-        if namespace and self.namespaced:
-            parts += ("namespaces", namespace)
-        parts.append(self.plural)
+        within = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        path = f"{self.root}{within}/{self.plural}"
         if name:
-            parts.append(name)
-        if subresource:
-            parts.append(subresource)
-        return "/".join(parts)
+            path = f"{path}/{name}"
+        return f"{path}/{subresource}" if subresource else path
 
     def at(self, version: str) -> Resource:
         """The same resource in another version."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api.errors import (
     InternalError,
@@ -36,6 +37,7 @@ from dray.server.auth.impersonation import Impersonation, wanted_user
 from dray.server.auth.refusals import forbidden
 from dray.server.bodies import Decoder
 from dray.server.calls import Call
+from dray.server.documents import Codec
 from dray.server.managing import Managing
 from dray.server.metadata import Clock
 from dray.server.metrics import Metrics
@@ -43,7 +45,7 @@ from dray.server.requests import Request
 from dray.server.resources import Resource, Resources
 from dray.server.responses import Raw, Response
 from dray.server.routing import Target, target_of
-from dray.server.verbs import NoSuchMethod, NoSuchPath, Verbs
+from dray.server.verbs import NoSuchMethod, NoSuchPath, Verb, Verbs
 from dray.store.interface import Store, StoreError
 
 if TYPE_CHECKING:
@@ -51,8 +53,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_NOTHING: Final = nullcontext()
 Assigner = Callable[[Object, Object | None], AbstractContextManager[None]]
 Page = Callable[[Request, Target], Awaitable[Response]]
+
+
+class _Route(NamedTuple):
+    resource: Resource
+    codec: Codec
+    verb: Verb
 
 
 class API:
@@ -90,6 +99,8 @@ class API:
         self.resources = Resources(store, release=release.name or None)
         self.decoder = Decoder(self.resources)
         self.verbs = Verbs()
+        self._routes: dict[tuple[str | bool, ...], _Route] = {}  # of paths that are served, by their shape
+        self.resources.on_change(self._routes.clear)
         self.managing = Managing()
         self.metrics = Metrics()
         self.audit: Audit | None = None
@@ -99,11 +110,11 @@ class API:
 
     # -- the pipeline
 
-    async def handle(self, request: Request) -> Response:
+    def handle(self, request: Request) -> Awaitable[Response]:
         """Answer a request. Every failure is a ``StatusError``."""
         if self.audit is not None:
-            return await self.audit.follow(request, self._handle)
-        return await self._handle(request)
+            return self.audit.follow(request, self._handle)
+        return self._handle(request)
 
     async def _handle(self, request: Request) -> Response:
         target = request.target
@@ -115,18 +126,24 @@ class API:
             if (wanted := wanted_user(request.headers)) is not None:
                 user = self.impersonation.become(wanted, attributes_of(user, target, request))
             request.user = user
-        if request.trail is not None:
-            request.trail.identified(attributes_of(user, target, request), caller=caller or user)
-        self._authorize(user, target, request)
-        return await self._dispatch(request, target, user)
-
-    def _authorize(self, user: UserInfo, target: Target, request: Request) -> None:
         attributes = attributes_of(user, target, request)
+        if request.trail is not None:
+            request.trail.identified(attributes, caller=caller or user)
         verdict = self.authorizer.authorize(attributes)
         if request.trail is not None:
             request.trail.decided(verdict)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
+        if not target.resource:
+            return await self._page(request, target)
+        resource, codec, verb = self._route(target)
+        if codec.version.deprecated:
+            request.warn(codec.version.deprecated)
+        media = negotiation.output(request, custom=resource.kind.custom)
+        try:
+            return await verb(Call(self, request, target, resource, codec, user, media))
+        except StoreError as e:
+            raise ServiceUnavailable(f"storage is not available: {e}") from e
 
     def authorize_create(self, call: Call) -> None:
         """An update or an apply that would create its object needs the right to create as well."""
@@ -135,27 +152,34 @@ class API:
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
 
-    async def _dispatch(self, request: Request, target: Target, user: UserInfo) -> Response:
-        if not target.resource:
-            return await self._page(request, target)
+    def _route(self, target: Target) -> _Route:
+        """Who answers. That follows from the shape of a path, so what was found is kept."""
+        shape = (
+            target.group,
+            target.version,
+            target.resource,
+            target.subresource,
+            target.verb,
+            bool(target.namespace),
+            bool(target.name),
+            bool(target.rest),
+        )
+        route = self._routes.get(shape)
+        if route is None:
+            route = self._routes[shape] = self._find(target)
+        return route
+
+    def _find(self, target: Target) -> _Route:
         found = self.resources.find(target.group, target.version, target.resource)
         if found is None:
             raise self._unknown(target)
         resource, codec = found
         try:
-            verb = self.verbs.find(resource, target)
+            return _Route(resource, codec, self.verbs.find(resource, target))
         except NoSuchPath:
             raise self.unknown_resource() from None
         except NoSuchMethod:
             raise method_not_allowed() from None
-        if codec.version.deprecated:
-            request.warn(codec.version.deprecated)
-        media = negotiation.output(request, custom=resource.kind.custom)
-        call = Call(self, request, target, resource, codec, user, media)
-        try:
-            return await verb(call)
-        except StoreError as e:
-            raise ServiceUnavailable(f"storage is not available: {e}") from e
 
     async def _page(self, request: Request, target: Target) -> Response:
         path = request.path
@@ -182,24 +206,22 @@ class API:
 
     def context(self, user: UserInfo, verb: str) -> Context:
         return Context(
-            gates=self.gates,
-            now=self.clock.now(),
-            user=user,
-            namespace_labels=self.namespace_labels,
-            allows=lambda verb, group, resource, subresource, namespace, name: self.allows(
-                user, verb, group, resource, subresource, namespace, name
-            ),
-            verb=verb,
-            expressions=self.expressions,
-            policies=self.policies,
-            rules=self.rules,
-            memory=self._memory,
+            self.gates,
+            self.clock.now(),
+            user,
+            self.namespace_labels,
+            partial(self.allows, user),
+            verb,
+            self.expressions,
+            self.policies,
+            self.rules,
+            self._memory,
         )
 
     def assigned(self, resource: Resource, new: Object, old: Object | None) -> AbstractContextManager[None]:
         """What only the server can give an object of this kind: a service's addresses."""
         assigner = self.assigners.get((resource.kind.group, resource.kind.plural))
-        return nullcontext() if assigner is None else assigner(new, old)
+        return _NOTHING if assigner is None else assigner(new, old)
 
     def allows(
         self,
@@ -241,12 +263,15 @@ def method_not_allowed() -> MethodNotAllowed:
     return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
 
 
+_ON_MANY: Final = frozenset({"list", "watch", "deletecollection"})
+
+
 def attributes_of(user: UserInfo, target: Target, request: Request) -> Attributes:
     if not target.resource:
         return Attributes(user, target.verb, path=target.path)
     fields = labels = ""
     name = target.name
-    if request.query and target.verb in ("list", "watch", "deletecollection"):
+    if target.verb in _ON_MANY and request.query:
         fields, labels = request.query.get("fieldSelector"), request.query.get("labelSelector")
         if not name and fields:
             name = selected_name(fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dray.api import errors
@@ -19,20 +18,28 @@ if TYPE_CHECKING:
     from dray.server.api import API
 
 
-@dataclass(slots=True, eq=False)
 class Call:
-    api: API
-    request: Request
-    target: Target
-    resource: Resource
-    codec: Codec
-    user: UserInfo
-    media: Media
+    __slots__ = ("api", "codec", "media", "namespace", "request", "resource", "target", "user")
 
-    @property
-    def namespace(self) -> str:
-        """The namespace of the objects this call is about; empty for cluster-scoped kinds."""
-        return self.target.namespace if self.resource.kind.namespaced else ""
+    def __init__(
+        self,
+        api: API,
+        request: Request,
+        target: Target,
+        resource: Resource,
+        codec: Codec,
+        user: UserInfo,
+        media: Media,
+    ) -> None:
+        self.api = api
+        self.request = request
+        self.target = target
+        self.resource = resource
+        self.codec = codec
+        self.user = user
+        self.media = media
+        #: of the objects this call is about; empty for cluster-scoped kinds
+        self.namespace = target.namespace if resource.kind.namespaced else ""
 
     @property
     def key(self) -> str:

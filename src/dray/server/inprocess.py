@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dray.api.errors import BadRequest, NotFound, StatusError
 from dray.api.kinds import Object, UserInfo
 from dray.server.api import API
 from dray.server.auth import AUTHENTICATED
 from dray.server.documents import Listing, encode, parse
-from dray.server.requests import Headers, Query, Request
+from dray.server.requests import NO_QUERY, Headers, Query, Request
 from dray.server.responses import One, Raw, Response, Streaming
 from dray.server.watching import ERROR, Watching
 
 Body = Object | Sequence[Object] | bytes | None
+_PATCHES: Final = (list, tuple)  # JSON patches
 
 
 class Reply(NamedTuple):
@@ -66,17 +66,17 @@ class InProcess:
     ) -> Reply:
         request = self._request(method, path, query, content_type, accept)
         if body is not None:
-            request.body = encode(body) if isinstance(body, list | tuple) else body  # type: ignore[assignment]
+            request.body = encode(body) if isinstance(body, _PATCHES) else body  # type: ignore[assignment]
         if timeout is None:
             response = await self._api.handle(request)
         else:
             async with asyncio.timeout(timeout):
                 response = await self._api.handle(request)
-        headers = {name.lower(): value for name, value in response.headers}
+        headers = {name.lower(): value for name, value in response.headers} if response.headers else {}
         if request.warnings:
             headers["warning"] = ", ".join(request.warnings)
         body = document_of(response)
-        if response.code >= HTTPStatus.BAD_REQUEST and isinstance(body, bytes):
+        if response.code >= 400 and isinstance(body, bytes):
             # Not every refusal is a Status: a path that nobody knows is answered in plain text.
             known = type(StatusError.from_status({}, response.code))
             raise known(body.decode(errors="replace").strip(), code=response.code)
@@ -89,7 +89,7 @@ class InProcess:
         if headers is None:
             named = (("content-type", content_type), ("accept", accept), ("user-agent", self._agent))
             headers = self._headers[content_type, accept] = Headers(named)
-        return Request(method, path, Query.of(query) if query else Query(), headers, user=self._user)
+        return Request(method, path, Query.of(query) if query else NO_QUERY, headers, user=self._user)
 
     @asynccontextmanager
     async def watch(

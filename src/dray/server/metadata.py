@@ -14,6 +14,13 @@ from dray.api.kinds import Object
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5
 _MAX_NAME: Final = 63
+_SERVERS_OWN: Final = (
+    "creationTimestamp",
+    "uid",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
 
 _random: Final = random.Random()
 _BEFORE: Final = (
@@ -77,8 +84,9 @@ _uids = _Uids()
 
 def wipe(metadata: Object) -> None:
     """Forget what a client may not choose on creation."""
-    for key in ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
-        metadata.pop(key, None)
+    for key in _SERVERS_OWN:
+        if key in metadata:
+            del metadata[key]
 
 
 def fill(metadata: Object, now: str) -> None:

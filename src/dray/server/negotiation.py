@@ -8,7 +8,7 @@ from typing import Final
 
 from dray.api import protobuf
 from dray.api.errors import NotAcceptable, UnsupportedMediaType
-from dray.server.requests import Request
+from dray.server.requests import Headers, Request
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -17,6 +17,7 @@ OFFERED: Final = (JSON, YAML, PROTOBUF)
 OFFERED_CUSTOM: Final = (JSON, YAML)
 
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+_PLAIN: Final = ("", JSON, "*/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,13 @@ def output(
     ``transforms`` says whether tables and partial objects are offered. Custom resources, and what else has no
     numbered fields, have no form in protobuf, though their metadata has.
     """
-    accept = request.headers.get("accept")
-    pretty = _pretty(request)
-    if not pretty and (not accept or accept in (JSON, "*/*")):
+    headers = request.headers
+    if headers.plain is None:
+        headers.plain = headers.get("accept") in _PLAIN and not _human(headers)
+    if headers.plain and not request.query:
+        return PLAIN
+    accept, pretty = headers.get("accept"), _pretty(request)
+    if not pretty and accept in _PLAIN:
         return PLAIN
     media = choose(accept, transforms=transforms, numbered=numbered and not custom)
     if media is None:
@@ -70,7 +75,11 @@ def _pretty(request: Request) -> bool:
         asked = request.query.get("pretty")
         if asked:
             return asked in ("1", "t", "T", "true", "TRUE", "True")
-    return request.headers.get("user-agent").startswith(_HUMAN_AGENTS)
+    return _human(request.headers)
+
+
+def _human(headers: Headers) -> bool:
+    return headers.get("user-agent").startswith(_HUMAN_AGENTS)
 
 
 @lru_cache(maxsize=256)

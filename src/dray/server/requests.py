@@ -52,16 +52,14 @@ class Query:
         return bool(self.raw) or bool(self._values)
 
     def __contains__(self, name: str) -> bool:
-        return bool(self) and name in self.values
+        return name in self.values
 
     def get(self, name: str, default: str = "") -> str:
-        if not self:
-            return default
         found = self.values.get(name)
         return found[0] if found else default
 
     def all(self, name: str) -> list[str]:
-        return list(self.values.get(name, ())) if self else []
+        return list(self.values.get(name, ()))
 
     def boolean(self, name: str) -> bool:
         """A flag the way upstream reads one from a query: present and neither "false" nor "0"."""
@@ -73,6 +71,10 @@ class Query:
         if not text:
             return None
         return parse_int64(text)
+
+
+#: For the many requests that have none.
+NO_QUERY: Final = Query()
 
 
 def parse_int64(text: str) -> int:
@@ -98,15 +100,17 @@ def _parse(raw: str) -> dict[str, list[str]]:
 class Headers:
     """Header fields by lower-case name; a field sent several times keeps every value."""
 
-    __slots__ = ("_first", "_repeated")
+    __slots__ = ("_first", "_repeated", "plain")
 
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
         self._first: dict[str, str] = {}
         self._repeated: dict[str, list[str]] = {}
+        self.plain: bool | None = None  # whether they ask for nothing but JSON, once somebody has looked
         for name, value in pairs:
             self.add(name, value)
 
     def add(self, name: str, value: str) -> None:
+        self.plain = None
         if name not in self._first:
             self._first[name] = value
         else:
@@ -133,7 +137,7 @@ class Request:
 
     method: str
     path: str
-    query: Query = field(default_factory=Query)
+    query: Query = NO_QUERY
     headers: Headers = field(default_factory=Headers)
     body: bytes | Object = b""
     peer: Peer = _NOBODY

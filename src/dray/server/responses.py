@@ -10,7 +10,7 @@ from dray.server.requests import Duplex, Stream
 from dray.server.watching import Watching
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class One:
     """A single object in one served version."""
 

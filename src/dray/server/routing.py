@@ -14,6 +14,8 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+#: How many parts of a path come before the resource: /api/VERSION, /apis/GROUP/VERSION.
+_BEFORE_RESOURCE = {"api": 2, "apis": 3}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
@@ -47,34 +49,28 @@ _LONG_SUBRESOURCES = frozenset({"proxy", "attach", "exec", "portforward", "log"}
 
 def target_of(method: str, path: str, query: Query) -> Target:
     parts = path.strip("/").split("/")
-    if len(parts) < 3 or parts[0] not in ("api", "apis"):
+    prefix, last = parts[0], len(parts) - 1
+    at = _BEFORE_RESOURCE.get(prefix, 0)
+    if not at or last < at:
         return Target(path, method.lower())
-    prefix, group = parts[0], ""
-    at = 1
-    if prefix == "apis":
-        if len(parts) < 4:
-            return Target(path, method.lower())
-        group, at = parts[1], 2
-    version = parts[at]
-    parts = parts[at + 1 :]
+    group, version = parts[1] if at == 3 else "", parts[at - 1]
     verb = _VERBS.get(method, "")
     legacy = False
-    if parts[0] in ("watch", "proxy") and len(parts) > 1:
-        verb, legacy = parts[0], True
-        parts = parts[1:]
+    if last > at and parts[at] in ("watch", "proxy"):
+        verb, legacy = parts[at], True
+        at += 1
     namespace = ""
-    if parts[0] == "namespaces" and len(parts) > 1:
-        namespace = parts[1]
-        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
-            parts = parts[2:]
-    resource = parts[0]
-    name = parts[1] if len(parts) > 1 else ""
-    subresource = parts[2] if len(parts) > 2 and not legacy else ""
+    if last > at and parts[at] == "namespaces":
+        namespace = parts[at + 1]
+        if last > at + 1 and parts[at + 2] not in _NAMESPACE_SUBRESOURCES:
+            at += 2
+    resource = parts[at]
+    name = parts[at + 1] if last > at else ""
+    subresource = parts[at + 2] if last > at + 1 and not legacy else ""
+    rest = tuple(parts[at + 3 :]) if last > at + 2 else ()
     if not name:
         if verb == "get":
             verb = "watch" if query.boolean("watch") else "list"
         elif verb == "delete":
             verb = "deletecollection"
-    return Target(
-        path, verb, prefix, group, version, namespace, resource, name, subresource, tuple(parts[3:]), legacy
-    )
+    return Target(path, verb, prefix, group, version, namespace, resource, name, subresource, rest, legacy)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dray.api.errors import Invalid, NotFound
+from dray.api.errors import Invalid, NotFound, StatusError
 from dray.server.definitions import Definitions
 from dray.server.inprocess import InProcess
 
@@ -162,6 +162,8 @@ async def test_a_definition_takes_its_objects_with_it():
         )
         with pytest.raises(NotFound):
             await client.request("GET", f"{DEFINITIONS}/cats.example.com")
+        with pytest.raises(StatusError, match="404 page not found"):
+            await client.request("POST", CATS, body={"metadata": {"name": "tom"}})
         assert not (await server.api.store.range("/registry/example.com/")).entries
 
 

@@ -70,3 +70,13 @@ def test_bodies_are_json_yaml_or_protobuf():
         negotiation.input_type(request(content_type=negotiation.PROTOBUF), custom=True)
     with pytest.raises(UnsupportedMediaType, match="unknown format"):
         negotiation.input_type(request(content_type="text/plain"))
+
+
+@pytest.mark.parametrize("accept", ["", JSON, "*/*", YAML, f"{JSON};as=Table;v=v1;g=meta.k8s.io"])
+@pytest.mark.parametrize("agent", ["dray", "curl/8"])
+@pytest.mark.parametrize("query", ["", "pretty=true", "pretty=false", "limit=1"])
+def test_headers_that_were_looked_at_before_ask_for_the_same(accept, agent, query):
+    seen = Headers([("accept", accept), ("user-agent", agent)])
+    negotiation.output(Request("GET", "/", Query(), seen))
+    again = negotiation.output(Request("GET", "/", Query(query), seen))
+    assert again == negotiation.output(request(query, accept=accept, user_agent=agent))

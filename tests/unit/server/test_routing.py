@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dray.server.requests import Query
 from dray.server.routing import Target, target_of
@@ -62,3 +64,24 @@ def test_watches_and_interactive_requests_may_take_long():
     assert target("GET", "/api/v1/pods", "watch=1").long_running
     assert target("POST", "/api/v1/namespaces/a/pods/p/exec").long_running
     assert not target("GET", "/api/v1/pods").long_running
+
+
+_words = st.sampled_from(["a", "pods", "nodes", "status", "log", "v1"])
+
+
+@given(
+    group=st.sampled_from(["", "apps"]),
+    namespace=st.sampled_from(["", "a"]),
+    named=st.lists(_words, max_size=5),
+    slashes=st.sampled_from(["", "/"]),
+)
+def test_the_parts_of_a_path_are_found_in_their_places(
+    group: str, namespace: str, named: list[str], slashes: str
+) -> None:
+    root = f"/apis/{group}/v1" if group else "/api/v1"
+    within = ["namespaces", namespace] if namespace else []
+    found = target("POST", "/".join([root, *within, "things", *named]) + slashes)
+    name, subresource, *rest = [*named, "", ""][:2] + named[2:]
+    assert found[2:] == (
+        "apis" if group else "api", group, "v1", namespace, "things", name, subresource, tuple(rest), False,
+    )  # fmt: skip

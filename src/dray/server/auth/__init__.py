@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from dray.api.errors import Unauthorized
 from dray.api.kinds import UserInfo
@@ -14,6 +14,8 @@ MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 MODES: Final = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC")
+#: How many callers are remembered before all are forgotten.
+_CALLERS: Final = 4096
 ANONYMOUS: Final = UserInfo("system:anonymous", groups=(UNAUTHENTICATED,))
 
 
@@ -68,6 +70,13 @@ class Authorizer(Protocol):
     def authorize(self, attributes: Attributes) -> Verdict: ...
 
 
+@runtime_checkable
+class SelectiveAuthorizer(Authorizer, Protocol):
+    """Has an opinion on certain users only, told by their names and groups."""
+
+    def concerns(self, user: UserInfo) -> bool: ...
+
+
 class AuthenticatorChain:
     """The first authenticator that recognises its credential decides; without any, the caller is anonymous."""
 
@@ -97,10 +106,23 @@ class AuthorizerChain:
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)
+        self._concerned: dict[tuple[str, tuple[str, ...]], Sequence[Authorizer]] = {}
+
+    def _about(self, user: UserInfo) -> Sequence[Authorizer]:
+        """The authorizers that may have an opinion on what a user does."""
+        caller = (user.name, user.groups)
+        found = self._concerned.get(caller)
+        if found is None:
+            if len(self._concerned) >= _CALLERS:
+                self._concerned.clear()
+            found = self._concerned[caller] = tuple(
+                a for a in self._authorizers if not isinstance(a, SelectiveAuthorizer) or a.concerns(user)
+            )
+        return found
 
     def authorize(self, attributes: Attributes) -> Verdict:
         reasons = []
-        for authorizer in self._authorizers:
+        for authorizer in self._about(attributes.user):
             verdict = authorizer.authorize(attributes)
             if verdict.decision is not Decision.NO_OPINION:
                 return verdict
@@ -121,6 +143,9 @@ class AlwaysDeny:
 
 class Superusers:
     """system:masters may do anything, whatever other authorizers say."""
+
+    def concerns(self, user: UserInfo) -> bool:
+        return MASTERS in user.groups
 
     def authorize(self, attributes: Attributes) -> Verdict:
         return Verdict(Decision.ALLOW) if MASTERS in attributes.user.groups else NO_OPINION

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from dray.api import field
 from dray.api.errors import BadRequest, StatusError, conflict
 from dray.api.field import Path
@@ -14,15 +16,15 @@ from dray.server.responses import Response
 _TARGET = Path("target")
 
 
-async def bind(call: Call) -> Response:
+def bind(call: Call) -> Awaitable[Response]:
     """POST to ``pods/NAME/binding``."""
-    return await _bind(call, call.target.name)
+    return _bind(call, call.target.name)
 
 
-async def bind_by_body(call: Call) -> Response:
+def bind_by_body(call: Call) -> Awaitable[Response]:
     """POST to ``bindings``: the older way, the pod is named in the body."""
     pods = call.api.stored("", "pods")
-    return await _bind(Call(call.api, call.request, call.target, pods, call.codec, call.user, call.media), "")
+    return _bind(Call(call.api, call.request, call.target, pods, call.codec, call.user, call.media), "")
 
 
 async def _bind(call: Call, name: str) -> Response:
@@ -100,10 +102,10 @@ def _assign(call: Call, pod: Object, binding: Object, node: str) -> None:
 
 
 def _check_preconditions(call: Call, meta: Object, sent: Object) -> None:
-    path = f"{call.resource.stored.prefix}{meta['namespace']}/{meta['name']}"
     for name, key in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
         wanted = sent.get(key)
         if wanted and wanted != meta.get(key):
+            path = f"{call.resource.stored.prefix}{meta['namespace']}/{meta['name']}"
             problem = f"Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {meta.get(key)}"
             raise call.conflict(
                 f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, "

@@ -6,6 +6,8 @@ applied again, so that only an apply's ownership or an explicit resourceVersion 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from dray.api import patch as patches
 from dray.api.errors import Invalid, StatusError, UnsupportedMediaType
 from dray.api.kinds import Object, UpdateRules
@@ -22,12 +24,12 @@ _BUILT_IN = (patches.JSON, patches.MERGE, patches.STRATEGIC, patches.APPLY)
 _CUSTOM = (patches.JSON, patches.MERGE, patches.APPLY)
 
 
-async def patch(call: Call) -> Response:
-    return await change(call, call.resource.kind.rules)
+def patch(call: Call) -> Awaitable[Response]:
+    return change(call, call.resource.kind.rules)
 
 
-async def patch_view(call: Call) -> Response:
-    return await change(call, call.resource.kind.views[call.target.subresource])
+def patch_view(call: Call) -> Awaitable[Response]:
+    return change(call, call.resource.kind.views[call.target.subresource])
 
 
 async def change(call: Call, door: UpdateRules) -> Response:

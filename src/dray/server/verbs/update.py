@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from dray.api.kinds import Object, UpdateRules
 from dray.server import admission, metadata, writing
 from dray.server.bodies import IGNORE
@@ -11,14 +13,13 @@ from dray.server.options import write_options
 from dray.server.responses import One, Response
 
 
-async def update(call: Call) -> Response:
-    return await replace(
-        call, call.resource.kind.rules, create_missing=call.resource.kind.rules.create_on_update
-    )
+def update(call: Call) -> Awaitable[Response]:
+    rules = call.resource.kind.rules
+    return replace(call, rules, create_missing=rules.create_on_update)
 
 
-async def update_view(call: Call) -> Response:
-    return await replace(call, call.resource.kind.views[call.target.subresource], create_missing=False)
+def update_view(call: Call) -> Awaitable[Response]:
+    return replace(call, call.resource.kind.views[call.target.subresource], create_missing=False)
 
 
 async def replace(call: Call, door: UpdateRules, *, create_missing: bool) -> Response:

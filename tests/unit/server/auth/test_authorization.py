@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from dray.api.errors import Forbidden
+from dray.api.kinds import UserInfo
+from dray.server.auth import Attributes, AuthorizerChain, Decision, Verdict
 from dray.server.auth.rbac import Rule
 from tests.unit.server.auth.conftest import RBAC, guarded, rule
 
@@ -117,3 +119,27 @@ async def test_rules_are_listed_but_for_those_of_nodes(tmp_path: Path) -> None:
         listed = (await node.request("POST", path, body=asked)).object["status"]
         assert listed["incomplete"] is True
         assert listed["evaluationError"] == "node authorizer does not support user rule resolution"
+
+
+class OnGroup:
+    """Allows everything to a group, and has no opinion on others."""
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self.asked = 0
+
+    def concerns(self, user: UserInfo) -> bool:
+        return self._group in user.groups
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        self.asked += 1
+        return Verdict(Decision.ALLOW, self._group)
+
+
+def test_authorizers_are_only_asked_about_users_that_concern_them() -> None:
+    first, second = OnGroup("first"), OnGroup("second")
+    chain = AuthorizerChain([first, second])
+    for groups, reason in ((("second",), "second"), (("first", "second"), "first"), ((), "")):
+        for _ in range(2):
+            assert chain.authorize(Attributes(UserInfo("u", groups=groups), "get")).reason == reason
+    assert (first.asked, second.asked) == (2, 2)

@@ -63,6 +63,9 @@ class NodeAuthorizer:
             self._judges["", "nodes"] = self._node
             self._judges["", "pods"] = self._pod
 
+    def concerns(self, user: UserInfo) -> bool:
+        return node_name(user) is not None
+
     def authorize(self, attributes: Attributes) -> Verdict:
         node = node_name(attributes.user)
         if node is None:

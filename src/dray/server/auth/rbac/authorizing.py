@@ -35,7 +35,7 @@ class _Powers:
             self._refusal = Verdict(Decision.NO_OPINION, f"RBAC: {listed}")
 
     def verdict(self, attributes: Attributes) -> Verdict:
-        if not attributes.is_resource:
+        if attributes.path and not attributes.resource:
             return self._on_path(attributes.verb, attributes.path)
         question = (attributes.verb, attributes.group, attributes.resource, attributes.subresource)
         candidates = self._known.get(question)
