@@ -21,7 +21,10 @@ _INTEGER: Final = re.compile(r"[+-]?\d+").fullmatch
 
 
 def check_annotations(meta: Part, spec: Part, path: Path = METADATA) -> list[FieldError]:
-    given, at = meta.get("annotations") or {}, path.child("annotations")
+    given = meta.get("annotations")
+    if not given:
+        return []
+    at = path.child("annotations")
     found: list[FieldError] = []
     if MIRROR in given and not spec.get("nodeName"):
         words = "must set spec.nodeName if mirror pod annotation is set"

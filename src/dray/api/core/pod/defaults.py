@@ -18,8 +18,10 @@ _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 def default_pod(pod: Object) -> None:
     spec = pod.setdefault("spec", {})
     default_spec(spec)
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        _requests_from_limits(container.get("resources") or {})
+    for part in ("containers", "initContainers"):
+        for container in spec.get(part) or ():
+            if asked := container.get("resources"):
+                _requests_from_limits(asked)
     _default_pod_level(spec)
     if spec.get("enableServiceLinks") is None:
         spec["enableServiceLinks"] = True
@@ -29,11 +31,11 @@ def default_pod(pod: Object) -> None:
                 for port in container.get("ports") or ():
                     if not port.get("hostPort"):
                         port["hostPort"] = port.get("containerPort", 0)
-    status = pod.get("status") or {}
-    for part in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
-        for container in status.get(part) or ():
-            _round(container, "allocatedResources")
-            _round(container.get("resources") or {}, "limits", "requests")
+    if status := pod.get("status"):
+        for part in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+            for container in status.get(part) or ():
+                _round(container, "allocatedResources")
+                _round(container.get("resources") or {}, "limits", "requests")
 
 
 def default_template(template: Object) -> None:
@@ -71,17 +73,19 @@ def _default_container(container: Object) -> None:
         _default_refs([source])
         if source.get("fileKeyRef") is not None:
             source["fileKeyRef"].setdefault("optional", False)
-    _round(container.get("resources") or {}, "limits", "requests")
+    if asked := container.get("resources"):
+        _round(asked, "limits", "requests")
     for part in _PROBES:
         if (probe := container.get(part)) is not None:
             _default_probe(probe)
-    for handler in (container.get("lifecycle") or {}).values():
-        if isinstance(handler, dict):
-            _default_http(handler)
+    if lifecycle := container.get("lifecycle"):
+        for handler in lifecycle.values():
+            if isinstance(handler, dict):
+                _default_http(handler)
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
-    latest = is_latest(container.get("image", ""))
-    container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+    if "imagePullPolicy" not in container:
+        container["imagePullPolicy"] = "Always" if is_latest(container.get("image", "")) else "IfNotPresent"
 
 
 def _default_refs(holders: Iterable[Object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from dray.api.core.pod.options import Part
@@ -13,6 +14,8 @@ _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 Holders = Callable[[Part], Iterator[Any]]
+#: A gate, where its fields stand, and what they are called.
+Gated = tuple[str, Holders, tuple[str, ...]]
 
 
 def _the_spec(spec: Part) -> Iterator[Any]:
@@ -80,8 +83,7 @@ def _projections(spec: Part) -> Iterator[Any]:
         yield from (volume.get("projected") or {}).get("sources") or ()
 
 
-#: Gate, where its fields stand, and what they are called.
-_SPEC_FIELDS: Final[tuple[tuple[str, Holders, tuple[str, ...]], ...]] = (
+_SPEC_FIELDS: Final[tuple[Gated, ...]] = (
     ("UserNamespacesSupport", _the_spec, ("hostUsers",)),
     ("SupplementalGroupsPolicy", _security_context, ("supplementalGroupsPolicy",)),
     ("PodLevelResources", _the_spec, ("resources",)),
@@ -109,13 +111,23 @@ def _used(spec: Part, holders: Holders, parts: tuple[str, ...]) -> bool:
     return any(holder.get(part) is not None for holder in holders(spec) for part in parts)
 
 
-def drop_from_spec(spec: Object, old: Part | None, gates: Gates) -> None:
-    for gate, holders, parts in _SPEC_FIELDS:
-        if gate in gates or (old is not None and _used(old, holders, parts)):
+def _drop(value: Object, old: Part | None, closed: tuple[Gated, ...]) -> None:
+    for _, holders, parts in closed:
+        if old is not None and _used(old, holders, parts):
             continue
-        for holder in holders(spec):
+        for holder in holders(value):
             for part in parts:
                 holder.pop(part, None)
+
+
+@lru_cache(maxsize=16)
+def _closed_in_spec(on: frozenset[str]) -> tuple[Gated, ...]:
+    """The fields that no open gate lets through; which gates are open does not change while a server runs."""
+    return tuple(gated for gated in _SPEC_FIELDS if gated[0] not in on)
+
+
+def drop_from_spec(spec: Object, old: Part | None, gates: Gates) -> None:
+    _drop(spec, old, _closed_in_spec(gates.on))
 
 
 def _the_status(status: Part) -> Iterator[Any]:
@@ -138,7 +150,7 @@ def _conditions(status: Part) -> Iterator[Any]:
     yield from status.get("conditions") or ()
 
 
-_STATUS_FIELDS: Final[tuple[tuple[str, Holders, tuple[str, ...]], ...]] = (
+_STATUS_FIELDS: Final[tuple[Gated, ...]] = (
     ("InPlacePodLevelResourcesVerticalScaling", _the_status, ("resources", "allocatedResources")),
     ("InPlacePodVerticalScaling", _status_containers, ("resources", "allocatedResources")),
     ("DynamicResourceAllocation", _the_status, ("resourceClaimStatuses",)),
@@ -152,10 +164,10 @@ _STATUS_FIELDS: Final[tuple[tuple[str, Holders, tuple[str, ...]], ...]] = (
 )
 
 
+@lru_cache(maxsize=16)
+def _closed_in_status(on: frozenset[str]) -> tuple[Gated, ...]:
+    return tuple(gated for gated in _STATUS_FIELDS if gated[0] not in on)
+
+
 def drop_from_status(status: Object, old: Part | None, gates: Gates) -> None:
-    for gate, holders, parts in _STATUS_FIELDS:
-        if gate in gates or (old is not None and _used(old, holders, parts)):
-            continue
-        for holder in holders(status):
-            for part in parts:
-                holder.pop(part, None)
+    _drop(status, old, _closed_in_status(gates.on))

@@ -12,8 +12,8 @@ from dray.api.release import Gates
 def merge_label_keys(pod: Object, gates: Gates) -> None:
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     spec = pod["spec"]
-    if "MatchLabelKeysInPodAffinity" in gates:
-        for term in _terms(spec):
+    if (affinity := spec.get("affinity")) and "MatchLabelKeysInPodAffinity" in gates:
+        for term in _terms(affinity):
             _merge(term, "matchLabelKeys", "In", labels)
             _merge(term, "mismatchLabelKeys", "NotIn", labels)
     if "MatchLabelKeysInPodTopologySpreadSelectorMerge" in gates:
@@ -21,12 +21,12 @@ def merge_label_keys(pod: Object, gates: Gates) -> None:
             _merge(constraint, "matchLabelKeys", "In", labels)
 
 
-def _terms(spec: Mapping[str, Any]) -> Iterator[Any]:
+def _terms(affinity: Mapping[str, Any]) -> Iterator[Any]:
     for part in ("podAffinity", "podAntiAffinity"):
-        affinity = (spec.get("affinity") or {}).get(part) or {}
-        for weighted in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        terms = affinity.get(part) or {}
+        for weighted in terms.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
             yield weighted.get("podAffinityTerm") or {}
-        yield from affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        yield from terms.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
 
 
 def _merge(term: Any, part: str, operator: str, labels: Mapping[str, str]) -> None:

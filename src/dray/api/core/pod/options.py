@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from dray.api.release import Gates
 
 Part = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     gates: Gates
     is_pod: bool = False  # the spec of a pod, not of a template
     nested_claims: bool = False  # the release that writes a claim's source as an object of its own

@@ -210,5 +210,7 @@ def quality_of_service(spec: Mapping[str, Any]) -> str:
 
 def _compute(amounts: Mapping[str, str] | None) -> dict[str, Quantity]:
     """The cpu and memory that is really asked for."""
-    parsed = {name: Quantity.parse((amounts or {}).get(name, "0")) for name in ("cpu", "memory")}
+    if not amounts:
+        return {}
+    parsed = {name: Quantity.parse(amounts.get(name, "0")) for name in ("cpu", "memory")}
     return {name: amount for name, amount in parsed.items() if amount.sign > 0}

@@ -145,7 +145,8 @@ class PodStatus(_Checks, UpdateRules):
         for part in ("qosClass", "observedGeneration"):
             if not status.get(part) and before.get(part):
                 status[part] = before[part]
-        _keep_observed(status, before)
+        if status.get("conditions") and before.get("conditions"):
+            _keep_observed(status, before)
         drop_from_status(status, before, ctx.gates)
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
@@ -154,10 +155,13 @@ class PodStatus(_Checks, UpdateRules):
         return found + check_status(new, old, opts)
 
     def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+        status = new.get("status", {})
+        if not (status.get("podIPs") or status.get("hostIPs")):
+            return ()
         return [
             words
             for part in ("podIPs", "hostIPs")
-            for i, entry in enumerate(new.get("status", {}).get(part) or ())
+            for i, entry in enumerate(status.get(part) or ())
             for words in addresses.warn_ip(entry.get("ip", ""), STATUS.child(part).index(i).child("ip"))
         ]
 

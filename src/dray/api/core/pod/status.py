@@ -17,6 +17,7 @@ _OWN_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")
 _HEALTHS: Final = ("Healthy", "Unhealthy", "Unknown")
 _HIGHEST_ID: Final = (1 << 31) - 1
 _ID_RANGE: Final = f"must be between 0 and {_HIGHEST_ID}, inclusive"
+_QOS_CLASS: Final = STATUS.child("qosClass")
 #: The statuses of containers and the containers they are of.
 STATUSES: Final = (
     ("containerStatuses", "containers"),
@@ -27,18 +28,24 @@ STATUSES: Final = (
 
 def check_status(new: Part, old: Part, opts: Options) -> list[FieldError]:
     status, before, spec = new.get("status", {}), old.get("status", {}), old["spec"]
-    found = _check_conditions(status.get("conditions") or ())
-    found += _check_nomination(status, before, spec, opts)
+    found: list[FieldError] = []
+    if conditions := status.get("conditions"):
+        found += _check_conditions(conditions)
+    if status.get("nominatedNodeName"):
+        found += _check_nomination(status, before, spec, opts)
     if status.get("observedGeneration", 0) < 0:
         path = STATUS.child("observedGeneration")
         found.append(field.invalid(path, status["observedGeneration"], "must be a non-negative integer"))
-    found += immutable(status.get("qosClass", ""), before.get("qosClass", ""), STATUS.child("qosClass"))
+    found += immutable(status.get("qosClass", ""), before.get("qosClass", ""), _QOS_CLASS)
     for part, containers in STATUSES:
         if before.get(part):
             found += _check_revival(status, before, part, _may_restart(spec, containers, opts))
-    found += _check_claims(status, spec)
-    found += _check_extended_claim(status.get("extendedResourceClaimStatus"), spec)
-    found += _check_node_allocatable(status, spec)
+    if generated := status.get("resourceClaimStatuses"):
+        found += _check_claims(generated, spec)
+    if (extended := status.get("extendedResourceClaimStatus")) is not None:
+        found += _check_extended_claim(extended, spec)
+    if allocatable := status.get("nodeAllocatableResourceClaimStatuses"):
+        found += _check_node_allocatable(allocatable, status, spec)
     for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
         if status.get(one) or status.get(many):
             found += _check_ips(status, before, one, many, opts)
@@ -64,8 +71,8 @@ def _check_conditions(conditions: Sequence[Part]) -> list[FieldError]:
 
 
 def _check_nomination(status: Part, before: Part, spec: Part, opts: Options) -> list[FieldError]:
-    node, path = status.get("nominatedNodeName", ""), STATUS.child("nominatedNodeName")
-    if not node or node == before.get("nominatedNodeName", ""):
+    node, path = status["nominatedNodeName"], STATUS.child("nominatedNodeName")
+    if node == before.get("nominatedNodeName", ""):
         return []
     found = checks.dns_subdomain(node, path)
     if spec.get("nodeName") and opts.on("ClearingNominatedNodeNameAfterBinding"):
@@ -125,11 +132,11 @@ def _check_revival(
     ]
 
 
-def _check_claims(status: Part, spec: Part) -> list[FieldError]:
+def _check_claims(generated: Sequence[Part], spec: Part) -> list[FieldError]:
     known = {entry.get("name", "") for entry in spec.get("resourceClaims") or ()}
     found: list[FieldError] = []
     seen: set[str] = set()
-    for i, entry in enumerate(status.get("resourceClaimStatuses") or ()):
+    for i, entry in enumerate(generated):
         path, name = STATUS.child("resourceClaimStatuses").index(i), entry.get("name", "")
         if name not in known:
             words = "must match the name of an entry in `spec.resourceClaims`"
@@ -137,14 +144,13 @@ def _check_claims(status: Part, spec: Part) -> list[FieldError]:
         if name in seen:
             found.append(field.duplicate(path.child("name"), name))
         seen.add(name)
-        if (claim := entry.get("resourceClaimName")) is not None:
-            found += checks.each(claim, path.child("resourceClaimName"), names.dns1123_subdomain(claim))
+        claim = entry.get("resourceClaimName")
+        if claim is not None and (problems := names.dns1123_subdomain(claim)):
+            found += checks.each(claim, path.child("resourceClaimName"), problems)
     return found
 
 
-def _check_extended_claim(status: Part | None, spec: Part) -> list[FieldError]:
-    if status is None:
-        return []
+def _check_extended_claim(status: Part, spec: Part) -> list[FieldError]:
     path = STATUS.child("extendedResourceClaimStatus")
     containers = {
         c.get("name", ""): c for part in ("initContainers", "containers") for c in spec.get(part) or ()
@@ -178,13 +184,13 @@ def _check_extended_claim(status: Part | None, spec: Part) -> list[FieldError]:
     return found + (checks.dns_subdomain(claim, where) if claim else [field.required(where)])
 
 
-def _check_node_allocatable(status: Part, spec: Part) -> list[FieldError]:
+def _check_node_allocatable(entries: Sequence[Part], status: Part, spec: Part) -> list[FieldError]:
     known = {
         entry.get("resourceClaimName")
         for entry in (*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
     }
     found: list[FieldError] = []
-    for i, entry in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
+    for i, entry in enumerate(entries):
         path, claim = (
             STATUS.child("nodeAllocatableResourceClaimStatuses").index(i),
             entry.get("resourceClaimName", ""),

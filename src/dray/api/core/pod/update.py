@@ -57,8 +57,10 @@ def check_update(new: Part, old: Part, opts: Options) -> list[FieldError]:
 
 
 def check_annotation_changes(new: Part, old: Part) -> list[FieldError]:
+    after, before = new["metadata"].get("annotations") or {}, old["metadata"].get("annotations") or {}
+    if after == before:
+        return []
     path = METADATA.child("annotations")
-    after, before = (pod["metadata"].get("annotations") or {} for pod in (new, old))
     found: list[FieldError] = []
     for key in sorted({*after, *before}):
         if after.get(key) == before.get(key):
