@@ -1,8 +1,9 @@
 """A durable store in one SQLite file: a log whose row id is the revision, written by one thread in grouped commits.
 
-The event loop decides writes and queues them. While the writer thread waits for one commit's fsync, the next batch
-gathers, so a single fsync serves everybody who waits. Revisions are given when a batch goes to the writer. Only when
-it is on disk does the batch enter the state, reach the watchers, and are its writers answered, in that order.
+The event loop decides writes and queues them. What is decided in one turn of the loop, or while the writer thread
+waits for a commit's fsync, is one batch, so a single fsync serves everybody who waits. Revisions are given when a
+batch goes to the writer. Only when it is on disk does the batch enter the state, reach the watchers, and are its
+writers answered, in that order.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ class SqliteStore(EmbeddedStore):
         answer: asyncio.Future[int] = self._loop.create_future()
         self._in_flight.add(key)
         self._waiting.append(_Decided(key, value, previous, expires, answer))
-        if not self._committing:
-            self._hand_over()
+        if len(self._waiting) == 1 and not self._committing:
+            self._loop.call_soon(self._hand_over)  # with whatever else is decided in this turn of the loop
         return answer
 
     def _discard(self, revisions: list[int]) -> None:
@@ -139,12 +140,14 @@ class SqliteStore(EmbeddedStore):
                 if not answer.done():
                     answer.set_exception(StoreUnavailable(f"the write could not be made durable: {error}"))
         self._tell_settlement()
-        # After a failure, what is left to discard comes with the next write: trying at once might never end.
-        if self._waiting or error is None:
+        if self._waiting:
+            self._loop.call_soon(self._hand_over)  # who has just been answered may have the next write ready
+        elif error is None:
+            # After a failure, what is left to discard comes with the next write: trying at once might never end.
             self._hand_over()
 
     async def _drain(self) -> None:
-        while self._committing:
+        while self._waiting or self._committing:
             await self._settlement()
         self._batches.put(None)
         await asyncio.to_thread(self._thread.join)

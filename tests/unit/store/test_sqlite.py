@@ -39,7 +39,7 @@ class Gate:
 
 
 async def started(gate: Gate, *coroutines) -> list[asyncio.Task]:
-    """The writes as tasks, all of them decided, the first of them held in its commit."""
+    """The writes as tasks, all of them decided, and a commit held back."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     await asyncio.sleep(0)
     assert await asyncio.to_thread(gate.entered.wait, 20)
@@ -72,10 +72,11 @@ async def test_nothing_is_seen_or_answered_before_it_is_durable(tmp_path, monkey
 async def test_writers_that_wait_share_one_commit(tmp_path, monkeypatch):
     store = await SqliteStore.open(tmp_path / "s.db")
     gate = Gate(monkeypatch)
-    tasks = await started(gate, *(store.create(f"/{n}", b"") for n in range(50)))
+    together = await started(gate, *(store.create(f"/{n}", b"") for n in range(20)))
+    meanwhile = await started(gate, *(store.create(f"/{n}", b"") for n in range(20, 50)))
     gate.open()
-    assert await asyncio.gather(*tasks) == list(range(2, 52))
-    assert gate.sizes == [1, 49]
+    assert await asyncio.gather(*together, *meanwhile) == list(range(2, 52))
+    assert gate.sizes == [20, 30]
     await store.close()
 
 
