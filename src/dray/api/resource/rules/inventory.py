@@ -50,7 +50,8 @@ class ClassRules(Subdomain):
         return errs
 
 
-_shared: Final = Shared()
+_devices: Final = Shared()
+_values: Final = Shared()
 
 
 class SliceRules(Subdomain):
@@ -63,10 +64,16 @@ class SliceRules(Subdomain):
         _date_taints(obj, ctx)
 
     def canonicalize(self, obj: Object) -> None:
-        for device in _spec(obj).get("devices") or ():
+        """Hold once what many slices say: the whole device where nodes are alike, else the values it has in common."""
+        devices: list[Object] = _spec(obj).get("devices") or []
+        for i, device in enumerate(devices):
+            known = _devices.one(device)
+            if known is not device:
+                devices[i] = known
+                continue
             for part in ("attributes", "capacity"):
                 if values := device.get(part):
-                    device[part] = {name: _shared.one(value) for name, value in values.items()}
+                    device[part] = {name: _values.one(value) for name, value in values.items()}
 
     def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
