@@ -83,7 +83,7 @@ class Call:
             options or {},
             dry_run,
             self.request.warn,
-            {} if trail is None else trail.notes,
+            None if trail is None else trail.notes,
         )
 
     # -- errors about this resource

@@ -159,14 +159,16 @@ async def _events(watching: Watching) -> AsyncIterator[Sequence[WatchEvent]]:
     codec = watching.codec
     async for batch in watching.batches():
         found = []
-        for event in batch:
-            if event.type == ERROR:
-                assert event.object is not None
-                raise StatusError.from_status(event.object, event.object.get("code", 500))
-            document = event.current()
-            found.append(
-                WatchEvent(event.type, document.object(codec) if document is not None else event.object or {})
-            )
+        for type, change, document, obj in batch:
+            if change is not None:
+                document = change.document(type)
+            if document is not None:
+                found.append(WatchEvent(type, document.object(codec)))
+                continue
+            assert obj is not None
+            if type == ERROR:
+                raise StatusError.from_status(obj, obj.get("code", 500))
+            found.append(WatchEvent(type, obj))
         yield found
 
 

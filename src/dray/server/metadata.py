@@ -22,6 +22,8 @@ _SERVERS_OWN: Final = (
     "selfLink",
 )
 
+_VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
 _random: Final = random.Random()
 _BEFORE: Final = (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
@@ -67,15 +69,16 @@ class _Uids:
     """Random version 4 UUIDs as text. The kernel is asked for entropy a page at a time, not for each."""
 
     def __init__(self) -> None:
-        self._entropy = b""
+        self._digits = ""
         self._at = 0
 
     def __call__(self) -> str:
-        if self._at >= len(self._entropy):
-            self._entropy, self._at = os.urandom(4096), 0
-        digits = self._entropy[self._at : self._at + 16].hex()
-        self._at += 16
-        variant = "89ab"[int(digits[16], 16) & 3]
+        at = self._at
+        if at >= len(self._digits):
+            self._digits, at = os.urandom(4096).hex(), 0
+        self._at = at + 32
+        digits = self._digits[at : at + 32]
+        variant = _VARIANTS[digits[16]]
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 

@@ -69,7 +69,7 @@ class Attributes:
     options: Object = field(default_factory=dict)
     dry_run: bool = False
     warn: Callable[[str], None] = lambda text: None
-    notes: dict[str, Note] = field(default_factory=dict)  # for the audit log
+    notes: dict[str, Note] | None = None  # for the audit log, where there is one
     reinvocation: Reinvocation | None = None
     #: how a changed body becomes part of ``object``, where it shows only an aspect of it
     restore: Callable[[Object, Object], Object] | None = None
@@ -97,7 +97,8 @@ class Attributes:
 
     def annotate(self, key: str, value: str, *, contents: bool = False) -> None:
         """Leave a note for the audit log. The first one under a key stays."""
-        self.notes.setdefault(key, Note(value, contents))
+        if self.notes is not None:
+            self.notes.setdefault(key, Note(value, contents))
 
     def forbidden(self, problem: str) -> StatusError:
         """The refusal of this write, named by what its object is called or going to be called."""

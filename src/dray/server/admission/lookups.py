@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from dray.api.kinds import Object
 from dray.server.api import API
@@ -27,20 +27,24 @@ class Lookups:
         return found
 
     def document(self, group: str, plural: str, key: str) -> Document | None:
-        collection = self.collection(group, plural)
-        return None if collection is None else collection.get(key)
+        collection = self._found.get((group, plural))
+        if collection is None:
+            collection = self.collection(group, plural)
+        return None if collection is None else collection.documents.get(key)
 
     def get(self, group: str, plural: str, key: str) -> Object | None:
         """A hub object, which must not be changed; ``key`` is ``name`` or ``namespace/name``."""
         found = self.document(group, plural, key)
         return None if found is None else found.hub
 
-    def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Object]:
+    def all(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """Hub objects in the order of their keys."""
         collection = self.collection(group, plural)
-        if collection is not None and collection.documents:
-            for key in collection.range(namespace):
-                yield collection.documents[key].hub
+        if collection is None or not collection.documents:
+            return ()
+        documents = collection.documents
+        return (documents[key].hub for key in collection.range(namespace))
 
     def namespace(self, name: str) -> Object | None:
-        return self.get("", "namespaces", name)
+        found = self.document("", "namespaces", name)
+        return None if found is None else found.hub

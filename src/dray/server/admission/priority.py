@@ -6,6 +6,7 @@ from dray.api.kinds import Object
 from dray.api.scheduling import SYSTEM_CLASSES
 from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, Place
 from dray.server.admission.lookups import Lookups
+from dray.server.cache import Change, Collection
 
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses"
@@ -17,6 +18,9 @@ class Priority:
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
+        self._classes: Collection | None = None
+        self._default_class: Object | None = None
+        self._stale = True
 
     def concerns(self, place: Place) -> bool:
         if place.is_for("", "pods"):
@@ -71,8 +75,19 @@ class Priority:
 
     def _default(self) -> Object | None:
         """Should two defaults have slipped in at once, the lower one counts."""
-        defaults = (c for c in self._lookups.all(_GROUP, _CLASSES) if c.get("globalDefault"))
-        return min(defaults, key=lambda c: c.get("value", 0), default=None)
+        if self._classes is None:
+            self._classes = self._lookups.collection(_GROUP, _CLASSES)
+            if self._classes is None:
+                return None
+            self._classes.subscribe(self._mark)
+        if self._stale:
+            self._stale = False
+            defaults = (c for c in self._lookups.all(_GROUP, _CLASSES) if c.get("globalDefault"))
+            self._default_class = min(defaults, key=lambda c: c.get("value", 0), default=None)
+        return self._default_class
+
+    def _mark(self, change: Change) -> None:
+        self._stale = True
 
     async def validate(self, attributes: Attributes) -> None:
         obj = attributes.object

@@ -32,6 +32,8 @@ async def test_without_a_class_the_default_class_counts_and_without_one_zero() -
     await world.post(CLASSES, {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True})
     made = await world.post(PODS, pod("b"))
     assert (made["spec"]["priority"], made["spec"]["priorityClassName"]) == (7, "usual")
+    await world.delete(f"{CLASSES}/usual")
+    assert (await world.post(PODS, pod("c")))["spec"]["priority"] == 0
 
 
 async def test_priorities_that_contradict_the_class_and_unknown_classes_are_refused() -> None:

@@ -6,7 +6,7 @@ configuration has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from dray.api import errors
@@ -30,6 +30,8 @@ _TEMPLATES: Final = {
 _HARMLESS: Final = frozenset(
     {"attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"}
 )
+_ENFORCED: Final = f"{PREFIX}enforce-policy"
+_ANYTHING: Final = str(Demand())
 #: How many pods are looked at when a namespace becomes stricter.
 _MOST_PODS: Final = 3000
 
@@ -113,7 +115,7 @@ class PodSecurity:
         policy, problems = policy_of((namespace.get("metadata") or {}).get("labels"))
         idle = policy.idle and not problems
         if enforce:
-            attributes.annotate(f"{PREFIX}enforce-policy", str(Demand() if idle else policy.enforce))
+            attributes.annotate(_ENFORCED, _ANYTHING if idle else str(policy.enforce))
         if idle:
             return
         if problems:
@@ -146,7 +148,7 @@ def _group(names: list[str]) -> str:
     return min(names) + (f" (and {others} other pod{'s' if others > 1 else ''})" if others else "")
 
 
-def _one_of_each(pods: Iterator[Object]) -> Iterator[Object]:
+def _one_of_each(pods: Iterable[Object]) -> Iterator[Object]:
     """The pods of one controller are alike: the first of each comes before all others."""
     seen: set[str] = set()
     later: list[Object] = []
