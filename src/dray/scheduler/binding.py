@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from dray.api import claims
@@ -102,10 +103,11 @@ class Writer:
         reserved: list[Document] = []
         try:
             if decision.claims or decision.plan is not None:
-                if self._nominate is Nominate.ALWAYS or self._may_wait(decision):
+                conditions = self._binding_conditions and _has_conditions(decision)
+                if self._is_worth_telling(conditions or decision.carry is not None):
                     await self._patch_status(pod, {"nominatedNodeName": decision.node})
                 bound = await self._bind_claims(pod, decision, reserved)
-                if self._binding_conditions and any(devices.wants_binding_conditions(c) for c in bound):
+                if conditions and any(map(devices.wants_binding_conditions, bound)):
                     await self._wait_for_devices(pod, bound, decision.node, binding_timeout)
             if decision.carry is not None:
                 await decision.carry.write()
@@ -124,26 +126,19 @@ class Writer:
             action="Binding",
         )
 
-    def _may_wait(self, decision: Bind) -> bool:
-        """Whether somebody else has to act before the pod can be bound: then its node is worth telling."""
-        if self._nominate is Nominate.NEVER:
-            return False
-        if decision.carry is not None:
-            return True
-        given = decision.plan.results if decision.plan is not None else ()
-        wanted = [*({"status": {"allocation": a}} for a in given), *decision.claims]
-        return self._binding_conditions and any(map(devices.wants_binding_conditions, wanted))
+    def _is_worth_telling(self, waits: bool) -> bool:
+        """Whether to say on which node a pod will be; ``waits``: somebody else has to act before it can be bound."""
+        return self._nominate is Nominate.ALWAYS or (waits and self._nominate is Nominate.WHEN_WAITING)
 
     async def _bind_claims(self, pod: Pod, decision: Bind, reserved: list[Document]) -> list[Document]:
         plan = decision.plan or devices.NodePlan((), ())
-        given = dict(zip((id(c) for c in plan.claims), plan.results, strict=True))
         bound: list[Document] = []
         for claim in decision.claims:
             if not claims.is_reserved_for(claim, pod.uid):
-                claim = await self._bind_claim(claim, given.get(id(claim)), pod, reserved)
+                claim = await self._bind_claim(claim, plan.given(claim), pod, reserved)
             bound.append(claim)
         if plan.generated is not None:
-            bound.append(await self._bind_generated(pod, plan, given.get(id(plan.generated)), reserved))
+            bound.append(await self._bind_generated(pod, plan, plan.given(plan.generated), reserved))
         return bound
 
     async def _bind_claim(
@@ -466,6 +461,13 @@ def _made(reserved: Sequence[Document]) -> Document | None:
     )  # fmt: skip
 
 
+def _has_conditions(decision: Bind) -> bool:
+    """Whether a device has to be made ready for its node, of those that claims are given or have already."""
+    if decision.plan is not None and any(map(devices.has_binding_conditions, decision.plan.results)):
+        return True
+    return any(map(devices.wants_binding_conditions, decision.claims))
+
+
 def _same_devices(claim: Document, other: Document) -> bool:
     """Whether two versions of a claim have the same devices, for the same nodes."""
     one, two = claims.allocation(claim) or {}, claims.allocation(other) or {}
@@ -478,4 +480,9 @@ def stand_in(pod: Pod) -> str:
 
 
 def timestamp(seconds: float) -> str:
+    return _timestamp(int(seconds))
+
+
+@lru_cache(maxsize=1)  # within a second thousands may be asked for
+def _timestamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

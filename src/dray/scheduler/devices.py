@@ -77,6 +77,13 @@ class NodePlan:
     generated: Document | None = None
     mappings: Sequence[Document] = ()
 
+    def given(self, claim: Document) -> Document | None:
+        """What the claim is to get; None if it has something already."""
+        for one, allocation in zip(self.claims, self.results, strict=True):
+            if one is claim:
+                return allocation
+        return None
+
 
 _NOTHING_TO_DO = NodePlan((), ())
 
@@ -302,9 +309,8 @@ class Attempt:
     def score(self, plan: NodePlan) -> int:
         """Earlier alternatives are worth more."""
         total = 0
-        given = dict(zip((id(c) for c in plan.claims), plan.results, strict=True))
         for claim in self.claims:
-            result = given.get(id(claim)) or claims.allocation(claim) or {}
+            result = plan.given(claim) or claims.allocation(claim) or {}
             chosen = {r["request"] for r in (result.get("devices") or {}).get("results") or ()}
             for request in claim["spec"].get("devices", {}).get("requests") or ():
                 for i, alternative in enumerate(request.get("firstAvailable") or ()):
@@ -452,7 +458,16 @@ class Ready:
 
 
 def wants_binding_conditions(claim: Document) -> bool:
-    return any(r.get("bindingConditions") for r in _results(claim))
+    allocation = claims.allocation(claim)
+    return allocation is not None and has_binding_conditions(allocation)
+
+
+def has_binding_conditions(allocation: Document) -> bool:
+    """Whether a device of an allocation must be made ready for its node."""
+    for result in (allocation.get("devices") or {}).get("results") or ():
+        if result.get("bindingConditions"):
+            return True
+    return False
 
 
 def binding_state(claim: Document) -> Ready | Waiting | Failed:

@@ -52,14 +52,14 @@ class Ledger:
         return min(made, key=_age) if made else None
 
     def set_claim(self, claim: Document) -> None:
-        """A claim as the API server has it. Older news than what is known is passed over."""
+        """A claim as the API server has it. What is known already, and older news, is passed over."""
         metadata = claim["metadata"]
         key = (metadata["namespace"], metadata["name"])
         known = self._claims.get(key)
         if known is not None:
             if known["metadata"]["uid"] != metadata["uid"]:
                 self.remove_claim(known)
-            elif _version(known) > _version(claim):
+            elif _is_known(metadata, known["metadata"]):
                 return
         self._claims[key] = claim
         if (metadata.get("annotations") or {}).get(claims.EXTENDED_RESOURCE_ANNOTATION) == "true":
@@ -224,8 +224,14 @@ def _age(document: Document) -> tuple[str, str]:
     return metadata.get("creationTimestamp") or "", metadata["name"]
 
 
-def _version(document: Document) -> int:
+def _is_known(metadata: Document, known: Document) -> bool:
+    """Whether something as new is known already, as it is of a claim that was written here."""
+    version, latest = metadata.get("resourceVersion"), known.get("resourceVersion")
+    if not version or not latest:
+        return False
+    if version == latest:
+        return True
     try:
-        return int(document["metadata"].get("resourceVersion") or 0)
+        return int(latest) > int(version)
     except ValueError:  # an API server may use anything; then the newest news wins
-        return 0
+        return False

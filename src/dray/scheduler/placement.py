@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -181,7 +181,7 @@ class Placement:
             outcome = self._scan(pod, devices, [nominee], spread)
             if isinstance(outcome, Found):
                 return outcome
-        only = pinned_nodes(pod)
+        only = pod.pinned
         if only is not None:
             nodes = [n for name in only if (n := self.cluster.get(name)) is not None]
             outcome = self._scan(pod, devices, nodes, spread)
@@ -389,22 +389,3 @@ class ShapeIndex:
         cluster = self._placement.cluster
         self._heap = [e for e in self._heap if (n := cluster.get(e[3])) is not None and n.generation == e[2]]
         heapq.heapify(self._heap)
-
-
-def pinned_nodes(pod: Pod) -> set[str] | None:
-    """The nodes that required affinity names outright, as daemon pods do; None when it names none."""
-    affinity = (pod.document["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    terms: Iterable[Mapping[str, Any]] = (
-        affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    ).get("nodeSelectorTerms") or ()
-    named: set[str] = set()
-    for term in terms:
-        names: set[str] | None = None
-        for f in term.get("matchFields") or ():
-            if f.get("key") == "metadata.name" and f.get("operator") == "In":
-                values = set(f.get("values") or ())
-                names = values if names is None else names & values
-        if names is None:
-            return None
-        named |= names
-    return named or None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import msgspec
 
 from dray.api import matching
 from dray.api.amounts import Amounts, pod_requests, scoring_requests
+from dray.api.claims import claim_source
+from dray.api.memory import content
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_NO_ITEMS: tuple[Any, ...] = ()
 
 
 class HostPort(NamedTuple):
@@ -64,73 +66,78 @@ class AffinityTerm:
         return self.matches_labels(pod.labels)
 
 
-class Pod:
-    """An immutable view of a pod document. ``shape`` is equal for pods that every node treats alike."""
+class Pod(msgspec.Struct, eq=False):
+    """An immutable view of a pod document. ``shape`` is equal for pods that every node treats alike.
 
-    __slots__ = (
-        "affinity",
-        "anti_affinity",
-        "claims",
-        "created",
-        "document",
-        "host_ports",
-        "labels",
-        "name",
-        "namespace",
-        "node_test",
-        "preferred_affinity",
-        "preferred_anti_affinity",
-        "preferred_nodes",
-        "priority",
-        "requests",
-        "score_cpu",
-        "score_memory",
-        "shape",
-        "spread",
-        "tolerations",
-        "uid",
-        "volume_claims",
-    )  # fmt: skip
+    All but the document is worked out from it; as a struct, a view is copied in one step.
+    """
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        metadata, spec = document["metadata"], document["spec"]
-        self.document = document
-        self.uid: str = metadata["uid"]
-        self.name: str = metadata["name"]
-        self.namespace: str = metadata["namespace"]
-        self.labels: Mapping[str, str] = metadata.get("labels") or {}
-        self.created: str = metadata.get("creationTimestamp") or ""
-        self.priority: int = spec.get("priority") or 0
-        self.requests: Amounts = pod_requests(spec)
+    document: Mapping[str, Any]
+    uid: str = ""
+    name: str = ""
+    namespace: str = ""
+    created: str = ""
+    labels: Mapping[str, str] = {}
+    priority: int = 0
+    requests: Amounts = Amounts()
+    score_cpu: int = 0
+    score_memory: int = 0
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    node_test: matching.NodeTest | None = None
+    pinned: frozenset[str] | None = None  # the nodes that required affinity names outright, as daemon pods do
+    preferred_nodes: tuple[tuple[int, matching.NodeTest], ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    claims: Sequence[Mapping[str, Any]] = ()
+    named_claims: tuple[str, ...] = ()  # those that it has in common with others, perhaps
+    spread: Sequence[Mapping[str, Any]] = ()
+    volume_claims: tuple[str, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred_affinity: tuple[AffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[AffinityTerm, ...] = ()
+    shape: bytes = b""
+
+    def __post_init__(self) -> None:
+        self._read_metadata(self.document["metadata"])
+        spec = self.document["spec"]
+        self.labels = self.document["metadata"].get("labels") or {}
+        self.priority = spec.get("priority") or 0
+        self.requests = pod_requests(spec)
         self.score_cpu, self.score_memory = scoring_requests(spec, self.requests)
-        self.tolerations: Sequence[Mapping[str, Any]] = spec.get("tolerations") or _NO_ITEMS
+        self.tolerations = spec.get("tolerations") or ()
         self.node_test = matching.pod_node_test(spec)
         self.host_ports = _host_ports(spec)
-        self.claims: Sequence[Mapping[str, Any]] = spec.get("resourceClaims") or _NO_ITEMS
-        self.spread: Sequence[Mapping[str, Any]] = spec.get("topologySpreadConstraints") or _NO_ITEMS
+        self.claims = spec.get("resourceClaims") or ()
+        self.named_claims = tuple(name for e in self.claims if (name := claim_source(e)[0]) is not None)
+        self.spread = spec.get("topologySpreadConstraints") or ()
         self.volume_claims = tuple(
             v["persistentVolumeClaim"]["claimName"]
             for v in spec.get("volumes") or ()
             if v.get("persistentVolumeClaim")
         )
         affinity = spec.get("affinity") or {}
+        nodes = affinity.get("nodeAffinity") or {}
         self.affinity = self._terms(affinity.get("podAffinity"))
         self.anti_affinity = self._terms(affinity.get("podAntiAffinity"))
         self.preferred_affinity = self._preferences(affinity.get("podAffinity"))
         self.preferred_anti_affinity = self._preferences(affinity.get("podAntiAffinity"))
+        self.pinned = _pinned(nodes.get("requiredDuringSchedulingIgnoredDuringExecution") or {})
         self.preferred_nodes = tuple(
             (p["weight"], matching.node_term(p.get("preference") or {}))
-            for p in (affinity.get("nodeAffinity") or {}).get(
-                "preferredDuringSchedulingIgnoredDuringExecution"
-            )
-            or ()
+            for p in nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         )
-        self.shape: bytes = _encode(
+        self.shape = _encode(
             (
                 self.requests, self.score_cpu, self.score_memory, self.tolerations, spec.get("nodeSelector"),
                 affinity.get("nodeAffinity"), self.host_ports,
             )
         )  # fmt: skip
+
+    def _read_metadata(self, metadata: Mapping[str, Any]) -> None:
+        self.uid = metadata["uid"]
+        self.name = metadata["name"]
+        self.namespace = metadata["namespace"]
+        self.created = metadata.get("creationTimestamp") or ""
 
     def updated(self, document: Mapping[str, Any]) -> Pod:
         """The view of a newer document; cheap when only its status has changed, or it was given its node."""
@@ -138,11 +145,16 @@ class Pod:
             document["spec"], self.document["spec"]
         ):
             return Pod(document)
-        copy = Pod.__new__(Pod)
-        for slot in Pod.__slots__:
-            setattr(copy, slot, getattr(self, slot))
-        copy.document = document
-        return copy
+        new = copy(self)
+        new.document = document
+        return new
+
+    def of_another(self, document: Mapping[str, Any]) -> Pod:
+        """The view of another pod that has the same namespace, labels and spec."""
+        new = copy(self)
+        new.document = document
+        new._read_metadata(document["metadata"])
+        return new
 
     @property
     def key(self) -> str:
@@ -179,10 +191,46 @@ class Pod:
         )
 
 
+class Views:
+    """Makes views of pods, of which thousands may be made from one template: what they ask for is read once."""
+
+    __slots__ = ("_known", "_size")
+
+    def __init__(self, size: int = 64) -> None:
+        self._known: dict[bytes, Pod] = {}
+        self._size = size
+
+    def of(self, document: Mapping[str, Any]) -> Pod:
+        metadata = document["metadata"]
+        key = content(metadata["namespace"], metadata.get("labels"), document["spec"])
+        known = self._known.get(key)
+        if known is not None:
+            return known.of_another(document)
+        pod = Pod(document)
+        if key:
+            if len(self._known) >= self._size:
+                del self._known[next(iter(self._known))]
+            self._known[key] = pod
+        return pod
+
+
 def _asks_the_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    if len(new) == len(old):
-        return new == old
-    return {k: v for k, v in new.items() if k != "nodeName"} == old
+    """Whether two specs are equal, but perhaps for the node that the newer one has got."""
+    return new == old or ("nodeName" not in old and new == {**old, "nodeName": new.get("nodeName")})
+
+
+def _pinned(required: Mapping[str, Any]) -> frozenset[str] | None:
+    named: set[str] = set()
+    for term in required.get("nodeSelectorTerms") or ():
+        names: set[str] | None = None
+        for f in term.get("matchFields") or ():
+            if f.get("key") == "metadata.name" and f.get("operator") == "In":
+                values = set(f.get("values") or ())
+                names = values if names is None else names & values
+        if names is None:
+            return None
+        named |= names
+    return frozenset(named) or None
 
 
 def _host_ports(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:

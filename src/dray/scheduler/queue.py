@@ -125,17 +125,18 @@ class Queue:
                 entry.pod = pod
 
     def get(self, uid: str) -> Queued | None:
-        for place in (self._active, self._backing_off):
-            held = place.get(uid)
-            if held is not None:
-                return held[0]
+        held = self._active.get(uid) or self._backing_off.get(uid)
+        if held is not None:
+            return held[0]
         return self._unschedulable.get(uid) or self._gated.get(uid)
 
+    def at_gate(self, uid: str) -> Queued | None:
+        return self._gated.get(uid)
+
     def discard(self, uid: str) -> Queued | None:
-        for place in (self._active, self._backing_off):
-            held = place.pop(uid, None)
-            if held is not None:
-                return held[0]
+        held = self._active.pop(uid, None) or self._backing_off.pop(uid, None)
+        if held is not None:
+            return held[0]
         return self._unschedulable.pop(uid, None) or self._gated.pop(uid, None)
 
     def pop(self) -> Queued | None:
@@ -183,6 +184,10 @@ class Queue:
         entry.settling = False
         if entry.woken and self._unschedulable.get(entry.pod.uid) is entry:
             self._wake_all([entry])
+
+    @property
+    def has_sleepers(self) -> bool:
+        return bool(self._unschedulable)
 
     def wake(self, change: Change, hint: Hint) -> int:
         """Move every sleeping pod that the change may help; returns how many."""

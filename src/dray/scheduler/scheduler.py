@@ -47,7 +47,7 @@ from dray.scheduler.ledger import Ledger
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.nodes import Cluster
 from dray.scheduler.placement import Placement
-from dray.scheduler.pods import Pod
+from dray.scheduler.pods import Pod, Views
 from dray.scheduler.preemption import Budget
 from dray.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF, Change, Queue, Queued
 from dray.scheduler.volumes import Storage
@@ -140,7 +140,8 @@ class Scheduler:
             clock=clock,
         )
         self._assumed: dict[str, str] = {}  # pods on their way to a node, not yet seen there
-        self._users: dict[tuple[str, str], set[str]] = {}  # claim → pods in the queue that use it
+        self._users: dict[tuple[str, str], set[str]] = {}  # claim → pods in the queue that name it
+        self._views = Views()
         self._wakeup = asyncio.Event()
         self._room = asyncio.Semaphore(MAX_BINDING)
         self._tasks: asyncio.TaskGroup | None = None
@@ -164,7 +165,7 @@ class Scheduler:
             alone=alone,
             early=claims.has_fixed_names((1, release)),
             claim_changed=self._wake_users,
-            wake=lambda: self._wake(Change("Classic", "update")),
+            wake=lambda: self._wake("Classic", "update"),
             wake_pod=lambda uid: self._wake_pods((uid,)),
         )
 
@@ -185,20 +186,17 @@ class Scheduler:
                 on_delete=self._slice_gone,
             )
             get(DEVICE_CLASSES).add_handler(
-                on_add=self._class_set, on_update=lambda o, n: self._class_set(n),
-                on_delete=lambda o: self.ledger.remove_class(o["metadata"]["name"]),
-            )  # fmt: skip
+                on_set=self._class_set, on_delete=lambda o: self.ledger.remove_class(o["metadata"]["name"])
+            )
             if "DRADeviceTaintRules" in gates and "DRADeviceTaints" in gates:
                 get(DEVICE_TAINT_RULES).add_handler(
-                    on_add=self._rule_set, on_update=lambda o, n: self._rule_set(n),
-                    on_delete=lambda o: self._rule_gone(o["metadata"]["name"]),
-                )  # fmt: skip
-        get(PODS).add_handler(
-            on_add=self._pod_set, on_update=lambda o, n: self._pod_set(n), on_delete=self._pod_gone
-        )
+                    on_set=self._rule_set, on_delete=lambda o: self._rule_gone(o["metadata"]["name"])
+                )
+        get(PODS).add_handler(on_set=self._pod_set, on_delete=self._pod_gone)
 
-    def _wake(self, change: Change) -> None:
-        if self.queue.wake(change, hints.helps):
+    def _wake(self, resource: str, action: str, old: Any = None, new: Any = None) -> None:
+        """Something has changed that may help pods which were turned down."""
+        if self.queue.has_sleepers and self.queue.wake(Change(resource, action, old, new), hints.helps):
             self._wakeup.set()
 
     def _freed(self, nodes: set[str] | None) -> None:
@@ -213,32 +211,32 @@ class Scheduler:
         if old is not None and _same_for_scheduling(old, document):
             return
         node = self.cluster.set_node(document)
-        self._wake(Change("Node", "update" if old is not None else "add", old, node))
+        self._wake("Node", "update" if old is not None else "add", old, node)
 
     def _node_gone(self, document: Document) -> None:
         name = document["metadata"]["name"]
         self.cluster.remove_node(name)
         self.ledger.inventory.forget_node(name)
-        self._wake(Change("Node", "delete", document, None))
+        self._wake("Node", "delete", document, None)
 
     def _slice_set(self, document: Document, old: Document | None = None) -> None:
         self.ledger.set_slice(document)
-        self._wake(Change("ResourceSlice", "update" if old is not None else "add", old, document))
+        self._wake("ResourceSlice", "update" if old is not None else "add", old, document)
 
     def _slice_gone(self, document: Document) -> None:
         self.ledger.remove_slice(document["metadata"]["name"])
 
     def _class_set(self, document: Document) -> None:
         self.ledger.set_class(document)
-        self._wake(Change("DeviceClass", "add", None, document))
+        self._wake("DeviceClass", "add", None, document)
 
     def _rule_set(self, rule: Document) -> None:
         self.ledger.set_rule(rule)
-        self._wake(Change("DeviceTaintRule", "add", None, rule))
+        self._wake("DeviceTaintRule", "add", None, rule)
 
     def _rule_gone(self, name: str) -> None:
         self.ledger.remove_rule(name)
-        self._wake(Change("DeviceTaintRule", "delete"))
+        self._wake("DeviceTaintRule", "delete")
 
     def _claim_set(self, old: Document | None, new: Document) -> None:
         if bridge.is_classic(new):
@@ -246,7 +244,7 @@ class Scheduler:
         self.ledger.set_claim(new)
         self._writer.claims_changed()
         self._recheck(new)
-        self._wake(Change("ResourceClaim", "add" if old is None else "update", old, new))
+        self._wake("ResourceClaim", "add" if old is None else "update", old, new)
 
     def _claim_gone(self, claim: Document) -> None:
         if bridge.is_classic(claim):
@@ -254,24 +252,22 @@ class Scheduler:
         self.ledger.remove_claim(claim)
         self._writer.claims_changed()
         if claims.allocation(claim) is not None:
-            self._wake(Change("ResourceClaim", "delete", claim, None))
+            self._wake("ResourceClaim", "delete", claim, None)
 
     def _recheck(self, claim: Document) -> None:
         """Pods that may have waited for this claim."""
         for uid in self._users_of(claim):
-            entry = self.queue.get(uid)
-            if entry is not None and entry.gated_by:
-                gate = self._gate(entry.pod)
-                if not gate:
-                    self.queue.update(entry.pod, gate="", may_help=True)
-                    self._wakeup.set()
+            entry = self.queue.at_gate(uid)
+            if entry is not None and not self._gate(entry.pod):
+                self.queue.update(entry.pod, gate="", may_help=True)
+                self._wakeup.set()
 
     def _users_of(self, claim: Document) -> set[str]:
         """The pods that name a claim, and the one it was made for."""
         metadata = claim["metadata"]
-        uids = set(self._users.get((metadata["namespace"], metadata["name"]), ()))
+        users = self._users.get((metadata["namespace"], metadata["name"]), ())
         owner = claims.controller_of(claim)
-        return uids | {owner["uid"]} if owner is not None else uids
+        return {*users, owner["uid"]} if owner is not None else set(users)
 
     def _wake_users(self, claim: Document) -> None:
         self._recheck(claim)
@@ -297,10 +293,10 @@ class Scheduler:
         pod = known.updated(document) if known is not None else Pod(document)
         if known is not None and self.cluster.confirm(pod, node):
             if pod.labels is not known.labels and pod.labels != known.labels:
-                self._wake(Change("AssignedPod", "update", known, pod))
+                self._wake("AssignedPod", "update", known, pod)
             return
         self.cluster.place(pod, node)
-        self._wake(Change("AssignedPod", "add" if known is None else "update", known, pod))
+        self._wake("AssignedPod", "add" if known is None else "update", known, pod)
 
     def _dequeue(self, uid: str) -> None:
         """Nothing is wanted for the pod any more, neither a node nor a promise of one."""
@@ -324,7 +320,7 @@ class Scheduler:
         self._dequeue(uid)
         gone = self.cluster.unplace(uid)
         if gone is not None:
-            self._wake(Change("AssignedPod", "delete", gone, None))
+            self._wake("AssignedPod", "delete", gone, None)
 
     def _pod_gone(self, document: Document) -> None:
         self._leave(document["metadata"]["uid"], document)
@@ -337,7 +333,7 @@ class Scheduler:
                 self._unlink(entry.pod)
             return
         if entry is None:
-            pod = Pod(document)
+            pod = self._views.of(document)
             self._link(pod)
             if pod.nominated_node:
                 self._placements[self._profile(pod).name].nominate(pod, pod.nominated_node)
@@ -362,13 +358,12 @@ class Scheduler:
         return devices.gate(pod, self.ledger)
 
     def _link(self, pod: Pod) -> None:
-        for reference in claims.references(pod.document) if pod.claims else ():
-            if reference.claim:
-                self._users.setdefault((pod.namespace, reference.claim), set()).add(pod.uid)
+        for name in pod.named_claims:
+            self._users.setdefault((pod.namespace, name), set()).add(pod.uid)
 
     def _unlink(self, pod: Pod) -> None:
-        for reference in claims.references(pod.document) if pod.claims else ():
-            key = (pod.namespace, reference.claim or "")
+        for name in pod.named_claims:
+            key = (pod.namespace, name)
             users = self._users.get(key)
             if users is not None:
                 users.discard(pod.uid)
@@ -511,7 +506,7 @@ class Scheduler:
             self.ledger.take_back(made_uid)
             made = self.ledger.claim(metadata["namespace"], metadata["name"])
             await self._writer.remove(pod, made if made is not None else problem.made)
-        self._wake(Change("AssignedPod", "delete", pod, None))
+        self._wake("AssignedPod", "delete", pod, None)
 
     def _requeue(self, entry: Queued) -> None:
         """Back into the queue, unless the pod has gone or got a node meanwhile."""
