@@ -28,6 +28,9 @@ class Amounts(NamedTuple):
         return not (self.cpu or self.memory or self.ephemeral or self.scalars)
 
 
+_NOTHING = Amounts()
+
+
 @lru_cache(maxsize=8192)
 def milli(text: str) -> int:
     return Quantity.parse(text).milli_value()
@@ -95,10 +98,9 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     Containers and sidecars run together; an ordinary init container runs beside the sidecars started before it.
     A pod-level request replaces the sum for the resources it names.
     """
-    total = Amounts()
+    total = started = peak = _NOTHING
     for container in spec.get("containers") or ():
         total = plus(total, _requests(container))
-    started = peak = Amounts()
     for container in spec.get("initContainers") or ():
         asked = _requests(container)
         if container.get("restartPolicy") == "Always":
@@ -107,7 +109,8 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
             peak = larger(peak, started)
         else:
             peak = larger(peak, plus(started, asked))
-    total = larger(total, peak)
+    if peak is not _NOTHING:
+        total = larger(total, peak)
     whole_pod = (spec.get("resources") or {}).get("requests")
     if whole_pod:
         named = amounts(whole_pod)
@@ -142,4 +145,4 @@ def _running_together(spec: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 def _requests(container: Mapping[str, Any]) -> Amounts:
     asked = (container.get("resources") or {}).get("requests")
-    return amounts(asked) if asked else Amounts()
+    return amounts(asked) if asked else _NOTHING

@@ -60,10 +60,10 @@ def reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> C
 
 def known_reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> ClaimReference | None:
     """The claim an entry stands for, or None while there is none. Every handler of pods asks, for each event."""
-    name, template = claim_source(entry)
-    if name is not None:
+    source = entry.get("source") or entry
+    if (name := source.get("resourceClaimName")) is not None:
         return ClaimReference(entry["name"], name, generated=False)
-    if template is None:
+    if source.get("resourceClaimTemplateName") is None:
         return None
     if fixed_names:
         return ClaimReference(entry["name"], fixed_name(pod, entry), generated=True)

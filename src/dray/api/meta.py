@@ -105,7 +105,7 @@ def _validate_common(
         found += validate_owner_references(owners, path.child("ownerReferences"))
     if finalizers:
         found += validate_finalizers(finalizers, path.child("finalizers"))
-    if managed := meta.get("managedFields"):
+    if (managed := meta.get("managedFields")) and not all(map(_is_plain_entry, managed)):
         found += validate_managed_fields(managed, path.child("managedFields"))
 
 

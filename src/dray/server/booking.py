@@ -33,7 +33,7 @@ class DeviceBookings:
         self._holders: dict[Device, str] = {}  # device → key of the claim that has it
         self._promised: dict[Device, str] = {}
         for document in stored.documents.values():
-            self._count(document.key, frozenset(), exclusive(document.hub))
+            self._count(document.key, frozenset(), exclusive(_allocation(document.hub)))
         stored.subscribe(self._changed)
 
     def assigned(self, new: Object, old: Object | None) -> AbstractContextManager[None]:
@@ -45,7 +45,7 @@ class DeviceBookings:
         if claims.FINALIZER not in (metadata.get("finalizers") or ()):
             return _NOTHING_TAKEN
         key = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-        wanted = exclusive(new)
+        wanted = exclusive(allocation)
         for device in wanted:
             holder = self._holders.get(device) or self._promised.get(device)
             if holder is not None and holder != key:
@@ -66,9 +66,10 @@ class DeviceBookings:
     def _changed(self, change: Change) -> None:
         was = change.before.hub if change.before is not None else {}
         now = change.after.hub if change.after is not None else {}
-        if _allocation(was) is _allocation(now):
+        allocated_before, allocated = _allocation(was), _allocation(now)
+        if allocated_before is allocated:
             return
-        before, after = exclusive(was), exclusive(now)
+        before, after = exclusive(allocated_before), exclusive(allocated)
         if before or after:
             document = change.after or change.before
             assert document is not None
@@ -82,9 +83,8 @@ class DeviceBookings:
             self._holders[device] = key
 
 
-def exclusive(claim: Mapping[str, Any]) -> frozenset[Device]:
-    """The devices a claim has to itself: neither shares of devices nor those it may only look at."""
-    allocation = _allocation(claim)
+def exclusive(allocation: Mapping[str, Any] | None) -> frozenset[Device]:
+    """The devices that are allocated to one claim alone: neither shares of devices nor those it may only look at."""
     if not allocation:
         return frozenset()
     results = (allocation.get("devices") or {}).get("results") or ()

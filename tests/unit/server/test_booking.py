@@ -82,4 +82,4 @@ async def test_a_claim_that_nobody_protected_is_not_meant_in_earnest():
 
 @pytest.mark.parametrize("more", [{"adminAccess": True}, {"shareID": "1"}])
 def test_shares_and_those_who_only_look_are_in_nobodys_way(more: dict[str, Any]):
-    assert exclusive(given("gpu-0", **more)) == frozenset()
+    assert exclusive(given("gpu-0", **more)["status"]["allocation"]) == frozenset()

@@ -33,10 +33,12 @@ def allocation(claim: Object) -> None:
 def structured_requests(spec: Object) -> None:
     """Requests with ``exactly`` or ``firstAvailable``."""
     for item in (spec.get("devices") or {}).get("requests") or ():
-        for wanted in (item.get("exactly"), *(item.get("firstAvailable") or ())):
-            if wanted is not None:
-                request(wanted)
-                tolerations(wanted.get("tolerations"))
+        if (exact := item.get("exactly")) is not None:
+            request(exact)
+            tolerations(exact.get("tolerations"))
+        for wanted in item.get("firstAvailable") or ():
+            request(wanted)
+            tolerations(wanted.get("tolerations"))
 
 
 def flat_requests(spec: Object) -> None:
