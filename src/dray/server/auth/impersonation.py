@@ -34,7 +34,10 @@ Authorize = Callable[[Attributes], Verdict]
 
 def wanted_user(headers: Headers) -> UserInfo | None:
     """Whom a request wants to act as."""
-    if not any(name.startswith("impersonate-") for name in headers):
+    for name in headers:
+        if name.startswith("impersonate-"):
+            break
+    else:
         return None
     extra: dict[str, tuple[str, ...]] = {}
     for header in headers:

@@ -11,7 +11,7 @@ from pathlib import Path
 from dray.api.errors import Unauthorized
 from dray.api.kinds import UserInfo
 from dray.server.auth import MASTERS
-from dray.server.auth.tokens import Identified, bearer
+from dray.server.auth.tokens import Identified, authenticated, bearer
 from dray.server.requests import Request
 
 ADMIN = UserInfo("admin", groups=(MASTERS,))
@@ -27,7 +27,7 @@ class StaticTokens:
     def __init__(self, users: Mapping[str, UserInfo], *, audiences: Sequence[str] = ()) -> None:
         self._audiences = frozenset(audiences)
         # By digest: how long a look-up takes says nothing about a token.
-        self._users = {_digest(token): user for token, user in users.items()}
+        self._users = {_digest(token): authenticated(user) for token, user in users.items()}
 
     def authenticate(self, request: Request) -> UserInfo | None:
         token = bearer(request)
@@ -43,7 +43,7 @@ class StaticTokens:
         user = self._users.get(_digest(token))
         if user is None:
             return None
-        return Identified(user, tuple(a for a in audiences if a in self._audiences))
+        return Identified(user, tuple([a for a in audiences if a in self._audiences]))
 
 
 def read_token_file(path: Path) -> dict[str, UserInfo]:

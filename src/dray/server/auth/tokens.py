@@ -33,9 +33,9 @@ class TokenReader(Protocol):
 def bearer(request: Request) -> str | None:
     """The bearer token of a request, if it has one."""
     parts = request.headers.get("authorization").strip().split(" ", 2)
-    if len(parts) < 2 or parts[0].lower() != "bearer" or not parts[1]:
+    if len(parts) < 2 or parts[0].lower() != "bearer":
         return None
-    return parts[1]
+    return parts[1] or None
 
 
 class BearerTokens:
@@ -64,7 +64,8 @@ class BearerTokens:
                 problems.append(str(e))
                 continue
             if found is not None and (found.audiences or not audiences):
-                return found._replace(user=authenticated(found.user))
+                user = authenticated(found.user)
+                return found if user is found.user else found._replace(user=user)
         return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
 
 
