@@ -24,6 +24,7 @@ from dray.api.patch.managed import (
     Managers,
     Object,
     Owned,
+    changed_fields,
     changes_in,
     read_entries,
     write_entries,
@@ -196,13 +197,11 @@ class Applier:
 
     def _settle(self, live: Object, merged: Object, managers: Managers, *, force: bool) -> None:
         """Find conflicts with the other managers and take from them what changed or is gone."""
-        changes = {self.api_version: compare(self.type, live, merged)}
-        if self.reset:
-            own = changes[self.api_version]
-            changes[self.api_version] = type(own)(*(without(fields, self.reset) for fields in own))
+        changes = {self.api_version: changed_fields(self.type, live, merged, self.reset)}
         conflicts: dict[Manager, FieldSet] = {}
+        me = self._me
         for manager, owned in list(managers.items()):
-            if manager == self._me:
+            if manager == me:
                 continue
             version = owned.api_version
             if version not in changes:
@@ -217,10 +216,10 @@ class Applier:
             if clash:
                 conflicts[manager] = clash
             fields = difference(difference(owned.fields, clash), there.removed)
-            if fields:
-                managers[manager] = owned._replace(fields=fields)
-            else:
+            if not fields:
                 del managers[manager]
+            elif fields is not owned.fields:
+                managers[manager] = owned._replace(fields=fields)
         if conflicts and not force:
             raise _Conflicts(conflicts)
 

@@ -53,7 +53,7 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
 
 def difference(a: FieldSet, b: FieldSet) -> FieldSet:
     """What is in ``a`` but not in ``b``; what lies below a field of ``b`` stays."""
-    if not b:
+    if not a or not b:
         return a
     result: FieldSet = {}
     for key, mine in a.items():
@@ -72,7 +72,7 @@ def difference(a: FieldSet, b: FieldSet) -> FieldSet:
 
 def without(a: FieldSet, b: FieldSet) -> FieldSet:
     """What is in ``a`` but neither in ``b`` nor below anything in ``b``."""
-    if not b:
+    if not a or not b:
         return a
     result: FieldSet = {}
     for key, mine in a.items():
@@ -91,6 +91,8 @@ def without(a: FieldSet, b: FieldSet) -> FieldSet:
 def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
     """What is in both."""
     result: FieldSet = {}
+    if not b:
+        return result
     for key, mine in a.items():
         other = b.get(key)
         if key == SELF or other is None:

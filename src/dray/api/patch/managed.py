@@ -7,6 +7,7 @@ only at what differs and hands back untouched entries as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +23,7 @@ from dray.api.patch.fieldsets import (
     valid,
     without,
 )
-from dray.api.patch.ownership import LEAF, Changes, Node, compare, node_of, parts_of
+from dray.api.patch.ownership import FREE, LEAF, Changes, Node, children, compare
 from dray.api.schema import Struct, zero
 
 Entry = dict[str, Any]
@@ -43,6 +44,7 @@ STRIPPED: Final = of_paths(
 
 
 _METADATA: Final = "f:metadata"
+_TYPED: Final = frozenset({"kind", "apiVersion", "metadata"})
 _SET_BY_SERVER: Final = frozenset(STRIPPED[_METADATA])
 _MISSING: Final = object()
 
@@ -160,7 +162,7 @@ def track(
         if not managers and old is not None:
             return []
         before = _empty(type_) if old is None else old
-        changes = _changes(type_, before, new, reset)
+        changes = changed_fields(type_, before, new, reset)
         _take_away(managers, changes, before, new, api_version=api_version, reset=reset, convert=convert)
         if mine := difference(union(changes.modified, changes.added), STRIPPED):
             before_me = managers.get(me)
@@ -190,63 +192,90 @@ def _entries(obj: Object | None) -> list[Entry] | None:
     return obj["metadata"].get("managedFields") if obj is not None else None
 
 
-def _changes(type_: Struct, old: Object, new: Object, reset: FieldSet | None) -> Changes:
+def changed_fields(type_: Struct, old: Object, new: Object, reset: FieldSet | None) -> Changes:
+    """What a write through a door changes; ``reset`` it cannot."""
     changes = compare(type_, old, new)
     if not reset:
         return changes
-    return Changes(*(without(fields, reset) for fields in changes))
+    added, modified, removed = changes
+    return Changes(without(added, reset), without(modified, reset), without(removed, reset))
 
 
 def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldSet:
     """What the writer of a new object owns: what an empty one has not."""
-    empty = _empty(type_)
+    blank = _blank(type_)
     mine: FieldSet = {}
-    for key, (node, part) in parts_of(node_of(type_), new).items():
-        if key in STRIPPED:
-            if key == _METADATA and (named := _metadata_of_new(node, part)):
-                mine[key] = named
-        elif (was := empty.get(key[2:], _MISSING)) != part:
-            if node is LEAF:
-                mine[key] = EMPTY
-            elif (below := _gained(type_, key, node, was, part)) is not None:
-                mine[key] = below
+    named: FieldSet = {}
+    for name, value in new["metadata"].items():
+        if (child := blank.metadata.get(name)) is not None:
+            key, node = child
+            named[key] = EMPTY if node is LEAF else node.made(value)
+    if named:
+        mine[_METADATA] = named
+    for name, part in new.items():
+        if (slot := blank.rest.get(name)) is None:
+            if type_.open_ended and name not in _TYPED:
+                mine[f"f:{name}"] = FREE.made(part)
+        elif slot.empty != part:
+            if slot.node is LEAF:
+                mine[slot.key] = EMPTY
+            elif (below := _gained(slot, part)) is not None:
+                mine[slot.key] = below
     return without(mine, reset) if reset else mine
 
 
-def _metadata_of_new(node: Node, metadata: Object) -> FieldSet:
-    return {
-        key: EMPTY if part is LEAF else part.made(value)
-        for key, (part, value) in parts_of(node, metadata).items()
-        if key not in _SET_BY_SERVER
-    }
-
-
-def _gained(type_: Struct, element: str, node: Node, empty: Any, part: Any) -> FieldSet | None:
+def _gained(slot: _Slot, part: Any) -> FieldSet | None:
     """The fields that a part has and an empty one has not. Many objects differ in nothing but their metadata."""
-    key = (type_, element, content(part))
+    key = (slot, content(part))
     if (known := _known_gains.get(key)) is not None:
         return known
-    if empty is _MISSING:
-        found: FieldSet | None = node.made(part)
+    if slot.empty is _MISSING:
+        found: FieldSet | None = slot.node.made(part)
     else:
-        added, modified, _ = node.compare(empty, part)
+        added, modified, _ = slot.node.compare(slot.empty, part)
         found = modified if added is None else added if modified is None else union(added, modified)
-    if found is not None and key[-1]:
+    if found is not None and key[1]:
         if len(_known_gains) >= _MOST_KNOWN:
             del _known_gains[next(iter(_known_gains))]
         _known_gains[key] = found
     return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Slot:
+    """A part of an object: how it is owned, and what it is while nobody has set it."""
+
+    key: str
+    node: Node
+    empty: Any
+
+
+class _Blank(NamedTuple):
+    """An object of which nothing is set but what the server sets itself."""
+
+    metadata: Mapping[str, tuple[str, Node]]
+    rest: Mapping[str, _Slot]
+
+
 _MOST_KNOWN: Final = 512
-_known_gains: dict[tuple[Struct, str, bytes], FieldSet] = {}
-_empties: dict[Struct, Object] = {}
+_known_gains: dict[tuple[_Slot, bytes], FieldSet] = {}
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
+def _blank(type_: Struct) -> _Blank:
+    known, empty = children(type_), _empty(type_)
+    meta = type_.by_name["metadata"].type
+    assert isinstance(meta, Struct)
+    return _Blank(
+        {name: child for name, child in children(meta).items() if child[0] not in _SET_BY_SERVER},
+        {n: _Slot(*child, empty.get(n, _MISSING)) for n, child in known.items() if n not in _TYPED},
+    )
+
+
+@lru_cache(maxsize=_MOST_KNOWN)
 def _empty(type_: Struct) -> Object:
     """The object that a new one is compared with."""
-    if (found := _empties.get(type_)) is None:
-        found = _empties[type_] = zero(type_)
+    found: Object = zero(type_)
     return found
 
 
@@ -289,7 +318,7 @@ def changes_in(
     before, after = convert(version, old), convert(version, new)
     if before is None or after is None:
         return None
-    return _changes(before[0], before[1], after[1], reset)
+    return changed_fields(before[0], before[1], after[1], reset)
 
 
 def _cap(managers: Managers) -> None:

@@ -137,7 +137,7 @@ class _StructNode(_Container):
             if (child := known.get(name)) is not None:
                 result[child[0]] = (child[1], part)
             elif self._type.open_ended:
-                result[f"f:{name}"] = (_RAW, part)
+                result[f"f:{name}"] = (FREE, part)
         return result
 
     def always(self, node: Node) -> bool:
@@ -153,7 +153,7 @@ class _StructNode(_Container):
                 key, node = child
                 result[key] = EMPTY if node is LEAF else node.made(part)
             elif self._type.open_ended:
-                result[f"f:{name}"] = _RAW.made(part)
+                result[f"f:{name}"] = FREE.made(part)
         return result
 
     def compare(self, old: Any, new: Any) -> tuple[FieldSet | None, FieldSet | None, FieldSet | None]:
@@ -191,7 +191,7 @@ class _StructNode(_Container):
     def below(self, name: str) -> tuple[Node, bool]:
         """The node of a field, and whether the schema names it."""
         child = self.known().get(name)
-        return (child[1], True) if child is not None else (_RAW if self._type.open_ended else LEAF, False)
+        return (child[1], True) if child is not None else (FREE if self._type.open_ended else LEAF, False)
 
 
 class _MapNode(_Container):
@@ -300,7 +300,7 @@ _BAD_SET_ITEM: Final[dict[type, str]] = {
     list: "not supported: associative list with lists as elements",
     type(None): "associative list without keys has an element that's an explicit null",
 }
-_RAW: Final = _RawNode()
+FREE: Final = _RawNode()
 
 
 @cache
@@ -312,9 +312,9 @@ def node_of(type_: Type) -> Node:
         case MapOf():
             return _MapNode(node_of(type_.value))
         case Scalar(base="raw"):
-            return _RAW
+            return FREE
         case UnionOf():
-            return _RAW
+            return FREE
     return LEAF
 
 
@@ -344,15 +344,15 @@ def field_set(type_: Struct, value: dict[str, Any]) -> FieldSet:
 
 def compare(type_: Struct, old: dict[str, Any], new: dict[str, Any]) -> Changes:
     """What must be written to get from one object to the other, field by field."""
-    if old is new or old == new:
+    if old is new:
         return UNCHANGED
     added, modified, removed = node_of(type_).compare(old, new)
     return Changes(added or EMPTY, modified or EMPTY, removed or EMPTY)
 
 
-def parts_of(node: Node, value: dict[str, Any]) -> Mapping[str, tuple[Node, Any]]:
-    """What is owned one by one in a value, by path element."""
-    return node.parts(value) if isinstance(node, _Container) else {}
+def children(type_: Struct) -> Mapping[str, tuple[str, Node]]:
+    """The path element of each field of a struct, and how the field is owned."""
+    return _StructNode(type_).known()
 
 
 def with_named_fields(node: Node, fields: FieldSet) -> FieldSet:

@@ -154,8 +154,9 @@ def merge(node: Node, live: Any, config: Any) -> Any:
         return config
     merged = dict(live or {})
     for name, value in (config or {}).items():
-        inner = step(node, f"f:{name}")[0]
-        merged[name] = merge(inner, merged[name], value) if name in merged else value
+        if name in merged:
+            value = merge(step(node, f"f:{name}")[0], merged[name], value)
+        merged[name] = value
     return merged
 
 

@@ -187,6 +187,23 @@ def test_who_creates_an_object_owns_what_an_empty_one_has_not(data: Any, name: s
     assert [e["fieldsV1"] for e in entries] == ([owned] if owned else [])
 
 
+@pytest.mark.parametrize("part", [{}, {"a": {"b": [1]}}, [], ["x"], "x", 0, None])
+@pytest.mark.parametrize("field", ["spec", "more"])
+def test_who_creates_a_custom_resource_owns_what_its_schema_does_not_name(field: str, part: Any) -> None:
+    schema = {"properties": {"spec": {}}, "x-kubernetes-preserve-unknown-fields": True}
+    widget = structural_type("Widget", schema)
+    new = {
+        "apiVersion": "x/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "labels": {"a": "b"}},
+        field: part,
+    }
+    entries = track(widget, None, new, manager="m", api_version="x/v1", now=NOW)
+    changes = compare(widget, zero(widget), new)
+    assert entries[0]["fieldsV1"] == difference(union(changes.modified, changes.added), STRIPPED)
+    assert f"f:{field}" in entries[0]["fieldsV1"]
+
+
 def test_items_of_a_new_list_that_share_their_key_are_owned_together() -> None:
     ports = [{"port": 1, "protocol": "TCP"}, {"port": 2}, {"port": 1, "protocol": "TCP", "name": "x"}]
     new = normalise(SERVICE, {"metadata": {"name": "s"}, "spec": {"ports": ports}})
