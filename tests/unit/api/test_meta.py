@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dray.api import meta, names
 from dray.api.field import FieldError, Path
@@ -116,6 +118,46 @@ def test_owner_references_are_complete_and_have_one_controller() -> None:
 )
 def test_each_fault_of_changed_metadata_is_named(old: Any, fields: Any, words: str) -> None:
     assert updated(old, **fields) == [words]
+
+
+UPDATES = st.dictionaries(
+    st.sampled_from(
+        ["name", "labels", "annotations", "finalizers", "generation", "managedFields", "selfLink"]
+    ),
+    st.sampled_from([None, 0, 1, {}, {"a": "b"}, []]),
+)
+
+
+@given(UPDATES, UPDATES)
+def test_an_update_is_upkeep_exactly_if_nothing_else_differs(old: Any, new: Any) -> None:
+    new = {**new, "resourceVersion": "1"}
+    upkeep = ("resourceVersion", "managedFields", "generation")
+    differs = any(new.get(name) != old.get(name) for name in {*new, *old} - {*upkeep})
+    old["generation"] = new["generation"] = 1
+    assert meta._only_upkeep(new, old) is not differs
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"),
+    [
+        ("x" * (meta.ANNOTATIONS_LIMIT - 1), True),
+        ("x" * meta.ANNOTATIONS_LIMIT, False),
+        ("ü" * (meta.ANNOTATIONS_LIMIT // 2 - 1), True),
+        ("ü" * (meta.ANNOTATIONS_LIMIT // 2), False),
+        ("😀" * (meta.ANNOTATIONS_LIMIT // 4 - 1), True),
+        ("😀" * (meta.ANNOTATIONS_LIMIT // 4), False),
+    ],
+)
+def test_annotations_are_counted_in_bytes(value: str, fits: bool) -> None:
+    assert (created(annotations={"a": value}) == []) is fits
+
+
+def test_an_odd_entry_of_managed_fields_is_named_by_its_place() -> None:
+    plain = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1"}
+    assert created(managedFields=[plain, plain]) == []
+    assert created(managedFields=[plain, {**plain, "operation": "Guess"}]) == [
+        'metadata.managedFields[1].operation: Invalid value: "Guess": must be `Apply` or `Update`'
+    ]
 
 
 def test_label_selectors_need_known_operators_and_fitting_values() -> None:
