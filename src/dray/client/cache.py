@@ -56,7 +56,8 @@ class ObjectCache:
 
     def put(self, obj: Object) -> Object | None:
         """Insert or replace; returns what was there."""
-        place = _place(obj)
+        metadata = obj["metadata"]
+        place = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.get(place)
         self._objects[place] = obj
         for indexer, index in self._indexes.values():
@@ -71,17 +72,13 @@ class ObjectCache:
 
     def remove(self, obj: Object) -> Object | None:
         """Remove what is there under the object's name, and return it."""
-        place = _place(obj)
+        metadata = obj["metadata"]
+        place = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.pop(place, None)
         if old is not None:
             for indexer, index in self._indexes.values():
                 _unlink(index, indexer(old), place)
         return old
-
-
-def _place(obj: Object) -> Place:
-    metadata = obj["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
 
 
 def _link(index: _Index, values: Sequence[str], place: Place) -> None:

@@ -87,8 +87,9 @@ class Informer:
         self.selection = Selection(resource, namespace, label_selector, field_selector)
         self.cache = ObjectCache(indexers)
         self._client = client
-        #: The object of that name. The cache's own function, as handlers ask many thousand times a second.
+        #: The object of that name, and those under a value of an index. The cache's own, as handlers ask all the time.
         self.get = self.cache.get
+        self.by_index = self.cache.by_index
         self._handlers: list[Handler] = []
         # The same by what happened, so that nobody is asked in vain. Replaced, not changed: a loop may be going on.
         self._on_add: tuple[OnAdd, ...] = ()
@@ -122,9 +123,6 @@ class Informer:
     def items(self) -> Collection[Object]:
         """All objects, as a live view: copy it before an ``await``."""
         return self.cache.values()
-
-    def by_index(self, index: str, value: str) -> list[Object]:
-        return self.cache.by_index(index, value)
 
     def add_index(self, name: str, indexer: Indexer) -> None:
         self.cache.add_index(name, indexer)
@@ -292,7 +290,7 @@ class Informer:
                 self._tell(self._on_add, obj)
             else:
                 self._tell_update(old, obj)
-        self._version = _version(obj)
+        self._version = obj["metadata"].get("resourceVersion", "")
 
     async def _resync_periodically(self, interval: float) -> None:
         while True:

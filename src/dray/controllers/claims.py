@@ -146,17 +146,9 @@ class ClaimController(Controller[Key]):
         self._alternatives = "DRAPrioritizedList" in kit.gates
         if self.name == ClaimController.name:
             self._show()
-        self._pods.add_handler(
-            on_add=self._pod_set, on_update=lambda old, new: self._pod_set(new), on_delete=self._pod_gone
-        )
-        self._claims.add_handler(
-            on_add=self._claim_set,
-            on_update=lambda old, new: self._claim_set(new),
-            on_delete=self._claim_gone,
-        )
-        self._templates.add_handler(
-            on_add=self._template_set, on_update=lambda old, new: self._template_set(new)
-        )
+        self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_gone)
+        self._claims.add_handler(on_set=self._claim_set, on_delete=self._claim_gone)
+        self._templates.add_handler(on_set=self._template_set)
 
     def _show(self) -> None:
         self.kit.metrics.registry.gauge(
@@ -232,7 +224,7 @@ class ClaimController(Controller[Key]):
             return
         metadata = claim["metadata"]
         owner = owning_pod(claim)
-        if owner is not None:
+        if owner is not None and self._made:
             entry = (metadata.get("annotations") or {}).get(claims.POD_CLAIM_ANNOTATION)
             self._made.pop(Made(owner["uid"], entry or ""), None)
         if self._claim_needs_work(claim, owner):
@@ -243,9 +235,9 @@ class ClaimController(Controller[Key]):
         self._look_at_pods_of(claim, owning_pod(claim), gone=True)
 
     def _look_at_pods_of(self, claim: Object, owner: Document | None, *, gone: bool = False) -> None:
-        key = key_of(claim)
+        namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
         if owner is not None:
-            pod = self._pods.get(key.namespace, owner["name"])
+            pod = self._pods.get(namespace, owner["name"])
             # The scheduler reserves claims for pods that it places; only others may need something from us.
             if (
                 pod is not None
@@ -253,9 +245,10 @@ class ClaimController(Controller[Key]):
                 and (gone or pod["spec"].get("nodeName"))
             ):
                 self._pod_set(pod)
-        for pod in self._pods.by_index("named claim", str(key)):
+        for pod in self._pods.by_index("named claim", f"{namespace}/{name}"):
             self._pod_set(pod)
-        self._look_again(self._usurped.pop(key, ()))
+        if self._usurped:
+            self._look_again(self._usurped.pop(ObjectKey(namespace, name), ()))
 
     def _template_set(self, template: Object) -> None:
         self._look_again(self._waiting.pop(key_of(template), ()))
@@ -362,9 +355,10 @@ class ClaimController(Controller[Key]):
         template = claims.claim_source(entry)[1]
         if template is None or self._is_of_another_generation(pod, entry):
             return None, False
-        known: str | None = ""
-        with contextlib.suppress(claims.ClaimNotCreated):
+        try:
             known = claims.reference(pod, entry, fixed_names=self.fixed_names).claim
+        except claims.ClaimNotCreated:
+            known = ""
         if known is None:
             return {"name": name}, False  # long ago somebody found that none is needed
         claim = self._claims.get(pod["metadata"]["namespace"], known)
@@ -378,15 +372,12 @@ class ClaimController(Controller[Key]):
 
     def _is_of_another_generation(self, pod: Document, entry: Document) -> bool:
         """Whether another controller makes the claim of an entry that has a template."""
-        others, namespace, template = (
-            self._classic_templates,
-            pod["metadata"]["namespace"],
-            claims.claim_source(entry)[1] or "",
-        )
+        others = self._classic_templates
+        if others is None or not others.items():
+            return False
+        namespace, template = pod["metadata"]["namespace"], claims.claim_source(entry)[1] or ""
         return (
-            others is not None
-            and self._templates.get(namespace, template) is None
-            and others.get(namespace, template) is not None
+            self._templates.get(namespace, template) is None and others.get(namespace, template) is not None
         )
 
     def _find(self, pod: str, entry: str) -> str | None:

@@ -147,6 +147,8 @@ class ClassicClaimController(ClaimController):
         """Whether the pod has to do with classic claims. Most pods have not, and are to cost next to nothing."""
         if self._alone:
             return True
+        if not self._templates.items() and not self._claims.items():
+            return False
         namespace = pod["metadata"]["namespace"]
         for entry in pod["spec"].get("resourceClaims") or ():
             template = claims.claim_source(entry)[1]

@@ -5,7 +5,7 @@ What has to go, and when, is worked out as news arrive, touching only the claims
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dray.api import claims
@@ -111,7 +111,7 @@ class DeviceTaintController(Controller[Victim | Rule]):
                 (r["driver"], r["pool"]) == pool_id and r["device"] in devices
                 for r in evictions.results(claim)
             ):
-                self._reassess(key, claim)
+                self._reassess(key, claim, evictions.results(claim))
 
     def _rule_changed(self, old: Document | None, new: Document) -> None:
         metadata = new["metadata"]
@@ -132,18 +132,19 @@ class DeviceTaintController(Controller[Victim | Rule]):
 
     def _reassess_all(self) -> None:
         for claim in list(self._claims.items()):
-            if evictions.results(claim):
-                self._reassess(key_of(claim), claim)
+            if allocated := evictions.results(claim):
+                self._reassess(key_of(claim), claim, allocated)
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
     def _claim_added(self, claim: Object) -> None:
-        if not evictions.results(claim):
+        allocated = evictions.results(claim)
+        if not allocated:
             return
         key = key_of(claim)
-        for result in evictions.results(claim):
+        for result in allocated:
             self._users.setdefault(PoolID(result["driver"], result["pool"]), {})[key] = None
-        if not self._reassess(key, claim):
+        if not self._reassess(key, claim, allocated):
             self._check_consumers(claim)
 
     def _claim_changed(self, old: Object, new: Object) -> None:
@@ -174,9 +175,9 @@ class DeviceTaintController(Controller[Victim | Rule]):
         if self._evictions.pop(key, None) is not None or self._due:
             self._check_consumers(claim)
 
-    def _reassess(self, key: ObjectKey, claim: Object) -> bool:
+    def _reassess(self, key: ObjectKey, claim: Object, allocated: Sequence[Document]) -> bool:
         """Work out anew when the pods of a claim have to go; says whether that is different now."""
-        found = evictions.eviction(evictions.results(claim), self._pools, self._rules.values())
+        found = evictions.eviction(allocated, self._pools, self._rules.values())
         if found == self._evictions.get(key):
             return False
         if found is None:

@@ -170,14 +170,12 @@ class _OfServices(Controller[ObjectKey]):
         )
 
     def _pod_updated(self, old: Document, new: Document) -> None:
-        if not _has_address(old) and not _has_address(new):
-            return  # nobody can be sent to it, as before
         self._pod_changed(new)
         if old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._pod_changed(old)
 
     def _pod_changed(self, pod: Document) -> None:
-        if _has_address(pod):
+        if (pod.get("status") or {}).get("podIP"):
             labels = pod["metadata"].get("labels") or {}
             for service in self._services.items():
                 selector = (service.get("spec") or {}).get("selector")
@@ -288,11 +286,6 @@ class EndpointsController(_OfServices):
             if not is_terminating(problem):
                 raise
         return None
-
-
-def _has_address(pod: Document) -> bool:
-    status = pod.get("status")
-    return bool(status and status.get("podIP"))
 
 
 def _part(document: Document, name: str) -> Any:

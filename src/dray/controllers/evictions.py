@@ -113,9 +113,8 @@ def _no_execute(devices: Iterable[Document]) -> Taints:
 
 def results(claim: Document) -> Sequence[Document]:
     """The devices a claim has got."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    found: Sequence[Document] = (allocation.get("devices") or {}).get("results") or ()
-    return found
+    allocation = (claim.get("status") or {}).get("allocation")
+    return (allocation.get("devices") or {}).get("results") or () if allocation else ()
 
 
 def selects(rule: Document, result: Document) -> bool:

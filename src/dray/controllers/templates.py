@@ -12,6 +12,7 @@ from dray.api.kinds import Object
 
 Document = Mapping[str, Any]
 
+
 class TemplateProblem(StatusError):
     """A claim cannot be made from its template, for a reason that users are told."""
 

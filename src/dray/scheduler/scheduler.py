@@ -300,9 +300,8 @@ class Scheduler:
 
     def _dequeue(self, uid: str) -> None:
         """Nothing is wanted for the pod any more, neither a node nor a promise of one."""
-        self._assumed.pop(uid, None)
-        entry = self.queue.discard(uid)
-        if entry is not None:
+        # What is on its way to a node is in the queue no more.
+        if self._assumed.pop(uid, None) is None and (entry := self.queue.discard(uid)) is not None:
             self._unlink(entry.pod)
         for placement in self._placements.values():
             if placement.nominated:

@@ -44,7 +44,9 @@ class Owner(NamedTuple):
 
     def names(self, identity: Identity) -> bool:
         """Whether this is what ``identity`` is called, apart from its namespace."""
-        return self.within(identity.namespace) == identity
+        return (self.uid, self.name, self.kind, self.api_version) == (
+            identity.uid, identity.name, identity.kind, identity.api_version,
+        )  # fmt: skip
 
 
 def owners_of(metadata: Metadata) -> tuple[Owner, ...]:
@@ -52,8 +54,10 @@ def owners_of(metadata: Metadata) -> tuple[Owner, ...]:
     if not found:
         return ()
     return tuple(
-        Owner(r["kind"], r["apiVersion"], r["name"], r["uid"], bool(r.get("blockOwnerDeletion")))
-        for r in found
+        [
+            Owner(r["kind"], r["apiVersion"], r["name"], r["uid"], bool(r.get("blockOwnerDeletion")))
+            for r in found
+        ]
     )
 
 
