@@ -159,16 +159,16 @@ async def _events(watching: Watching) -> AsyncIterator[Sequence[WatchEvent]]:
     codec = watching.codec
     async for batch in watching.batches():
         found = []
-        for type, change, document, obj in batch:
-            if change is not None:
-                document = change.document(type)
+        for event in batch:
+            document = event.current()
             if document is not None:
-                found.append(WatchEvent(type, document.object(codec)))
+                found.append(WatchEvent(event.type, document.object(codec)))
                 continue
+            obj = event.object
             assert obj is not None
-            if type == ERROR:
+            if event.type == ERROR:
                 raise StatusError.from_status(obj, obj.get("code", 500))
-            found.append(WatchEvent(type, obj))
+            found.append(WatchEvent(event.type, obj))
         yield found
 
 
