@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, ValuesView
 
 from dray.api.kinds import Object
 
@@ -18,6 +18,8 @@ class ObjectCache:
 
     def __init__(self, indexers: Mapping[str, Indexer] | None = None) -> None:
         self._objects: dict[Place, Object] = {}
+        #: All objects, as a live view: copy it before an ``await``.
+        self.values: Callable[[], ValuesView[Object]] = self._objects.values
         self._indexes: dict[str, tuple[Indexer, _Index]] = {}
         for name, indexer in (indexers or {}).items():
             self.add_index(name, indexer)
@@ -30,10 +32,6 @@ class ObjectCache:
 
     def items(self) -> Collection[tuple[Place, Object]]:
         return self._objects.items()
-
-    def values(self) -> Collection[Object]:
-        """A live view; copy it before an ``await``."""
-        return self._objects.values()
 
     def by_index(self, index: str, value: str) -> list[Object]:
         found = self._indexes[index][1].get(value)

@@ -75,16 +75,9 @@ class EventRecorder:
     ) -> None:
         """Report that something happened to ``obj``, which is of ``resource``."""
         moment = self._clock()
-        about = _reference(resource, obj)
-        related_to = None if related is None else _reference(*related)
-        occurrence = Occurrence(
-            _identity(about),
-            type,
-            reason,
-            message,
-            action,
-            _identity(related_to) if related_to else (),
-        )
+        about, identity = _reference(resource, obj)
+        related_to, related_identity = (None, ()) if related is None else _reference(*related)
+        occurrence = Occurrence(identity, type, reason, message, action, related_identity)
         event = self._event(about, related_to, occurrence, moment)
         if annotations:
             event["metadata"]["annotations"] = dict(annotations)
@@ -197,14 +190,14 @@ class EventRecorder:
         return name if len(name) <= 253 and _SUBDOMAIN.fullmatch(name) else str(uuid.uuid4())
 
 
-def _reference(resource: Resource, obj: Object) -> Object:
+def _reference(resource: Resource, obj: Object) -> tuple[Object, tuple[tuple[str, str], ...]]:
+    """An object as events refer to it, and the same without its version, to be compared."""
     metadata = obj["metadata"]
     reference: Object = {"apiVersion": resource.api_version, "kind": resource.kind}
-    for name in ("namespace", "name", "uid", "resourceVersion"):
-        if metadata.get(name):
-            reference[name] = metadata[name]
-    return reference
-
-
-def _identity(reference: Object) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in reference.items() if name != "resourceVersion")
+    for name in ("namespace", "name", "uid"):
+        if value := metadata.get(name):
+            reference[name] = value
+    identity = tuple(reference.items())
+    if version := metadata.get("resourceVersion"):
+        reference["resourceVersion"] = version
+    return reference, identity

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -87,9 +87,10 @@ class Informer:
         self.selection = Selection(resource, namespace, label_selector, field_selector)
         self.cache = ObjectCache(indexers)
         self._client = client
-        #: The object of that name, and those under a value of an index. The cache's own, as handlers ask all the time.
-        self.get = self.cache.get
-        self.by_index = self.cache.by_index
+        # Reading is the cache's: handlers ask all the time.
+        self.get = self.cache.get  # the object of that namespace and name, or None
+        self.by_index = self.cache.by_index  # the objects that an index has under a value
+        self.items = self.cache.values  # all objects, as a live view: copy it before an ``await``
         self._handlers: list[Handler] = []
         # The same by what happened, so that nobody is asked in vain. Replaced, not changed: a loop may be going on.
         self._on_add: tuple[OnAdd, ...] = ()
@@ -119,10 +120,6 @@ class Informer:
     def resource_version(self) -> str:
         """The version up to which the cache is known to be current."""
         return self._version
-
-    def items(self) -> Collection[Object]:
-        """All objects, as a live view: copy it before an ``await``."""
-        return self.cache.values()
 
     def add_index(self, name: str, indexer: Indexer) -> None:
         self.cache.add_index(name, indexer)

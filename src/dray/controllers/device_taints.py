@@ -138,9 +138,10 @@ class DeviceTaintController(Controller[Victim | Rule]):
     # -- claims -----------------------------------------------------------------------------------------------------
 
     def _claim_added(self, claim: Object) -> None:
-        allocated = evictions.results(claim)
-        if not allocated:
-            return
+        if allocated := evictions.results(claim):
+            self._claim_allocated(claim, allocated)
+
+    def _claim_allocated(self, claim: Object, allocated: Sequence[Document]) -> None:
         key = key_of(claim)
         for result in allocated:
             self._users.setdefault(PoolID(result["driver"], result["pool"]), {})[key] = None
@@ -153,11 +154,11 @@ class DeviceTaintController(Controller[Victim | Rule]):
             self._claim_added(new)
             return
         # An allocation never changes; it comes and goes.
-        before, after = bool(evictions.results(old)), bool(evictions.results(new))
+        before, after = evictions.results(old), evictions.results(new)
         if before and not after:
             self._claim_gone(old)
         elif after and not before:
-            self._claim_added(new)
+            self._claim_allocated(new, after)
         elif after and (self._due or key_of(new) in self._evictions):
             if _reserved(old) != _reserved(new):
                 self._check_consumers(old)

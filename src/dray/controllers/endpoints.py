@@ -175,7 +175,7 @@ class _OfServices(Controller[ObjectKey]):
             self._pod_changed(old)
 
     def _pod_changed(self, pod: Document) -> None:
-        if (pod.get("status") or {}).get("podIP"):
+        if "podIP" in (pod.get("status") or ()):
             labels = pod["metadata"].get("labels") or {}
             for service in self._services.items():
                 selector = (service.get("spec") or {}).get("selector")

@@ -195,19 +195,22 @@ class Attempt:
         self._promised = promised
         self.claims = user_claims
         self._resources = resources
-        self._open = [c for c in user_claims if claims.allocation(c) is None]
         self._made = ledger.made_for(pod.uid) if resources else None
-        self._nodes_of = [
-            (c, matching.node_selector(selector) if selector else None)
-            for c in user_claims
-            if (given := claims.allocation(c)) is not None
-            for selector in (given.get("nodeSelector"),)
-        ]
+        self._open: list[Document] = []
+        self._nodes_of: list[tuple[Document, matching.NodeTest | None]] = []  # of those that are allocated
+        self.scores_matter = False
+        for claim in user_claims:
+            given = claims.allocation(claim)
+            if given is None:
+                self._open.append(claim)
+            else:
+                selector = given.get("nodeSelector")
+                self._nodes_of.append((claim, matching.node_selector(selector) if selector else None))
+            for request in claim["spec"].get("devices", {}).get("requests") or ():
+                if request.get("firstAvailable"):
+                    self.scores_matter = True
         self.unavailable: dict[str, Document] = {}  # allocated claims that kept the pod from some node
         self.failures: dict[str, Unallocatable] = {}  # node → what the allocator had to say
-        self.scores_matter = any(
-            request.get("firstAvailable") for c in user_claims for request in c["spec"].get("devices", {}).get("requests") or ()
-        )  # fmt: skip
         self.shape: bytes | None = self._shape()
 
     @classmethod
@@ -416,27 +419,28 @@ def _everywhere(message: str) -> Rejection:
 
 def _unfit(claim: Document, ledger: Ledger, features: Features) -> str:
     """What is wrong with an unallocated claim before any node is looked at."""
-    metadata = claim["metadata"]
-    who = f"{metadata['namespace']}/{metadata['name']}"
-    if ledger.is_in_flight(metadata["uid"]):
-        return f"resource claim {who} is in the process of being allocated"
+    if ledger.is_in_flight(claim["metadata"]["uid"]):
+        return f"resource claim {_who(claim)} is in the process of being allocated"
     for request in (claim["spec"].get("devices") or {}).get("requests") or ():
-        alternatives = request.get("firstAvailable")
-        if request.get("exactly"):
-            wanted = [(request["name"], request["exactly"]["deviceClassName"])]
-        elif alternatives:
+        if exactly := request.get("exactly"):
+            wanted = [(request["name"], exactly["deviceClassName"])]
+        elif alternatives := request.get("firstAvailable"):
             if not features.prioritized_list:
                 return (
-                    f"resource claim {who}, request {request['name']}: has subrequests, "
+                    f"resource claim {_who(claim)}, request {request['name']}: has subrequests, "
                     "but the DRAPrioritizedList feature is disabled"
                 )
             wanted = [(f"{request['name']}/{a['name']}", a["deviceClassName"]) for a in alternatives]
         else:
-            return f"resource claim {who}, request {request['name']}: unknown request type"
+            return f"resource claim {_who(claim)}, request {request['name']}: unknown request type"
         for name, device_class in wanted:
             if ledger.inventory.device_class(device_class) is None:
                 return f"request {name}: device class {device_class} does not exist"
     return ""
+
+
+def _who(claim: Document) -> str:
+    return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
 
 
 # -- binding conditions ---------------------------------------------------------------------------------------------

@@ -243,7 +243,8 @@ class Scheduler:
             return  # a view of a claim that is dealt with elsewhere
         self.ledger.set_claim(new)
         self._writer.claims_changed()
-        self._recheck(new)
+        if old is None or not _is_of_the_same(old["metadata"], new["metadata"]):
+            self._recheck(new)
         self._wake("ResourceClaim", "add" if old is None else "update", old, new)
 
     def _claim_gone(self, claim: Document) -> None:
@@ -451,7 +452,7 @@ class Scheduler:
         match decision:
             case Bind():
                 self._assume(entry, decision, placement)
-                self._spawn(self._bind(entry, decision, placement))
+                self._spawn(self._bind(entry, decision, profile))
                 return True
             case Unschedulable():
                 self._give_up(entry, decision, placement)
@@ -474,8 +475,8 @@ class Scheduler:
             for claim, allocation in zip(plan.claims, plan.results, strict=True):
                 self.ledger.promise(claim if "uid" in claim["metadata"] else _planned(claim, pod), allocation)
 
-    async def _bind(self, entry: Queued, decision: Bind, placement: Placement) -> None:
-        pod, profile = entry.pod, self._profile(entry.pod)
+    async def _bind(self, entry: Queued, decision: Bind, profile: SchedulerProfile) -> None:
+        pod = entry.pod
         try:
             await self._writer.bind(pod, decision, binding_timeout=profile.binding_timeout)
         except BindingError as problem:
@@ -622,6 +623,11 @@ class Scheduler:
 
 def _version(document: Document) -> int:
     return int(document["metadata"].get("resourceVersion") or 0)
+
+
+def _is_of_the_same(old: Document, new: Document) -> bool:
+    """Whether a claim is still the same one and belongs to the same pod: then it opens no gate that was closed."""
+    return old["uid"] == new["uid"] and old.get("ownerReferences") == new.get("ownerReferences")
 
 
 def _claims_of(pod: Pod) -> Any:

@@ -81,6 +81,7 @@ class Monitors:
         handler = informer.add_handler(
             on_add=partial(self._seen, resource),
             on_update=partial(self._changed, resource),
+            on_set=self._definition_seen if _is_definition(resource) else None,
             on_delete=self._gone,
         )
         self._borrowed[key] = (informer, handler)
@@ -95,19 +96,18 @@ class Monitors:
     # -- news
 
     def _seen(self, resource: Resource, obj: Object) -> None:
-        if _is_definition(resource):
-            self.definitions_changed.set()
         if effects := self._graph.seen(resource.kind, resource.api_version, obj["metadata"]):
             self._report(effects)
+
+    def _definition_seen(self, obj: Object) -> None:
+        self.definitions_changed.set()
 
     def _changed(self, resource: Resource, old: Object, new: Object) -> None:
         before, after = old["metadata"], new["metadata"]
         if before["uid"] != after["uid"]:
             self._gone(old)  # deleted and made anew while nobody looked
-        elif (
-            "deletionTimestamp" not in after
-            and before.get("ownerReferences") == after.get("ownerReferences")
-            and not _is_definition(resource)
+        elif "deletionTimestamp" not in after and before.get("ownerReferences") == after.get(
+            "ownerReferences"
         ):
             return  # it belongs to whom it belonged to and stays: nothing else of it is in the graph
         self._seen(resource, new)
@@ -135,6 +135,8 @@ class Monitors:
                                 self._gone(event.object)
                             elif event.type != "BOOKMARK":
                                 self._seen(resource, event.object)
+                                if _is_definition(resource):
+                                    self._definition_seen(event.object)
                         pauses = _BACKOFF.pauses()
             except (Expired, Gone):
                 version = ""
@@ -149,6 +151,8 @@ class Monitors:
         for item in found.items:
             there.add(item["metadata"]["uid"])
             self._seen(resource, item)
+        if found.items and _is_definition(resource):
+            self.definitions_changed.set()
         kind = (resource.kind, resource.api_version)
         vanished = [
             node.identity.uid
