@@ -267,8 +267,8 @@ class Collection:
     def _deliver(self, events: Sequence[Event]) -> None:
         cut = len(self.prefix)
         codecs, fresh = self.codecs, self._fresh
-        for revision, path, value, _ in events:
-            key = path[cut:]
+        for event in events:
+            revision, key, value = event.revision, event.key[cut:], event.value
             if value is None:
                 self.put(key, None, revision)
                 continue

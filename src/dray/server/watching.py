@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from dray.api import protobuf
 from dray.api.kinds import Object
@@ -20,7 +22,7 @@ _BOOKMARK_SECONDS: Final = 60.0
 _LAST_BOOKMARK_SECONDS: Final = 2.0  # before the watch times out, so that a client resumes close to the end
 
 
-class WatchEvent(NamedTuple):
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     """What a watcher is told. Exactly one of ``change``, ``document`` and ``object`` carries the content."""
 
     type: str

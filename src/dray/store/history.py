@@ -26,9 +26,9 @@ class History:
 
     def extend(self, events: Sequence[Event]) -> None:
         self._events += events
-        for _, _, _, previous in events:
-            if previous is not None:
-                self.superseded_bytes += len(previous.value)
+        for event in events:
+            if event.previous is not None:
+                self.superseded_bytes += len(event.previous.value)
 
     def since(self, revision: int, *, prefix: str = "") -> Sequence[Event]:
         """Events newer than ``revision``, which is not below the floor, whose key begins with ``prefix``."""

@@ -18,7 +18,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, NamedTuple, Unpack
+from typing import Final, Unpack
+
+import msgspec
 
 from dray.store import sqlite_log
 from dray.store.embedded import EmbeddedStore, Options
@@ -45,7 +47,7 @@ class _Batch:
     discards: list[int] = field(default_factory=list)
 
 
-class _Decided(NamedTuple):
+class _Decided(msgspec.Struct):
     """A write that waits for its turn: what it replaces, when it expires (epoch seconds), who is told."""
 
     key: str
@@ -112,8 +114,8 @@ class SqliteStore(EmbeddedStore):
             durable,
             compacted if compacting else None,
             [
-                Event(revision, key, value, previous)
-                for revision, (key, value, previous, _, _) in enumerate(writes, durable + 1)
+                Event(revision, write.key, write.value, write.previous)
+                for revision, write in enumerate(writes, durable + 1)
             ],
             [write.expires for write in writes],
             [write.answer for write in writes],

@@ -120,8 +120,9 @@ def append(connection: sqlite3.Connection, events: Sequence[Event], expiries: Se
     and taken back once, not once a row, which matters when the event loop is busy.
     """
     row: list[str | int | float | bytes | None] = []
-    for (revision, key, value, previous), expires in zip(events, expiries, strict=True):
-        row += (revision, key, revision if previous is None else previous.created, expires, value)
+    for event, expires in zip(events, expiries, strict=True):
+        created = event.revision if event.previous is None else event.previous.created
+        row += (event.revision, event.key, created, expires, event.value)
     connection.execute("INSERT INTO log VALUES (?,?,?,?,?)" + ",(?,?,?,?,?)" * (len(events) - 1), row)
 
 

@@ -37,7 +37,8 @@ class State:
     def apply(self, events: Sequence[Event]) -> None:
         """Make ``events`` the newest. Their revisions are the next ones, ``previous`` is what each key holds."""
         entries, keys = self._entries, self._keys
-        for revision, key, value, previous in events:
+        for event in events:
+            revision, key, value, previous = event.revision, event.key, event.value, event.previous
             if value is None:
                 del entries[key]
                 keys.remove(key)

@@ -11,7 +11,7 @@ from dray.store.etcd import EtcdStore
 from dray.store.etcd_api import compaction
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.etcd_api.connection import Connection
-from dray.store.interface import Compacted, KeyExists, StoreUnavailable
+from dray.store.interface import Compacted, Entry, KeyExists, StoreUnavailable
 
 
 @contextlib.asynccontextmanager
@@ -162,7 +162,7 @@ async def test_a_write_whose_answer_got_lost_is_recognised(etcd, root, monkeypat
         first = await store.create(root + "a", b"1")
         second = await store.update(root + "a", b"2", expected=first)
         entry = await store.get(root + "a")
-        assert entry == (root + "a", b"2", first, second)
+        assert entry == Entry(root + "a", b"2", first, second)
         monkeypatch.setattr(store._connection, "txn", txn)
         with pytest.raises(KeyExists):
             await store.create(root + "a", b"2")

@@ -9,6 +9,7 @@ import pytest
 
 from dray.store.interface import (
     Compacted,
+    Entry,
     Event,
     FutureRevision,
     KeyExists,
@@ -46,7 +47,7 @@ async def test_what_was_created_can_be_read(opened, root):
     async with opened() as store:
         revision = await store.create(root + "a", b"1")
         entry = await store.get(root + "a")
-        assert entry == (root + "a", b"1", revision, revision)
+        assert entry == Entry(root + "a", b"1", revision, revision)
         assert await store.get(root + "b") is None
 
 
@@ -62,7 +63,7 @@ async def test_an_update_keeps_when_the_key_was_created(opened, root):
     async with opened() as store:
         first = await store.create(root + "a", b"1")
         second = await store.update(root + "a", b"2", expected=first)
-        assert await store.get(root + "a") == (root + "a", b"2", first, second)
+        assert await store.get(root + "a") == Entry(root + "a", b"2", first, second)
 
 
 async def test_a_key_cannot_be_created_twice(opened, root):
@@ -77,7 +78,7 @@ async def test_a_deleted_key_can_be_created_again_as_a_new_one(opened, root):
         first = await store.create(root + "a", b"1")
         await store.delete(root + "a", expected=first)
         again = await store.create(root + "a", b"2")
-        assert await store.get(root + "a") == (root + "a", b"2", again, again)
+        assert await store.get(root + "a") == Entry(root + "a", b"2", again, again)
 
 
 async def test_update_and_delete_of_a_stale_revision_are_refused_with_the_current_entry(opened, root):
@@ -90,8 +91,8 @@ async def test_update_and_delete_of_a_stale_revision_are_refused_with_the_curren
         ):
             with pytest.raises(RevisionMismatch) as caught:
                 await attempt
-            assert caught.value.current == (root + "a", b"2", first, second)
-        assert await store.get(root + "a") == (root + "a", b"2", first, second)
+            assert caught.value.current == Entry(root + "a", b"2", first, second)
+        assert await store.get(root + "a") == Entry(root + "a", b"2", first, second)
 
 
 async def test_update_and_delete_of_a_missing_key_are_refused(opened, root):
@@ -206,11 +207,11 @@ async def test_a_watch_sees_what_happens_with_what_was_there_before(opened, root
             second = await store.update(root + "a", b"2", expected=first)
             third = await store.delete(root + "a", expected=second)
             created, updated, deleted = await take(watch, 3)
-        assert created == (first, root + "a", b"1", None)
-        assert updated == (second, root + "a", b"2", (root + "a", b"1", first, first))
-        assert deleted == (third, root + "a", None, (root + "a", b"2", first, second))
+        assert created == Event(first, root + "a", b"1", None)
+        assert updated == Event(second, root + "a", b"2", Entry(root + "a", b"1", first, first))
+        assert deleted == Event(third, root + "a", None, Entry(root + "a", b"2", first, second))
         assert deleted.deleted and not updated.deleted
-        assert updated.entry == (root + "a", b"2", first, second)
+        assert updated.entry == Entry(root + "a", b"2", first, second)
 
 
 async def test_a_watch_begins_after_any_revision_since_the_compaction(opened, root):
@@ -230,8 +231,8 @@ async def test_what_was_written_before_is_there_when_the_store_is_opened_again(d
         last = await store.delete(root + "gone", expected=gone)
     async with durable() as store:
         assert (await store.range(root)).entries == [
-            (root + "changed", b"2", changed, changed_again),
-            (root + "kept", b"1", kept, kept),
+            Entry(root + "changed", b"2", changed, changed_again),
+            Entry(root + "kept", b"1", kept, kept),
         ]
         assert await store.create(root + "new", b"1") > last
         assert await names(store, root, revision=gone) == ["changed", "gone", "kept"]
