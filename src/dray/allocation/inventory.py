@@ -48,7 +48,8 @@ class Inventory:
         self._checked: tuple[bool, ...] = ()
         self._epoch = 0
         self._classes: dict[str, Document] = {}
-        self._demands: dict[tuple[bytes, Features], Demand] = {}
+        self._demands: dict[bytes, Demand] = {}
+        self._demanded_with: Features | None = None
         for document in slices:
             self.add_slice(document)
         for document in classes:
@@ -136,12 +137,17 @@ class Inventory:
 
     def demand(self, claim: Document, features: Features) -> Demand:
         """What a claim asks for, read once for all claims that ask for the same."""
+        # One set of features is in force for as long as an inventory lives, or nearly so.
+        if features is not self._demanded_with:
+            if features != self._demanded_with:
+                self._demands.clear()
+            self._demanded_with = features
         key = demand_key(claim)
-        found = self._demands.get((key, features))
+        found = self._demands.get(key)
         if found is None:
             if len(self._demands) >= _DEMANDS_KEPT:
                 self._demands.clear()
-            found = self._demands[key, features] = read(claim, key, self._classes.get, features)
+            found = self._demands[key] = read(claim, key, self._classes.get, features)
         return found
 
     # --- nodes ---

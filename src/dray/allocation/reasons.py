@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import msgspec
+
 from dray.allocation import counters, taints
 from dray.allocation.devices import Device
 from dray.allocation.errors import AllocationError
@@ -354,7 +356,7 @@ def relaxations(claims: Sequence[Claim]) -> Iterator[tuple[str, list[Claim]]]:
     """The same claims with one constraint less, each with what to say if that helps."""
     for number, claim in enumerate(claims):
         for position, constraint in enumerate(claim.demand.constraints):
-            relaxed = claim._replace(demand=_without(claim.demand, position))
+            relaxed = msgspec.structs.replace(claim, demand=_without(claim.demand, position))
             what = f"claim {claim.name}: constraint #{position} over {constraint.attribute} cannot be met"
             yield what, [*claims[:number], relaxed, *claims[number + 1 :]]
 

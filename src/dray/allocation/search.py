@@ -69,8 +69,8 @@ class Search:
         """Check a claim, and find out what "all devices" means for it."""
         fewest = 0
         for alternatives in claim.demand.requests:
-            step = tuple(self._choice(claim, request) for request in alternatives)
-            fewest += min(choice.count for choice in step)
+            step = tuple([self._choice(claim, request) for request in alternatives])
+            fewest += step[0].count if len(step) == 1 else min([choice.count for choice in step])
             self.steps.append(step)
         if fewest > RESULTS_LIMIT:
             raise AllocationError(
@@ -116,8 +116,9 @@ class Search:
         return self._arranged
 
     def _in_order(self) -> Iterator[Spot]:
+        part_of = self._state.usage.of
         for pool in self._pools:
-            part = self._state.usage.of(pool.id)
+            part = part_of(pool.id)
             for device in pool.devices:
                 yield Spot(device, pool, part)
 

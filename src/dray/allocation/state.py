@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from dray.allocation import capacity, counters, taints
 from dray.allocation.attributes import Values
@@ -25,7 +27,7 @@ _NOTHING: Mapping[str, int] = {}
 OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
 
 
-class Spot(NamedTuple):
+class Spot(msgspec.Struct, frozen=True, gc=False):
     """A device where it stands: in a pool, with what is taken of that pool."""
 
     device: Device
@@ -33,7 +35,7 @@ class Spot(NamedTuple):
     part: PoolUsage
 
 
-class Claim(NamedTuple):
+class Claim(msgspec.Struct, frozen=True):
     """A claim to be allocated."""
 
     number: int
@@ -63,7 +65,7 @@ class Choice:
         return f"{owner}: selector #{selector.position}"
 
 
-class Placement(NamedTuple):
+class Placement(msgspec.Struct, frozen=True):
     """One device given to one request, and what to go back to if it is taken back."""
 
     choice: Choice

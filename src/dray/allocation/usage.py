@@ -153,7 +153,8 @@ def _replace(
         if _whole(result, sharing=sharing):
             # What was taken by two is the later one's; the other has nothing to give back.
             if sign > 0:
-                taken = {**{k: v for k, v in taken.items() if k != device}, device: owner}
+                others = {k: v for k, v in taken.items() if k != device} if device in taken else taken
+                taken = {**others, device: owner}
             elif taken.get(device) == owner:
                 taken = {k: v for k, v in taken.items() if k != device}
             continue
