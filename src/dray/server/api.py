@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from dray.api.errors import (
     InternalError,
     MethodNotAllowed,
@@ -147,7 +149,7 @@ class API:
 
     def authorize_create(self, call: Call) -> None:
         """An update or an apply that would create its object needs the right to create as well."""
-        attributes = attributes_of(call.user, call.target, call.request)._replace(verb="create")
+        attributes = replace(attributes_of(call.user, call.target, call.request), verb="create")
         verdict = self.authorizer.authorize(attributes)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)

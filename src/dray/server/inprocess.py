@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from dray.api.errors import BadRequest, NotFound, StatusError
 from dray.api.kinds import Object, UserInfo
@@ -24,7 +26,7 @@ Body = Object | Sequence[Object] | bytes | None
 _PATCHES: Final = (list, tuple)  # JSON patches
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: Any
@@ -36,7 +38,7 @@ class Reply(NamedTuple):
         return self.body
 
 
-class WatchEvent(NamedTuple):
+class WatchEvent(msgspec.Struct, frozen=True):
     type: str
     object: Object
 

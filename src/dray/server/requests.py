@@ -6,9 +6,10 @@ HTTP and the in-process transport build the same ``Request``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote_plus
+
+import msgspec
 
 from dray.api.errors import BadRequest
 from dray.api.kinds import Object, UserInfo
@@ -131,18 +132,17 @@ class Headers:
         return iter(self._first)
 
 
-@dataclass(slots=True, eq=False)
-class Request:
+class Request(msgspec.Struct, eq=False):
     """One call. ``body`` is bytes from the wire, or an object from an in-process caller."""
 
     method: str
     path: str
     query: Query = NO_QUERY
-    headers: Headers = field(default_factory=Headers)
+    headers: Headers = msgspec.field(default_factory=Headers)
     body: bytes | Object = b""
     peer: Peer = _NOBODY
     user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
     upgradable: bool = False
     target: Target | None = None  # what the pipeline found the request to be about
     trail: Trail | None = None  # where the request is audited

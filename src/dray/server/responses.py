@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from dray.api.kinds import Object
 from dray.server.documents import Codec, Document, Listing
@@ -10,8 +12,7 @@ from dray.server.requests import Duplex, Stream
 from dray.server.watching import Watching
 
 
-@dataclass(slots=True, eq=False)
-class One:
+class One(msgspec.Struct, frozen=True, eq=False):
     """A single object in one served version."""
 
     document: Document
@@ -43,8 +44,7 @@ class Upgraded:
 Body = One | Listing | Watching | Object | Raw | Streaming | Upgraded
 
 
-@dataclass(slots=True, eq=False)
-class Response:
+class Response(msgspec.Struct, eq=False):
     code: int
     body: Body
-    headers: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[tuple[str, str]] = msgspec.field(default_factory=list)

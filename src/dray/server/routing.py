@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from dray.server.requests import Query
 
@@ -19,7 +19,7 @@ _BEFORE_RESOURCE = {"api": 2, "apis": 3}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
-class Target(NamedTuple):
+class Target(msgspec.Struct, frozen=True):
     """What a request is about. A path outside ``/api`` and ``/apis`` (or short of a resource) has no ``resource``."""
 
     path: str

@@ -82,6 +82,6 @@ def test_the_parts_of_a_path_are_found_in_their_places(
     within = ["namespaces", namespace] if namespace else []
     found = target("POST", "/".join([root, *within, "things", *named]) + slashes)
     name, subresource, *rest = [*named, "", ""][:2] + named[2:]
-    assert found[2:] == (
-        "apis" if group else "api", group, "v1", namespace, "things", name, subresource, tuple(rest), False,
+    assert found == Target(
+        found.path, "create", "apis" if group else "api", group, "v1", namespace, "things", name, subresource, tuple(rest)
     )  # fmt: skip

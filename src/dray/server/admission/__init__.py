@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
+import msgspec
+
 from dray.api import errors
 from dray.api.errors import InternalError, StatusError
 from dray.api.kinds import Object, UserInfo
@@ -50,8 +52,7 @@ class Note(NamedTuple):
     contents: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Attributes:
+class Attributes(msgspec.Struct, eq=False):
     """One write on its way. ``object`` and ``old`` are hub objects; a mutating plugin changes ``object`` in place."""
 
     operation: str
@@ -66,7 +67,7 @@ class Attributes:
     codec: Codec  # of the version the request was made in
     object: Object | None = None
     old: Object | None = None
-    options: Object = field(default_factory=dict)
+    options: Object = msgspec.field(default_factory=dict)
     dry_run: bool = False
     warn: Callable[[str], None] = lambda text: None
     notes: dict[str, Note] | None = None  # for the audit log, where there is one

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
+import msgspec
+
 from dray.api.errors import Unauthorized
 from dray.api.kinds import UserInfo
 from dray.server.requests import Request
@@ -25,7 +27,7 @@ class Authenticator(Protocol):
     def authenticate(self, request: Request) -> UserInfo | None: ...
 
 
-class Attributes(NamedTuple):
+class Attributes(msgspec.Struct, frozen=True):
     """What somebody wants to do, as authorizers see it."""
 
     user: UserInfo

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+from msgspec.structs import replace
+
 from dray.api import names
 from dray.api.errors import BadRequest, Forbidden
 from dray.api.kinds import UserInfo
@@ -148,8 +150,8 @@ class Impersonation:
                 keys = {
                     "authentication.kubernetes.io/associated-node-keys": tuple(sorted(request.user.extra))
                 }
-                request = request._replace(user=request.user._replace(extra=keys))
-            self._check(request._replace(verb=f"impersonate-on:{mode.constraint}:{request.verb}"))
+                request = replace(request, user=request.user._replace(extra=keys))
+            self._check(replace(request, verb=f"impersonate-on:{mode.constraint}:{request.verb}"))
         found = self._named(mode, wanted, request.user)
         for attributes in self._questions(mode, wanted, request.user):
             self._check(attributes)
@@ -176,12 +178,12 @@ class Impersonation:
         groups = wanted.groups
         account = account_of(wanted.name)
         if account is not None:
-            attributes = attributes._replace(
-                resource="serviceaccounts", namespace=account.namespace, name=account.name
+            attributes = replace(
+                attributes, resource="serviceaccounts", namespace=account.namespace, name=account.name
             )
             groups = groups or account_groups(account.namespace)
         elif mode.constraint and (node := node_of(wanted.name)):
-            attributes = attributes._replace(resource="nodes", name="*" if mode is _ASSOCIATED else node)
+            attributes = replace(attributes, resource="nodes", name="*" if mode is _ASSOCIATED else node)
             groups = (NODES,)
         self._check(attributes)
         return wanted._replace(groups=groups)
@@ -202,11 +204,11 @@ class Impersonation:
                 raise forbidden(base, "impersonating the empty string group is not allowed")
             if MASTERS in groups:
                 words = "impersonating the system:masters group is not allowed"
-                raise forbidden(base._replace(name=MASTERS), words)
-            if len(groups) >= _MANY and self._allowed(base._replace(name="*")):
+                raise forbidden(replace(base, name=MASTERS), words)
+            if len(groups) >= _MANY and self._allowed(replace(base, name="*")):
                 return
         for group in groups:
-            yield base._replace(name=group)
+            yield replace(base, name=group)
 
     def _extra_questions(
         self, mode: _Mode, extra: Mapping[str, Sequence[str]], caller: UserInfo
@@ -216,11 +218,11 @@ class Impersonation:
             if problem := _extra_problem(extra):
                 raise forbidden(base, problem)
             many = len(extra) >= _MANY or sum(map(len, extra.values())) >= _MANY
-            if many and self._allowed(base._replace(subresource="*", name="*")):
+            if many and self._allowed(replace(base, subresource="*", name="*")):
                 return
         for key, values in extra.items():
             for value in values:
-                yield base._replace(subresource=key, name=value)
+                yield replace(base, subresource=key, name=value)
 
 
 def _extra_problem(extra: Mapping[str, Sequence[str]]) -> str:
