@@ -167,9 +167,9 @@ class Document:
         "_fresh",
         "_hub",
         "_messages",
-        "_value",
         "key",
         "revision",
+        "value",
     )
 
     def __init__(
@@ -184,7 +184,7 @@ class Document:
         self.key = key  # below the collection's prefix: "namespace/name" or "name"
         self.revision = revision
         self._codecs = codecs
-        self._value = value
+        self.value = value  # what the store holds; None for a document that was never stored
         self._hub = hub
         self._fresh = (
             hub is not None and value is not None
@@ -196,17 +196,13 @@ class Document:
         return f"Document({self._codecs.kind.kind} {self.key} @{self.revision})"
 
     @property
-    def value(self) -> bytes | None:
-        """What the store holds; None for a document that was never stored."""
-        return self._value
-
-    @property
     def hub(self) -> Object:
-        if self._hub is None:
-            assert self._value is not None
-            self._hub = self._codecs.read(self._value, self.revision)
+        hub = self._hub
+        if hub is None:
+            assert self.value is not None
+            hub = self._hub = self._codecs.read(self.value, self.revision)
             self._codecs.decoded(self)
-        return self._hub
+        return hub
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -243,7 +239,7 @@ class Document:
 
     def _stored_rest(self, codec: Codec) -> bytes | None:
         """The same out of the stored value, if it was just made from the object: it lacks but the revision."""
-        value, start = self._value, codec.stored_start
+        value, start = self.value, codec.stored_start
         if not self._fresh or value is None or codec is not self._codecs.storage:
             return None
         if not value.startswith(start):
@@ -279,7 +275,7 @@ class Document:
 
     def forget(self) -> None:
         """Drop what can be had again from the stored value."""
-        if self._value is not None:
+        if self.value is not None:
             self._hub = None
             self._encoded = None
             self._messages = None

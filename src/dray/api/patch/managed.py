@@ -118,12 +118,15 @@ def write_entries(managers: Managers) -> list[Entry]:
         ordered.sort(
             key=lambda m: (m[0].operation, m[1].time or "", m[0].name, m[1].api_version, m[0].subresource)
         )
-    return [_entry(manager, owned) for manager, owned in ordered]
+    return [
+        _entry(name, operation, api_version, time, fields, subresource)
+        for (name, operation, _, subresource), (fields, api_version, time) in ordered
+    ]
 
 
-def _entry(manager: Manager, owned: Owned) -> Entry:
-    name, operation, _, subresource = manager
-    fields, api_version, time = owned
+def _entry(
+    name: str, operation: str, api_version: str, time: str | None, fields: FieldSet, subresource: str
+) -> Entry:
     entry: Entry = {"manager": name} if name else {}
     entry["operation"] = operation
     entry["apiVersion"] = api_version
@@ -153,11 +156,11 @@ def track(
     Both objects are in the request's version. ``reset`` are the fields this door never changes (``status`` for the
     main resource). Objects whose ownership nobody tracks, because it was reset, stay untracked.
     """
-    me = Manager(manager, "Update", api_version, subresource)
     try:
         if old is None and not _entries(new):
             mine = _fields_of_new(type_, new, reset)
-            return [_entry(me, Owned(mine, api_version, now))] if mine else []
+            return [_entry(manager, "Update", api_version, now, mine, subresource)] if mine else []
+        me = Manager(manager, "Update", api_version, subresource)
         managers = _starting_point(old, new, subresource)
         if not managers and old is not None:
             return []

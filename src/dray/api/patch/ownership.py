@@ -165,13 +165,13 @@ class _StructNode(_Container):
         modified: FieldSet = {}
         removed: FieldSet = {}
         for name, part in new.items():
-            if (child := known.get(name)) is None:
+            was = old.get(name, _MISSING)
+            if was is part or (child := known.get(name)) is None:
                 continue
             key, node = child
-            was = old.get(name, _MISSING)
             if was is _MISSING:
                 added[key] = EMPTY if node is LEAF else node.made(part)
-            elif was is not part and was != part:
+            elif was != part:
                 if node is LEAF:
                     modified[key] = EMPTY
                     continue
@@ -182,10 +182,11 @@ class _StructNode(_Container):
                     modified[key] = changed
                 if less is not None:
                     removed[key] = less
-        for name, part in old.items():
-            if name not in new and (child := known.get(name)) is not None:
-                key, node = child
-                removed[key] = node.made(part)
+        if not old.keys() <= new.keys():
+            for name, part in old.items():
+                if name not in new and (child := known.get(name)) is not None:
+                    key, node = child
+                    removed[key] = node.made(part)
         return added or None, modified or None, removed or None
 
     def below(self, name: str) -> tuple[Node, bool]:
@@ -238,8 +239,8 @@ class ListNode(_Container):
     def element(self, value: Any) -> str:
         """The path element of an item; ValueError in upstream's words if it cannot have one."""
         if not self.keys:
-            if value is None or isinstance(value, dict | list):
-                raise ValueError(_BAD_SET_ITEM[type(value)])
+            if (problem := _BAD_SET_ITEM.get(type(value))) is not None:
+                raise ValueError(problem)
             return "v:" + _encode(value).decode()
         if not isinstance(value, dict):
             what = "a null element" if value is None else "non-map elements"
