@@ -57,6 +57,7 @@ Refusal = Callable[[int, str], Reply]
 
 _STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 _METHOD = re.compile(rb"([A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,31}) /")
+_HEADER_TOO_LARGE = "431 Request Header Fields Too Large"
 _BODILESS = frozenset({101, 204, 304})
 _names: dict[bytes, str] = {}
 
@@ -225,21 +226,20 @@ class Connection(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         self._url += url
-        self._count_header(len(url))
+        self._size += len(url)
+        if self._size > self.server.limits.header_bytes:
+            raise _TooLarge(431, _HEADER_TOO_LARGE)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_header(len(name) + len(value) + 4)
+        self._size += len(name) + len(value) + 4
+        if self._size > self.server.limits.header_bytes:
+            raise _TooLarge(431, _HEADER_TOO_LARGE)
         text = _names.get(name)
         if text is None:
             text = name.decode("latin-1").lower()
             if len(_names) < 512:
                 _names[name] = text
         self._headers.add(text, value.decode("latin-1"))
-
-    def _count_header(self, size: int) -> None:
-        self._size += size
-        if self._size > self.server.limits.header_bytes:
-            raise _TooLarge(431, "431 Request Header Fields Too Large")
 
     def on_headers_complete(self) -> None:
         self._size = 0

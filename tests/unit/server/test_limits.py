@@ -46,6 +46,25 @@ async def test_a_request_that_takes_too_long_is_given_up():
     assert limited.in_flight["readOnly"] == 0
 
 
+async def test_a_request_whose_client_is_gone_is_not_told_of_a_timeout():
+    server = await make_server()
+    began = asyncio.Event()
+
+    async def never(request: Request) -> Response:
+        began.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    limited = Limited(server.api)
+    server.api.handle = never  # type: ignore[method-assign]
+    serving = asyncio.create_task(limited.handle(get()))
+    await began.wait()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert limited.in_flight["readOnly"] == 0
+
+
 async def test_a_timeout_must_be_a_duration():
     limited = Limited((await make_server()).api)
     with pytest.raises(BadRequest, match="invalid timeout specified in the request URL"):
