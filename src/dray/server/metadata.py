@@ -45,10 +45,10 @@ class Clock:
         self._text = ""
 
     def now(self) -> str:
-        second = int(self.seconds())
-        if second != self._second:
-            self._second = second
-            self._text = self.format(second)
+        seconds = self.seconds()
+        if not 0 <= seconds - self._second < 1:
+            self._second = int(seconds)
+            self._text = self.format(self._second)
         return self._text
 
     def later(self, seconds: int) -> str:

@@ -16,6 +16,7 @@ class Lookups:
     def __init__(self, api: API) -> None:
         self._api = api
         self._found: dict[tuple[str, str], Collection] = {}
+        self._namespaces: Collection | None = None  # which nearly every write asks for
 
     def collection(self, group: str, plural: str) -> Collection | None:
         found = self._found.get((group, plural))
@@ -46,5 +47,10 @@ class Lookups:
         return (documents[key].hub for key in collection.range(namespace))
 
     def namespace(self, name: str) -> Object | None:
-        found = self.document("", "namespaces", name)
+        namespaces = self._namespaces
+        if namespaces is None:
+            namespaces = self._namespaces = self.collection("", "namespaces")
+            if namespaces is None:
+                return None
+        found = namespaces.documents.get(name)
         return None if found is None else found.hub

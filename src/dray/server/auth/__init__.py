@@ -110,27 +110,28 @@ class AuthorizerChain:
         self._authorizers = tuple(authorizers)
         self._concerned: dict[tuple[str, tuple[str, ...]], Sequence[Authorizer]] = {}
 
-    def _about(self, user: UserInfo) -> Sequence[Authorizer]:
-        """The authorizers that may have an opinion on what a user does."""
-        caller = (user.name, user.groups)
-        found = self._concerned.get(caller)
-        if found is None:
-            if len(self._concerned) >= _CALLERS:
-                self._concerned.clear()
-            found = self._concerned[caller] = tuple(
-                a for a in self._authorizers if not isinstance(a, SelectiveAuthorizer) or a.concerns(user)
-            )
-        return found
-
     def authorize(self, attributes: Attributes) -> Verdict:
+        user = attributes.user
+        concerned = self._concerned.get((user.name, user.groups))
+        if concerned is None:
+            concerned = self._about(user)
         reasons = []
-        for authorizer in self._about(attributes.user):
+        for authorizer in concerned:
             verdict = authorizer.authorize(attributes)
             if verdict.decision is not Decision.NO_OPINION:
                 return verdict
             if verdict.reason:
                 reasons.append(verdict.reason)
         return Verdict(Decision.NO_OPINION, "\n".join(reasons))
+
+    def _about(self, user: UserInfo) -> Sequence[Authorizer]:
+        """The authorizers that may have an opinion on what a user does."""
+        if len(self._concerned) >= _CALLERS:
+            self._concerned.clear()
+        found = self._concerned[user.name, user.groups] = tuple(
+            a for a in self._authorizers if not isinstance(a, SelectiveAuthorizer) or a.concerns(user)
+        )
+        return found
 
 
 class AlwaysAllow:

@@ -12,7 +12,9 @@ from dray.server.auth.rbac.rules import Rule
 
 #: How much is remembered before it is dropped whole: a caller can ask about names without end.
 _CALLERS: Final = 4096
-_QUESTIONS: Final = 1024
+_QUESTIONS: Final = 1 << 14
+
+_Caller = tuple[str, tuple[str, ...], str]  # name, groups, and the namespace they ask about
 
 
 class _Candidate(NamedTuple):
@@ -21,34 +23,20 @@ class _Candidate(NamedTuple):
 
 
 class _Powers:
-    """What one caller may do in one namespace, indexed by the questions asked so far."""
+    """What one caller may do in one namespace."""
 
-    __slots__ = ("_granted", "_known", "_refusal")
+    __slots__ = ("_granted", "_refusal")
 
     def __init__(self, granted: Sequence[Granted]) -> None:
         self._granted = granted
-        self._known: dict[tuple[str, str, str, str], tuple[_Candidate, ...]] = {}
         problems = list(dict.fromkeys(g.problem for g in granted if g.problem))
         self._refusal = NO_OPINION
         if problems:
             listed = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
             self._refusal = Verdict(Decision.NO_OPINION, f"RBAC: {listed}")
 
-    def verdict(self, attributes: Attributes) -> Verdict:
-        if attributes.path and not attributes.resource:
-            return self._on_path(attributes.verb, attributes.path)
-        question = (attributes.verb, attributes.group, attributes.resource, attributes.subresource)
-        candidates = self._known.get(question)
-        if candidates is None:
-            if len(self._known) >= _QUESTIONS:
-                self._known.clear()
-            candidates = self._known[question] = self._candidates(*question)
-        for names, verdict in candidates:
-            if names is None or attributes.name in names:
-                return verdict
-        return self._refusal
-
-    def _candidates(self, verb: str, group: str, resource: str, subresource: str) -> tuple[_Candidate, ...]:
+    def candidates(self, verb: str, group: str, resource: str, subresource: str) -> tuple[_Candidate, ...]:
+        """The verdicts on such requests, up to the one that holds whatever the object's name."""
         found = []
         for source, rules, _ in self._granted:
             for rule in rules:
@@ -57,9 +45,9 @@ class _Powers:
                     found.append(_Candidate(names, _allowed(source)))
                     if names is None:
                         return tuple(found)
-        return tuple(found)
+        return (*found, _Candidate(None, self._refusal))
 
-    def _on_path(self, verb: str, path: str) -> Verdict:
+    def on_path(self, verb: str, path: str) -> Verdict:
         for source, rules, _ in self._granted:
             if any(rule.allows_path(verb, path) for rule in rules):
                 return _allowed(source)
@@ -75,22 +63,38 @@ class RBAC:
 
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
-        self._powers: dict[tuple[str, tuple[str, ...], str], _Powers] = {}
+        self._powers: dict[_Caller, _Powers] = {}
+        self._known: dict[tuple[str, tuple[str, ...], str, str, str, str, str], tuple[_Candidate, ...]] = {}
         self._generation = resolver.generation
 
     def authorize(self, attributes: Attributes) -> Verdict:
         if self._generation != self.resolver.generation:
             self._generation = self.resolver.generation
             self._powers.clear()
-        user = attributes.user
-        key = (user.name, user.groups, attributes.namespace)
-        powers = self._powers.get(key)
+            self._known.clear()
+        a, user = attributes, attributes.user
+        if a.path and not a.resource:
+            return self._powers_of(user, a.namespace).on_path(a.verb, a.path)
+        question = (user.name, user.groups, a.namespace, a.verb, a.group, a.resource, a.subresource)
+        candidates = self._known.get(question)
+        if candidates is None:
+            if len(self._known) >= _QUESTIONS:
+                self._known.clear()
+            candidates = self._known[question] = self._powers_of(user, a.namespace).candidates(*question[3:])
+        for names, verdict in candidates:
+            if names is None or a.name in names:
+                return verdict
+        raise AssertionError("the last candidate is for every name")
+
+    def _powers_of(self, user: UserInfo, namespace: str) -> _Powers:
+        caller = (user.name, user.groups, namespace)
+        powers = self._powers.get(caller)
         if powers is None:
             if len(self._powers) >= _CALLERS:
                 self._powers.clear()
-            powers = _Powers(list(self.resolver.granted(user, attributes.namespace)))
-            self._powers[key] = powers
-        return powers.verdict(attributes)
+            powers = _Powers(list(self.resolver.granted(user, namespace)))
+            self._powers[caller] = powers
+        return powers
 
     def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[str]]:
         """What a user may do in a namespace, and what went wrong while finding out."""
