@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 
 from dray.server.requests import Query
@@ -50,11 +48,6 @@ _LONG_SUBRESOURCES = frozenset({"proxy", "attach", "exec", "portforward", "log"}
 
 
 def target_of(method: str, path: str, query: Query) -> Target:
-    return _target_of(method, path, bool(query) and query.boolean("watch"))
-
-
-@lru_cache(maxsize=256)  # the same few collections are posted to again and again
-def _target_of(method: str, path: str, watch: bool) -> Target:
     parts = path.strip("/").split("/")
     prefix, last = parts[0], len(parts) - 1
     at = _BEFORE_RESOURCE.get(prefix, 0)
@@ -77,7 +70,7 @@ def _target_of(method: str, path: str, watch: bool) -> Target:
     rest = tuple(parts[at + 3 :]) if last > at + 2 else ()
     if not name:
         if verb == "get":
-            verb = "watch" if watch else "list"
+            verb = "watch" if query.boolean("watch") else "list"
         elif verb == "delete":
             verb = "deletecollection"
     return Target(path, verb, prefix, group, version, namespace, resource, name, subresource, rest, legacy)
