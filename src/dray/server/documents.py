@@ -120,6 +120,7 @@ class Codecs:
         self.kind = kind
         self.by_version = {v.name: Codec(kind, v, release) for v in kind.versions}
         self.storage = self.by_version[kind.storage]
+        self._stored_as_is = self.storage.version.from_hub is None
         self._decoded: deque[ref[Document]] = deque()
         self._max_decoded = _MAX_DECODED if kind.ttl is None else _MAX_PASSING
         self.hub = self.by_version[kind.hub or kind.storage]
@@ -140,10 +141,11 @@ class Codecs:
                 oldest.forget()
 
     def value(self, hub: Object) -> bytes:
-        """What the store gets for a hub object, which is settled first: reading it back gives the very same object."""
-        type_ = self.hub.type
-        if type_ is not None:
-            schema.settle(type_, hub)
+        """What the store gets for a hub object, which is settled by this: reading it back gives the very same."""
+        value, type_ = self.storage.stored(hub), self.hub.type
+        if type_ is None or (self._stored_as_is and schema.settled(type_, value)):
+            return value
+        schema.settle(type_, hub)
         return self.storage.stored(hub)
 
     def read(self, value: bytes, revision: int) -> Object:

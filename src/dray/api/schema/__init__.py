@@ -40,12 +40,12 @@ from dray.api.schema.gojson import TOO_DEEP
 from dray.api.schema.loader import known, structs, type_of
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
 from dray.api.schema.reader import read, zero
-from dray.api.schema.settling import settle
+from dray.api.schema.settling import settle, settled
 from dray.api.schema.structural import structural_type
 
 __all__ = [
     "Decoded", "Field", "ListOf", "MapOf", "Parsed", "Scalar", "Struct", "Type", "UnionOf",
-    "decode", "has_duplicates", "known", "normalise", "parse", "reshape", "settle", "structs", "structural_type", "type_of", "zero",
+    "decode", "has_duplicates", "known", "normalise", "parse", "reshape", "settle", "settled", "structs", "structural_type", "type_of", "zero",
 ]  # fmt: skip
 
 

@@ -17,6 +17,37 @@ def settle(type_: Struct, obj: dict[str, Any]) -> None:
         settler(obj)
 
 
+def settled(type_: Struct, encoded: bytes) -> bool:
+    """Whether an encoded object shows at a glance that there is nothing to settle in it; True is certain."""
+    return not any(map(encoded.__contains__, _signs(type_)))
+
+
+@cache
+def _signs(type_: Struct) -> tuple[bytes, ...]:
+    """What a field that needs settling looks like, wherever it is in an object of this type."""
+    found: set[bytes] = set()
+    seen: set[Struct] = set()
+    ahead = [type_]
+    while ahead:
+        struct = ahead.pop()
+        seen.add(struct)
+        for field in struct.fields:
+            if _holds_empty(field):
+                found.add(b":[]" if isinstance(field.type, ListOf) else b":{}")
+                if not _written(field):
+                    found.add(b":null")
+            inner = _innermost(field.type)
+            if isinstance(inner, Struct) and inner not in seen:
+                ahead.append(inner)
+    return tuple(sorted(found))
+
+
+def _innermost(type_: Type) -> Type:
+    while isinstance(type_, ListOf | MapOf):
+        type_ = type_.item if isinstance(type_, ListOf) else type_.value
+    return type_
+
+
 @cache
 def _of_struct(type_: Struct) -> _Settle | None:
     """What to do with a struct; None if there is never anything to do."""

@@ -5,13 +5,26 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.api.documents import documents
 
 from dray.api.errors import BadRequest
-from dray.api.schema import ListOf, MapOf, Struct, Type, decode, normalise, parse, settle, type_of, zero
+from dray.api.schema import (
+    ListOf,
+    MapOf,
+    Struct,
+    Type,
+    decode,
+    normalise,
+    parse,
+    settle,
+    settled,
+    type_of,
+    zero,
+)
 from dray.api.schema.fast import Codec, Unsupported
 from dray.api.schema.reader import read
 
@@ -252,6 +265,8 @@ def test_settling_leaves_no_empty_list_or_map(data: st.DataObject, name: str) ->
     type_ = type_of(name)
     found = normalise(type_, data.draw(documents(type_)))
     expected = emptied(type_, found)
+    at_a_glance = settled(type_, msgspec.json.encode(found))
+    assert not at_a_glance or found == expected
     settle(type_, found)
     assert found == expected
 
