@@ -10,12 +10,12 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, Literal
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
 from dray.api.kinds import Object
-from dray.api.timefmt import format_micro_time, format_time
+from dray.api.timefmt import from_epoch
 from dray.client.client import Client, PatchType
 from dray.client.correlation import Correlator, CountingCorrelator, Occurrence, SeriesCorrelator, Written
 from dray.client.resources import EVENTS, EVENTS_V1, Resource
@@ -150,7 +150,6 @@ class EventRecorder:
         await self._client.create(self._resource, metadata["namespace"], written.event)
 
     def _event(self, about: Object, related: Object | None, occurrence: Occurrence, moment: float) -> Object:
-        when = datetime.fromtimestamp(moment, UTC)
         metadata = {
             "name": self._name(about.get("name", ""), moment),
             "namespace": about.get("namespace", "default"),
@@ -158,7 +157,7 @@ class EventRecorder:
         if self._resource is EVENTS_V1:
             event: Object = {
                 "metadata": metadata,
-                "eventTime": format_micro_time(when),
+                "eventTime": f"{_second(int(moment))}.{int(moment % 1 * 1e6):06}Z",
                 "reportingController": self._component,
                 "reportingInstance": self._instance,
                 "action": occurrence.action,
@@ -168,6 +167,7 @@ class EventRecorder:
                 "type": occurrence.type,
             }
             return event if related is None else {**event, "related": related}
+        when = f"{_second(int(moment))}Z"
         source = {"component": self._component} | ({"host": self._host} if self._host else {})
         return {
             "metadata": metadata,
@@ -175,8 +175,8 @@ class EventRecorder:
             "reason": occurrence.reason,
             "message": occurrence.message,
             "source": source,
-            "firstTimestamp": format_time(when),
-            "lastTimestamp": format_time(when),
+            "firstTimestamp": when,
+            "lastTimestamp": when,
             "count": 1,
             "type": occurrence.type,
             "reportingComponent": self._component,
@@ -188,6 +188,12 @@ class EventRecorder:
         self._last_nanosecond = max(int(moment * 1e9), self._last_nanosecond + 1)
         name = f"{about}.{self._last_nanosecond:x}"
         return name if len(name) <= 253 and _SUBDOMAIN.fullmatch(name) else str(uuid.uuid4())
+
+
+@lru_cache(maxsize=1)  # thousands may be reported within a second
+def _second(seconds: int) -> str:
+    """A second as times begin with it."""
+    return from_epoch(seconds).removesuffix("Z")
 
 
 def _reference(resource: Resource, obj: Object) -> tuple[Object, tuple[tuple[str, str], ...]]:

@@ -15,7 +15,7 @@ from dray.scheduler.classic_attempt import Attempt, Entry, Given
 from dray.scheduler.classic_book import Book, MissingParameters
 from dray.scheduler.classic_writing import ClassicWriter, First
 from dray.scheduler.deciding import Bind, Failure, Today, Unschedulable
-from dray.scheduler.devices import PLUGIN, NotReady
+from dray.scheduler.devices import PLUGIN
 from dray.scheduler.generations import Mixed, MixedPlan
 from dray.scheduler.pods import Pod
 from dray.scheduler.verdicts import Rejection, unavailable
@@ -23,6 +23,10 @@ from dray.scheduler.verdicts import Rejection, unavailable
 Document = Mapping[str, Any]
 
 MAX_CONSUMERS = 32  # of a claim that can be shared
+
+
+class NotReady(Exception):
+    """A claim of the pod is missing, being deleted, or not to be had: the pod has to wait."""
 
 
 class NotOurs(Exception):

@@ -45,10 +45,6 @@ BINDING_GATES = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
 MAX_ALTERNATIVES = 8
 
 
-class NotReady(Exception):
-    """A claim of the pod is missing, being deleted, or somebody else's: the pod waits without being tried."""
-
-
 class SearchTimeout(Exception):
     """The search on a node took longer than it may."""
 
@@ -107,8 +103,8 @@ def policy_score(ledger: Ledger, options: Options) -> Callable[[Node], float] | 
     return score
 
 
-def pod_claims(pod: Document, ledger: Ledger, *, others: Container[str] = ()) -> list[Document]:
-    """The claims of a pod, all of them there and usable, or ``NotReady`` with upstream's words.
+def pod_claims(pod: Document, ledger: Ledger, *, others: Container[str] = ()) -> list[Document] | str:
+    """The claims of a pod, or in upstream's words why it waits without being tried: one is not there for it to use.
 
     Claims named in ``others`` are of another generation, and not looked at here.
     """
@@ -118,16 +114,16 @@ def pod_claims(pod: Document, ledger: Ledger, *, others: Container[str] = ()) ->
         try:
             wanted = claims.reference(pod, entry)
         except claims.ClaimNotCreated as problem:
-            raise NotReady(str(problem)) from None
+            return str(problem)
         if wanted.claim is None or wanted.claim in others:
             continue
         claim = ledger.claim(namespace, wanted.claim)
         if claim is None:
-            raise NotReady(f'resourceclaim.resource.k8s.io "{wanted.claim}" not found')
+            return f'resourceclaim.resource.k8s.io "{wanted.claim}" not found'
         if "deletionTimestamp" in claim["metadata"]:
-            raise NotReady(f'resourceclaim "{wanted.claim}" is being deleted')
+            return f'resourceclaim "{wanted.claim}" is being deleted'
         if wanted.generated and (foreign := claims.not_for_pod(pod, claim)):
-            raise NotReady(foreign)
+            return foreign
         found.append(claim)
     return found
 
@@ -136,11 +132,8 @@ def gate(pod: Pod, ledger: Ledger, *, others: Container[str] = ()) -> str:
     """Why the pod is not to be tried yet, or an empty string."""
     if not pod.claims:
         return ""
-    try:
-        pod_claims(pod.document, ledger, others=others)
-    except NotReady as problem:
-        return str(problem)
-    return ""
+    found = pod_claims(pod.document, ledger, others=others)
+    return found if isinstance(found, str) else ""
 
 
 def held_only_by(pods: Collection[Pod], ledger: Ledger) -> list[Document]:
@@ -233,10 +226,9 @@ class Attempt:
         """
         if not pod.claims and not pod.requests.scalars:
             return None
-        try:
-            found = pod_claims(pod.document, ledger, others=others)
-        except NotReady as problem:
-            return _everywhere(str(problem))
+        found = pod_claims(pod.document, ledger, others=others)
+        if isinstance(found, str):
+            return _everywhere(found)
         resources = extended.wanted(pod, ledger.classes) if options.extended_resources else {}
         if not found and not resources:
             return None

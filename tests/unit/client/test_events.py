@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
+from dray.api.timefmt import CANONICAL_MICRO, MICROSECONDS, parse_time
 from dray.client.events import EventRecorder
 from dray.client.resources import NODES, PODS
 from dray.client.transport import Unreachable
@@ -56,6 +58,18 @@ async def test_an_event_in_core_terms(client, server, now):
         "reportingComponent": "scheduler",
         "reportingInstance": "h",
     }
+
+
+@pytest.mark.parametrize(
+    "moment", [0.0, 0.999_999_9, 1_700_000_000.000_001, 1_763_000_000.25, 253_402_300_799.5]
+)
+async def test_the_time_of_an_event_is_told_to_the_microsecond(client, server, moment):
+    recorder = EventRecorder(client, "scheduler", api="events.k8s.io", clock=lambda: moment)
+    recorder.event(PODS, POD, "Normal", "Scheduled", "ok", action="Binding")
+    await written(recorder)
+    told = server.requests[0][3]["eventTime"]
+    assert re.match(CANONICAL_MICRO.replace("[12]", "[0-9]").replace("2[0-8]", "2[0-9]|3[01]"), told)
+    assert moment - 2e-6 <= parse_time(told, layout=MICROSECONDS).timestamp() <= moment + 1e-6
 
 
 async def test_an_event_in_the_terms_of_its_own_group(client, server, now):
