@@ -81,7 +81,11 @@ class ObjectCache:
 
 def _link(index: _Index, values: Sequence[str], place: Place) -> None:
     for value in values:
-        index.setdefault(value, {})[place] = None
+        found = index.get(value)
+        if found is None:
+            index[value] = {place: None}
+        else:
+            found[place] = None
 
 
 def _unlink(index: _Index, values: Sequence[str], place: Place) -> None:

@@ -29,7 +29,7 @@ WRITERS: Final = 8
 ATTEMPTS: Final = 12
 RETRY_SECONDS: Final = 10.0
 TIDY_SECONDS: Final = 360.0
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 
 
 class EventRecorder:
