@@ -11,6 +11,7 @@ from dray.api.errors import ServiceUnavailable
 from dray.api.release import PATCHES, Gates, everything
 from dray.client.client import Client
 from dray.client.resources import NAMESPACES
+from dray.client.transport import Reply
 from dray.controllers import running
 from dray.controllers.framework import Controller, for_each
 from dray.controllers.running import CONTROLLERS, UnknownController, chosen
@@ -92,7 +93,7 @@ async def test_controllers_for_kinds_that_are_not_served_are_left_out():
                 reply = await s.client.transport.request(method, path, **options)
                 if path == "/apis":
                     groups = [g for g in reply.body["items"] if g["metadata"]["name"] != "resource.k8s.io"]
-                    return reply._replace(body={**reply.body, "items": groups})
+                    return Reply(reply.status, reply.headers, {**reply.body, "items": groups})
                 return reply
 
         options = running.Options(
