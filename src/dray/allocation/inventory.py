@@ -7,7 +7,9 @@ the nodes that see its pool. What a node sees is put together when somebody asks
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Set
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from dray.allocation.devices import Device, Shapes
 from dray.allocation.errors import AllocationError
@@ -21,7 +23,7 @@ _DEMANDS_KEPT = 10_000
 _NOBODY: Set[str] = frozenset()
 
 
-class View(NamedTuple):
+class View(msgspec.Struct, frozen=True):
     """What one node sees."""
 
     labels: Document

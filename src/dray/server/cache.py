@@ -38,9 +38,8 @@ class Change:
         self.revision = revision
         self.before = before
         self.after = after
-        self.type = (
-            DELETED if after is None else ADDED if before is None else MODIFIED
-        )  # to who sees everything
+        #: what it is to a watcher that sees everything
+        self.type = DELETED if after is None else ADDED if before is None else MODIFIED
         self._departed: Document | None = None
         self._lines: dict[tuple[Codec, str], bytes] | None = None
         self._frames: dict[tuple[Codec, str], bytes] | None = None
