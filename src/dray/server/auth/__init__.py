@@ -107,7 +107,9 @@ class AuthorizerChain:
     """The first authorizer with an opinion decides; nobody's opinion is a no."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
-        self._authorizers = tuple(authorizers)
+        self._authorizers = tuple(
+            (a, a.concerns if isinstance(a, SelectiveAuthorizer) else _concerns_all) for a in authorizers
+        )
         self._concerned: dict[tuple[str, tuple[str, ...]], Sequence[Authorizer]] = {}
 
     def authorize(self, attributes: Attributes) -> Verdict:
@@ -128,10 +130,13 @@ class AuthorizerChain:
         """The authorizers that may have an opinion on what a user does."""
         if len(self._concerned) >= _CALLERS:
             self._concerned.clear()
-        found = self._concerned[user.name, user.groups] = tuple(
-            a for a in self._authorizers if not isinstance(a, SelectiveAuthorizer) or a.concerns(user)
-        )
+        found = tuple([authorizer for authorizer, concerns in self._authorizers if concerns(user)])
+        self._concerned[user.name, user.groups] = found
         return found
+
+
+def _concerns_all(user: UserInfo) -> bool:
+    return True
 
 
 class AlwaysAllow:
