@@ -121,12 +121,13 @@ class ClaimController(Controller[Key]):
     fixed_names = False  # of the claims made here: the scheduler and kubelets must know them the same way
 
     def __init__(
-        self, kit: Kit, *, protected_from_birth: bool = False, names_are_given: bool = False
+        self, kit: Kit, *, protected_from_birth: bool = False, names_are_given: bool = True
     ) -> None:
         """Two writes can be spared that upstream makes.
 
         With ``protected_from_birth``, claims made here have the finalizer that the scheduler would give them. With
-        ``names_are_given``, a claim that a pod's status names is made under that name, not under another.
+        ``names_are_given``, a claim that a pod's status names and that is not there is made under that name. Upstream
+        makes one under another name, and writes that into the status.
         """
         super().__init__(kit)
         get = kit.informers.get

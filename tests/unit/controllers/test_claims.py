@@ -124,6 +124,8 @@ def test_features_that_are_off_are_refused(request_, words):
 
 # -- on a real server
 
+AS_UPSTREAM = {CLAIMS: {"names_are_given": False}}
+
 
 async def template(s: Scene, name: str = "t") -> None:
     await s.client.create(
@@ -225,7 +227,7 @@ async def test_a_claim_that_was_made_and_not_told_of_is_adopted():
 
 
 async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told():
-    async with scene(CLAIMS, emulate="1.36") as s:
+    async with scene(CLAIMS, emulate="1.36", settings=AS_UPSTREAM) as s:
         await template(s)
         await pod(s, entries=[{"name": n, "resourceClaimTemplateName": "t"} for n in ("a", "b")])
         before = await status_of(s)
@@ -239,8 +241,6 @@ async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told(
 
 
 # -- with names that the API server has given
-
-GIVEN = {CLAIMS: {"names_are_given": True}}
 
 
 async def claims_of(s: Scene, owner: Object) -> dict[str, Object]:
@@ -260,7 +260,7 @@ async def claims_of(s: Scene, owner: Object) -> dict[str, Object]:
 
 
 async def test_a_claim_is_made_under_the_name_that_the_pod_was_born_with():
-    async with scene(CLAIMS, settings=GIVEN) as s:
+    async with scene(CLAIMS) as s:
         await template(s)
         owner = await pod(s)
         made = (await claims_of(s, owner))["gpu"]
@@ -272,7 +272,7 @@ async def test_a_claim_is_made_under_the_name_that_the_pod_was_born_with():
 
 
 async def test_an_entry_whose_template_comes_late_is_named_when_its_claim_is_made():
-    async with scene(CLAIMS, settings=GIVEN) as s:
+    async with scene(CLAIMS) as s:
         await template(s)
         entries = [{"name": n, "resourceClaimTemplateName": n} for n in ("t", "late")]
         owner = await pod(s, entries=entries)
@@ -295,7 +295,7 @@ async def test_a_given_name_that_somebody_took_is_used_when_that_claim_goes():
         owner = await pod(s)
         given = (await statuses(s))["gpu"]
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": given}, "spec": SPEC})
-        async with controllers(s, CLAIMS, settings=GIVEN):
+        async with controllers(s, CLAIMS):
             await s.quiet()
             await s.client.delete(RESOURCE_CLAIMS, "default", given)
             assert (await claims_of(s, owner))["gpu"]["metadata"]["name"] == given
@@ -332,13 +332,13 @@ async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_
             recorder=EventRecorder(s.client, component="x"),
             gates=s.api.gates,
         )
-        controller = ClaimController(kit, names_are_given=True)
+        controller = ClaimController(kit)
         wanted = from_template(POD, "gpu", TEMPLATE, admin_access=True, alternatives=True)
         assert (await controller._create(POD, wanted, "given"))["metadata"]["name"] == name
 
 
 async def test_a_controller_that_knows_nothing_of_given_names_names_its_own():
-    async with scene(CLAIMS) as s:
+    async with scene(CLAIMS, settings=AS_UPSTREAM) as s:
         await template(s)
         owner = await pod(s)
         born_with = await statuses(s)
@@ -374,7 +374,7 @@ async def test_a_claim_whose_name_somebody_else_took_is_made_anew_when_that_one_
         taken = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "taken"}]}}
         await s.client.patch_status(PODS, "default", "p", taken)
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "taken"}, "spec": SPEC})
-        async with controllers(s, CLAIMS):
+        async with controllers(s, CLAIMS, settings=AS_UPSTREAM):
             await s.quiet()
             assert (await statuses(s))["gpu"] == "taken"
             await s.client.delete(RESOURCE_CLAIMS, "default", "taken")
