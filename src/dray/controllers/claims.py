@@ -25,6 +25,8 @@ from dray.controllers.templates import TemplateProblem, from_template
 FIELD_MANAGER: Final = "ResourceClaimController"
 #: Where claims have the shape that is dealt with here, newest first.
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+#: Since then a claim or a consumer that nothing can be done about does not hold up the others.
+_EACH_FOR_ITSELF_SINCE: Final = (1, 36)
 _REMEMBERED: Final = 5000
 
 Document = Mapping[str, Any]
@@ -120,9 +122,7 @@ class ClaimController(Controller[Key]):
     manager = FIELD_MANAGER
     fixed_names = False  # of the claims made here: the scheduler and kubelets must know them the same way
 
-    def __init__(
-        self, kit: Kit, *, protected_from_birth: bool = False, names_are_given: bool = True
-    ) -> None:
+    def __init__(self, kit: Kit, *, protected_from_birth: bool = False, names_are_given: bool = True) -> None:
         """Two writes can be spared that upstream makes.
 
         With ``protected_from_birth``, claims made here have the finalizer that the scheduler would give them. With
@@ -143,6 +143,8 @@ class ClaimController(Controller[Key]):
         self._told: dict[str, list[Object]] = {}  # pod uid → what we wrote and no informer has shown yet
         self._waiting: dict[ObjectKey, dict[ObjectKey, None]] = {}  # missing template → pods
         self._usurped: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim with a name taken from pods → pods
+        self._pods_only = kit.gates.release < _EACH_FOR_ITSELF_SINCE
+        self._in_order = self._pods_only and not self.fixed_names
         self._admin_access = "DRAAdminAccess" in kit.gates
         self._alternatives = "DRAPrioritizedList" in kit.gates
         if self.name == ClaimController.name:
@@ -169,6 +171,10 @@ class ClaimController(Controller[Key]):
             return None
         found = self.kit.discovered.newest(RESOURCE_CLAIM_TEMPLATES, ("v1alpha2",))
         return self.kit.informers.get(found) if found is not None else None
+
+    def _is_alone(self) -> bool:
+        """Whether all claims are of this generation."""
+        return self._classic_templates is None
 
     def is_mine(self, claim: Document) -> bool:
         return self._classic_templates is None or not bridge.is_classic(claim)
@@ -268,17 +274,21 @@ class ClaimController(Controller[Key]):
                 wanted = claims.reference(pod, entry, fixed_names=self.fixed_names)
             except claims.ClaimNotCreated:
                 return True
+            stuck = wanted.claim is None  # long ago somebody found that none is needed
             if wanted.claim is None:
-                continue
-            claim = self._claims.get(namespace, wanted.claim)
-            if claim is None:
+                pass
+            elif (claim := self._claims.get(namespace, wanted.claim)) is None:
                 if wanted.generated and self._made.get(Made(pod["metadata"]["uid"], wanted.entry)) is None:
                     return True
+                stuck = not wanted.generated
             elif wanted.generated and claims.not_for_pod(pod, claim):
                 # Nothing can be done until that other claim is gone.
                 self._usurped.setdefault(key_of(claim), {})[key_of(pod)] = None
+                stuck = True
             elif self.needs_pod_work(pod, claim):
                 return True
+            if stuck and self._in_order:
+                return False
         return False
 
     def _claim_needs_work(self, claim: Document, owner: Document | None) -> bool:
@@ -292,7 +302,7 @@ class ClaimController(Controller[Key]):
 
     def _is_used_by(self, namespace: str, consumer: Document) -> bool | None:
         """Whether a consumer is still there; None if only the server can tell."""
-        if consumer.get("apiGroup") or consumer["resource"] != "pods":
+        if not _is_pod(consumer):
             return True  # somebody we do not know
         if consumer["uid"] in self._gone:
             return False
@@ -443,13 +453,21 @@ class ClaimController(Controller[Key]):
             return None
 
     async def reserve_all(self, pod: Object) -> None:
-        namespace = pod["metadata"]["namespace"]
-        for wanted in claims.references(pod, fixed_names=self.fixed_names):
-            claim = self._claims.get(namespace, wanted.claim or "")
-            if claim is None or (wanted.generated and claims.not_for_pod(pod, claim)):
-                continue
+        for claim in self._usable(pod):
             if should_reserve(pod, claim) and self.is_mine(claim):
                 await self.reserve(pod, claim)
+
+    def _usable(self, pod: Object) -> Iterator[Object]:
+        """The pod's claims up to the first that is not there or not the pod's, unless another generation has it."""
+        for entry in pod["spec"].get("resourceClaims") or ():
+            wanted = claims.known_reference(pod, entry, fixed_names=self.fixed_names)
+            if wanted is not None and wanted.claim is None:
+                continue
+            claim = self._claims.get(pod["metadata"]["namespace"], wanted.claim or "") if wanted else None
+            if wanted and claim and not (wanted.generated and claims.not_for_pod(pod, claim)):
+                yield claim
+            elif self._is_alone():
+                return
 
     async def reserve(self, pod: Object, claim: Object) -> None:
         status = claim["status"]
@@ -463,11 +481,10 @@ class ClaimController(Controller[Key]):
         claim = self._claims.get(key.namespace, key.name)
         if claim is None or not self.is_mine(claim):
             return
-        remaining = [
-            consumer
-            for consumer in (claim.get("status") or {}).get("reservedFor") or ()
-            if await self._is_still_used_by(key.namespace, consumer)
-        ]
+        consumers = (claim.get("status") or {}).get("reservedFor") or ()
+        if self._pods_only and not all(map(_is_pod, consumers)):
+            return
+        remaining = [c for c in consumers if await self._is_still_used_by(key.namespace, c)]
         status = self.released(claim, remaining)
         if status is not None:
             claim = await self.kit.client.update_status(
@@ -499,6 +516,10 @@ class ClaimController(Controller[Key]):
         except NotFound:
             return False
         return bool(pod["metadata"]["uid"] == consumer["uid"])
+
+
+def _is_pod(consumer: Document) -> bool:
+    return consumer["resource"] == "pods" and not consumer.get("apiGroup")
 
 
 def _extended(pod: Document) -> str | None:

@@ -140,6 +140,9 @@ class ClassicClaimController(ClaimController):
         known = next((r.claim for r in claims.references(pod) if r.entry == entry["name"]), None)
         return known is None or self._claims.get(namespace, known) is None
 
+    def _is_alone(self) -> bool:
+        return self._alone
+
     def is_mine(self, claim: Document) -> bool:
         return "resourceClassName" in claim["spec"]
 
@@ -229,11 +232,7 @@ class ClassicClaimController(ClaimController):
         )
 
     async def reserve_all(self, pod: Object) -> None:
-        namespace = pod["metadata"]["namespace"]
-        for wanted in claims.references(pod):
-            claim = self._claims.get(namespace, wanted.claim or "")
-            if claim is None or (wanted.generated and claims.not_for_pod(pod, claim)):
-                continue
+        for claim in self._usable(pod):
             if needs_negotiation(pod, claim):
                 await self._negotiate(pod)
                 return

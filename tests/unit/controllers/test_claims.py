@@ -513,3 +513,57 @@ async def test_claims_are_made_and_released_on_servers_that_know_only_an_old_ver
         assert (await s.get(old, name))["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu"
         await finish(s)
         await s.gone(old, name)
+
+
+OLD_SPEC = {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu"}]}}
+
+
+@pytest.mark.parametrize(("release", "made"), [("1.32", []), ("1.36", ["gpu"])])
+async def test_a_missing_claim_holds_up_those_behind_it_in_old_releases_only(release, made):
+    version, spec = ("v1", SPEC) if release == "1.36" else ("v1beta1", OLD_SPEC)
+    async with scene(CLAIMS, emulate=release) as s:
+        template = {"metadata": {"name": "t"}, "spec": {"spec": spec}}
+        await s.client.create(RESOURCE_CLAIM_TEMPLATES.at(version), "default", template)
+        entries = [
+            {"name": "own", "resourceClaimName": "c"},
+            {"name": "gpu", "resourceClaimTemplateName": "t"},
+        ]
+        await pod(s, entries=entries)
+        await pod(s, "last", entries=entries[::-1])
+        await status_of(s, "last")
+        await s.quiet()
+        assert list(await statuses(s)) == made
+        await s.client.create(
+            RESOURCE_CLAIMS.at(version), "default", {"metadata": {"name": "c"}, "spec": spec}
+        )
+        assert list(await status_of(s)) == ["gpu"]
+
+
+async def test_claims_behind_a_missing_one_are_not_reserved_for_a_pod_that_chose_its_node():
+    async with scene(CLAIMS, emulate="1.36") as s:
+        for name in ("a", "c"):
+            await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": name}, "spec": SPEC})
+            await allocate(s, name)
+        await pod(s, nodeName="n", entries=[{"name": n, "resourceClaimName": n} for n in "abc"])
+
+        async def reserved(name: str) -> list[str]:
+            found = (await s.get(RESOURCE_CLAIMS, name))["status"].get("reservedFor") or ()
+            return [consumer["name"] for consumer in found]
+
+        assert await until(lambda: reserved("a")) == ["p"]
+        await s.quiet()
+        assert await reserved("c") == []
+        await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "b"}, "spec": SPEC})
+        assert await until(lambda: reserved("c")) == ["p"]
+
+
+async def test_old_releases_leave_a_claim_alone_that_has_a_consumer_of_another_kind():
+    async with scene(CLAIMS, emulate="1.32") as s:
+        resource = RESOURCE_CLAIMS.at("v1beta1")
+        await s.client.create(resource, "default", {"metadata": {"name": "c"}, "spec": OLD_SPEC})
+        stranger = {"apiGroup": "example.com", "resource": "things", "name": "x", "uid": "x"}
+        ghost = {"resource": "pods", "name": "ghost", "uid": "ghost"}
+        status = {"allocation": {"devices": {"results": [RESULT]}}, "reservedFor": [stranger, ghost]}
+        await s.client.patch_status(resource, "default", "c", {"status": status})
+        await s.quiet()
+        assert (await s.get(resource, "c"))["status"]["reservedFor"] == [stranger, ghost]
