@@ -1,4 +1,5 @@
-"""Namespaces: when one is deleted, everything in it goes first, pods before all else; then it is let go.
+"""Namespaces: when one is deleted, everything in it goes first, pods before all else if the release has it so; then it
+is let go.
 
 What stands in the way is told in the namespace's conditions, in upstream's words.
 """
@@ -21,6 +22,8 @@ from dray.controllers.framework import Controller, Kit
 Document = Mapping[str, Any]
 
 FINALIZER: Final = "kubernetes"
+#: Since then pods go first without anybody's asking for it by the gate.
+_ORDERED_SINCE: Final = (1, 33)
 #: How long API servers beside this one may need to see that a namespace is being deleted.
 GRACE_SECONDS: Final = 5.0
 #: What finalizers are given before anybody looks again.
@@ -166,6 +169,7 @@ class NamespaceController(Controller[str]):
     def __init__(self, kit: Kit, *, grace_seconds: float = GRACE_SECONDS) -> None:
         super().__init__(kit)
         self._grace = grace_seconds
+        self._ordered = kit.gates.release >= _ORDERED_SINCE or "OrderedNamespaceDeletion" in kit.gates
         self._looks: dict[str, int] = {}  # uid → how often we found something left
         self._namespaces = kit.informers.get(NAMESPACES)
         self._namespaces.add_handler(
@@ -210,11 +214,11 @@ class NamespaceController(Controller[str]):
         """Delete everything inside; returns the seconds after which what is left should be gone, or raises."""
         discovered = await discover(self.kit.client)
         kinds = [s for s in discovered.resources if s.resource.namespaced and s.allows("delete")]
-        pods = [s for s in kinds if s.resource == PODS]
-        outcomes = [await self._delete_all(served, namespace) for served in pods]
+        first = [s for s in kinds if s.resource == PODS and self._ordered]
+        outcomes = [await self._delete_all(served, namespace) for served in first]
         pods_left = any(o.remaining for o in outcomes)
         if not pods_left:
-            outcomes += [await self._delete_all(s, namespace) for s in kinds if s.resource != PODS]
+            outcomes += [await self._delete_all(s, namespace) for s in kinds if s not in first]
         status = namespace.get("status") or {}
         wanted = conditions(
             status.get("conditions") or (),

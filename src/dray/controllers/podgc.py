@@ -153,13 +153,13 @@ class PodGarbageController(Controller[Check]):
     async def _end_orphans(self) -> float | None:
         """Give up the pods of nodes that have been missing for long and really are not there."""
         now = self.kit.clock()
-        gone = set()
+        gone: dict[str, float] = {}
         for node, since in list(self._missing.items()):
             if self._nodes.get("", node) is not None:
                 del self._missing[node]
             elif now - since >= self._quarantine:
                 if not await self._exists(node):
-                    gone.add(node)
+                    gone[node] = since
                 del self._missing[node]
         if gone:
             condition = {
@@ -167,7 +167,11 @@ class PodGarbageController(Controller[Check]):
                 "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists",
             }  # fmt: skip
             orphans = [p for p in self._pods.items() if p["spec"].get("nodeName") in gone]
-            await self._end(orphans, condition)
+            try:
+                await self._end(orphans, condition)
+            except BaseException:
+                self._missing = gone | self._missing  # for another try
+                raise
         if not self._missing:
             return None
         return max(min(self._missing.values()) + self._quarantine - now, 1.0)

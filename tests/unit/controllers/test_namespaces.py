@@ -137,6 +137,23 @@ async def test_pods_go_first():
         await s.gone(NAMESPACES, "n")
 
 
+async def test_old_releases_delete_everything_at_once_and_tell_of_all_that_remains():
+    async with scene(NAMESPACE, emulate="1.30", **AT_ONCE) as s:
+        await s.namespace("n")
+        await s.configmap("c", namespace="n")
+        await s.pod("p", namespace="n", metadata={"finalizers": ["example.com/hold"]})
+        await s.client.delete(NAMESPACES, "", "n")
+        await s.gone(CONFIGMAPS, "c", "n")
+
+        async def remaining() -> str:
+            status, message = await condition(s, "NamespaceContentRemaining")
+            return message if status == "True" else ""
+
+        assert await until(remaining) == "Some resources are remaining: pods. has 1 resource instances"
+        await s.client.patch(PODS, "n", "p", {"metadata": {"finalizers": None}})
+        await s.gone(NAMESPACES, "n")
+
+
 async def test_what_is_held_is_told_and_waited_for():
     async with scene(NAMESPACE, **AT_ONCE) as s:
         await s.namespace("n")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.api.errors import ServiceUnavailable
 from dray.api.kinds import Object
+from dray.client.client import Client
 from dray.client.resources import NODES, PODS
 from dray.controllers.podgc import is_stuck, surplus
 from dray.controllers.pods import disruption, failure
@@ -98,6 +100,24 @@ async def test_a_node_lost_while_nobody_looked_counts():
         await s.pod("p", nodeName="never-there")
         async with running(s, PODGC, **AT_ONCE):
             await s.gone(PODS, "p")
+
+
+async def test_a_pod_that_could_not_be_ended_is_tried_again(monkeypatch):
+    tries = []
+    patch_status = Client.patch_status
+
+    async def failing_once(self: Client, *args: Any, **options: Any) -> Object:
+        tries.append(args)
+        if len(tries) == 1:
+            raise ServiceUnavailable("not now")
+        return await patch_status(self, *args, **options)
+
+    monkeypatch.setattr(Client, "patch_status", failing_once)
+    async with server() as s:
+        await s.pod("p", nodeName="never-there")
+        async with running(s, PODGC, **AT_ONCE):
+            await s.gone(PODS, "p")
+    assert len(tries) == 2
 
 
 async def test_a_pod_deleted_before_it_got_a_node_is_failed():
