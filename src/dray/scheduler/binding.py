@@ -46,6 +46,7 @@ class Recorder(Protocol):
         message: str,
         *,
         action: str = "",
+        related: tuple[Resource, Any] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None: ...
 
@@ -85,14 +86,22 @@ class Writer:
         binding_conditions: bool,
         nominate: Nominate,
         metrics: Metrics,
+        observes_generation: bool = True,
+        names_preemptor: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """``observes_generation``: conditions tell which generation of the pod they are about.
+
+        ``names_preemptor``: the event of a pod that had to go refers to the one it had to go for.
+        """
         self._client = client
         self._ledger = ledger
         self._recorder = recorder
         self._binding_conditions = binding_conditions
         self._nominate = nominate
         self._metrics = metrics
+        self._observes_generation = observes_generation
+        self._names_preemptor = names_preemptor
         self._clock = clock
         self._claim_changed: dict[str, asyncio.Event] = {}
 
@@ -101,22 +110,24 @@ class Writer:
     async def bind(self, pod: Pod, decision: Bind, *, binding_timeout: float) -> None:
         """Carry out a decision, or raise ``BindingError`` with upstream's words."""
         reserved: list[Document] = []
+        stage = f'PreBind plugin "{devices.PLUGIN}"'
         try:
             if decision.claims or decision.plan is not None:
                 conditions = self._binding_conditions and _has_conditions(decision)
                 if self._is_worth_telling(conditions or decision.carry is not None):
-                    await self._patch_status(pod, {"nominatedNodeName": decision.node})
+                    await self._announce(pod, decision.node)
                 bound = await self._bind_claims(pod, decision, reserved)
                 if conditions and any(map(devices.wants_binding_conditions, bound)):
                     await self._wait_for_devices(pod, bound, decision.node, binding_timeout)
             if decision.carry is not None:
                 await decision.carry.write()
+            stage = 'Bind plugin "DefaultBinder"'
             await self._client.bind(pod.namespace, pod.name, decision.node, uid=pod.uid)
-        except StatusError as problem:
-            raise BindingError(str(problem), reserved=reserved, made=_made(reserved)) from problem
-        except BindingError as problem:
-            problem.reserved, problem.made = reserved, problem.made or _made(reserved)
-            raise
+        except (StatusError, BindingError) as problem:
+            made = problem.made if isinstance(problem, BindingError) else None
+            raise BindingError(
+                f"running {stage}: {problem}", reserved=reserved, made=made or _made(reserved)
+            ) from problem
         self._recorder.event(
             PODS,
             pod.document,
@@ -129,6 +140,15 @@ class Writer:
     def _is_worth_telling(self, waits: bool) -> bool:
         """Whether to say on which node a pod will be; ``waits``: somebody else has to act before it can be bound."""
         return self._nominate is Nominate.ALWAYS or (waits and self._nominate is Nominate.WHEN_WAITING)
+
+    async def _announce(self, pod: Pod, node: str) -> None:
+        """Say where the pod will be. That it cannot be said keeps nobody from binding it."""
+        try:
+            await self._patch_status(pod, {"nominatedNodeName": node})
+        except NotFound:
+            raise
+        except StatusError as problem:
+            log.warning("cannot nominate node %s for pod %s: %s", node, pod.key, problem)
 
     async def _bind_claims(self, pod: Pod, decision: Bind, reserved: list[Document]) -> list[Document]:
         plan = decision.plan or devices.NodePlan((), ())
@@ -147,9 +167,10 @@ class Writer:
         """Finalizer, then allocation and reservation together; from a fresh read if somebody else wrote meanwhile."""
         namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
         who, decided, before = f"{namespace}/{name}", claim, ""
+        doing, conflict = "", ""
         for attempt in range(_ATTEMPTS):
             if attempt:
-                claim = await self._client.get(RESOURCE_CLAIMS, namespace, name)
+                claim = await self._read_again(namespace, name)
                 if claim["metadata"]["resourceVersion"] == before:
                     break  # not the claim has changed: its devices are somebody else's by now
             if "deletionTimestamp" in claim["metadata"]:
@@ -158,9 +179,11 @@ class Writer:
                 if allocation is not None:
                     if claims.allocation(claim) is not None:
                         raise BindingError(f"claim {who} got allocated elsewhere in the meantime")
+                    doing = "add finalizer"
                     claim = await self._protect(claim)
                 elif attempt and not _same_devices(claim, decided):
                     raise BindingError(f"claim {who} got allocated elsewhere in the meantime")
+                doing = "add allocation and reservation" if allocation is not None else "add reservation"
                 before = claim["metadata"]["resourceVersion"]
                 wanted = self._reserved(claim, allocation, pod)
                 reserved.append(decided)
@@ -169,12 +192,18 @@ class Writer:
                 if problem.http_code < 500 and reserved and reserved[-1] is decided:
                     reserved.pop()  # refused; anything else may have been done all the same
                 if isinstance(problem, Conflict):
+                    conflict = str(problem)
                     continue
-                what = "allocation and reservation" if allocation is not None else "reservation"
-                raise BindingError(f"add {what} to claim {who}: {problem}") from problem
+                raise BindingError(f"{doing} to claim {who}: {problem}") from problem
             self._ledger.set_claim(written)
             return written
-        raise BindingError(f"add allocation and reservation to claim {who}: too many conflicts")
+        raise BindingError(f"{doing} to claim {who}: {conflict}")
+
+    async def _read_again(self, namespace: str, name: str) -> Document:
+        try:
+            return await self._client.get(RESOURCE_CLAIMS, namespace, name)
+        except StatusError as problem:
+            raise BindingError(f"get updated claim {namespace}/{name} after conflict: {problem}") from problem
 
     async def _protect(self, claim: Document) -> Document:
         metadata = claim["metadata"]
@@ -400,8 +429,15 @@ class Writer:
         text = f"waiting for the claims of the pod: {why}"
         self._recorder.event(PODS, pod.document, "Warning", "FailedScheduling", text, action="Scheduling")
 
-    async def preempt(self, pod: Pod, chosen: Preempt, *, scheduler: str) -> None:
-        """Evict the victims: tell them why, then delete them."""
+    async def preempt(
+        self, pod: Pod, chosen: Preempt, *, scheduler: str, displaced: Sequence[Pod] = ()
+    ) -> None:
+        """Evict the victims: tell them why, then delete them.
+
+        ``displaced``: less important pods that were promised room on the node, which they will not find there.
+        """
+        for other in displaced:
+            await self._withdraw(other)
         for victim in reversed(chosen.victims):
             if victim.terminating:
                 continue
@@ -423,18 +459,30 @@ class Writer:
                 "Preempted",
                 f"Preempted by pod {pod.uid} on node {chosen.node}",
                 action="Preempting",
+                related=(PODS, pod.document) if self._names_preemptor else None,
             )
+
+    async def _withdraw(self, pod: Pod) -> None:
+        """Take back what a pod was told about the node that it will be on."""
+        try:
+            await self._patch_status(pod, {"nominatedNodeName": None})
+        except NotFound:
+            pass
+        except StatusError as problem:
+            log.warning("pod %s keeps the node it was promised: %s", pod.key, problem)
 
     def _condition(self, pod: Pod, condition: dict[str, Any]) -> dict[str, Any] | None:
         """The condition with its times, or None when the pod says so already."""
         now = timestamp(self._clock())
+        generation = pod.document["metadata"].get("generation") if self._observes_generation else None
+        about = {"observedGeneration": generation} if generation else {}
         for known in (pod.document.get("status") or {}).get("conditions") or ():
             if known.get("type") == condition["type"]:
                 if all(known.get(k) == v for k, v in condition.items()):
                     return None
                 since = known.get("lastTransitionTime") if known.get("status") == condition["status"] else now
-                return {**condition, "lastProbeTime": None, "lastTransitionTime": since or now}
-        return {**condition, "lastProbeTime": None, "lastTransitionTime": now}
+                return {**condition, **about, "lastProbeTime": None, "lastTransitionTime": since or now}
+        return {**condition, **about, "lastProbeTime": None, "lastTransitionTime": now}
 
     async def _patch_status(self, pod: Pod, status: dict[str, Any], *, version: str = "") -> Document:
         metadata = {"uid": pod.uid, "resourceVersion": version} if version else {"uid": pod.uid}

@@ -26,6 +26,9 @@ from dray.scheduler.verdicts import Rejection, unavailable
 Document = Mapping[str, Any]
 
 
+_CONFLICTING = Rejection("NodeAffinity", ("pod affinity terms conflict",), resolvable=False)
+
+
 class Carry(Protocol):
     """A binding whose claims are of another generation: it knows itself what to take, write and give back."""
 
@@ -105,7 +108,9 @@ def decide(
     before: Rejection | None = None
     if classic is not None and not classic.concerns(pod):
         classic = None
-    if storage is not None and pod.volume_claims:
+    if pod.pinned is not None and not pod.pinned and profile.enabled("NodeAffinity"):
+        before = _CONFLICTING
+    elif storage is not None and pod.volume_claims:
         before = storage.reject(pod)
     if before is None and profile.enabled(devices.PLUGIN):
 
@@ -129,8 +134,11 @@ def decide(
             case started:
                 attempt = started
     if before is not None:
-        room = _Room(pod, profile, placement, ledger, budgets)
-        after = room.make({}, None, about_claims="no new claims to deallocate")
+        if options.faithful and before.plugin != devices.PLUGIN and profile.enabled(devices.PLUGIN):
+            after = _NOT_BEGUN
+        else:
+            room = _Room(pod, profile, placement, ledger, budgets)
+            after = room.make({}, None, about_claims="no new claims to deallocate")
         message = unavailable(len(cluster), (), before_filtering=before.reasons[0], after=after.message)
         return Unschedulable(message, frozenset({before.plugin}), keeps_promise=after.keeps_promise)
     check = attempt if storage is None or not pod.volume_claims else storage.beside(pod, attempt)
@@ -199,6 +207,11 @@ class _Made:
     preempt: preemption.Preempt | None = None
     promise: Promise | None = None
     keeps_promise: bool = False
+
+
+#: What upstream says after a plugin that comes before the one for claims has turned the pod down: the latter looks for
+#: what it knows of the pod, fails, and nobody else is asked.
+_NOT_BEGUN = _Made("not found", keeps_promise=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ _NOT_HERE = Rejection(PLUGIN, ("resourceclaim not available on the node",), reso
 
 BINDING_GATES = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
 MAX_ALTERNATIVES = 8
+MAX_CONSUMERS = 256  # of a claim
 
 
 class SearchTimeout(Exception):
@@ -61,6 +62,7 @@ class Options:
     advice: bool = (
         True  # whether the message of a pending pod ends with what would help, which upstream's does not
     )
+    faithful: bool = False  # upstream's slips are wanted too: a release is emulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,10 @@ class Attempt:
         if not found and not resources:
             return None
         for claim in found:
-            if claims.allocation(claim) is None and (unfit := _unfit(claim, ledger, options.features)):
+            if claims.allocation(claim) is not None:
+                if _is_full(claim) and not claims.is_reserved_for(claim, pod.uid):
+                    return _everywhere("resourceclaim in use")
+            elif unfit := _unfit(claim, ledger, options.features):
                 return _everywhere(unfit)
         return cls(
             pod,
@@ -272,12 +277,11 @@ class Attempt:
                             **extended.template(self._pod), "spec": {"devices": {"requests": requests}},
                         }  # fmt: skip
                         wanted.append(generated)
-        available = True
-        for claim, test in self._nodes_of:
-            here = test is None or test(node.name, node.labels)
-            if not here or not self._binding_possible(claim):
-                self.unavailable[claim["metadata"]["uid"]] = claim
-                available = False
+        in_the_way = [
+            claim
+            for claim, test in self._nodes_of
+            if not (test is None or test(node.name, node.labels)) or not self._binding_possible(claim)
+        ]
         results: Sequence[Document] = ()
         if wanted:
             match self._allocate(node, wanted, self._usage(node, gone)):
@@ -287,7 +291,9 @@ class Attempt:
                     return Rejection(PLUGIN, (failure.message,), resolvable=False)
                 case Plan(results=results):
                     pass
-        if not available:
+        if in_the_way:
+            # Only here: where other claims cannot be allocated, to free these would help nobody.
+            self.unavailable |= {claim["metadata"]["uid"]: claim for claim in in_the_way}
             return _NOT_HERE
         if not wanted and generated is None:
             return _NOTHING_TO_DO
@@ -348,9 +354,10 @@ class Attempt:
 
     def _extended(self, node: Node) -> extended.Requests | Rejection:
         served = [name for name in self._resources if not node.allocatable.scalars.get(name)]
-        for name in self._pod.requests.scalars:
+        for name, amount in self._pod.requests.scalars.items():
             if (
-                extended.is_extended(name)
+                amount
+                and extended.is_extended(name)
                 and name not in self._resources
                 and name not in node.allocatable.scalars
             ):
@@ -403,6 +410,10 @@ class Attempt:
         if self._nodes_of:
             parts.append([c["metadata"]["uid"] for c, _ in self._nodes_of])
         return _encode(parts)
+
+
+def _is_full(claim: Document) -> bool:
+    return len(claim["status"].get("reservedFor") or ()) >= MAX_CONSUMERS
 
 
 def _everywhere(message: str) -> Rejection:

@@ -45,6 +45,15 @@ def taint_toleration(pod: Pod, node: Node) -> Rejection | None:
     return _TAINTED
 
 
+def named_taint(pod: Pod, node: Node) -> Rejection | None:
+    """The same in the words of releases before 1.35, which name the taint."""
+    taint = matching.untolerated(node.taints, pod.tolerations, ("NoSchedule", "NoExecute"))
+    if taint is None:
+        return None
+    reason = f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
+    return Rejection("TaintToleration", (reason,), resolvable=False)
+
+
 def node_affinity(pod: Pod, node: Node) -> Rejection | None:
     return None if pod.node_test is None or pod.node_test(node.name, node.labels) else _AFFINITY
 
@@ -61,8 +70,13 @@ def _clash(port: HostPort, node: Node) -> bool:
     return port in node.ports or port._replace(ip="0.0.0.0") in node.ports
 
 
-def resources_fit(pod: Pod, node: Node, *, served_by_devices: Container[str] = ()) -> Rejection | None:
-    """Everything the pod asks for must be free. ``served_by_devices``: extended resources that devices stand for."""
+def resources_fit(
+    pod: Pod, node: Node, *, served_by_devices: Container[str] = (), sizes_matter: bool = True
+) -> Rejection | None:
+    """Everything the pod asks for must be free. ``served_by_devices``: extended resources that devices stand for.
+
+    ``sizes_matter``: that nobody's leaving helps on a node which is too small altogether is known since 1.34.
+    """
     reasons: list[str] = []
     resolvable = True
     if len(node.pods) + 1 > node.max_pods:
@@ -75,12 +89,12 @@ def resources_fit(pod: Pod, node: Node, *, served_by_devices: Container[str] = (
     ):
         if want and want > have - used:
             reasons.append(f"Insufficient {name}")
-            resolvable &= want <= have
+            resolvable &= want <= have or not sizes_matter
     for name, want in asked.scalars.items():
         have = offered.scalars.get(name, 0)
         if want and want > have - taken.scalars.get(name, 0):
             if not have and name in served_by_devices:
                 continue
             reasons.append(f"Insufficient {name}")
-            resolvable &= want <= have
+            resolvable &= want <= have or not sizes_matter
     return Rejection("NodeResourcesFit", tuple(reasons), resolvable) if reasons else None

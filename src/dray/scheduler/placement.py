@@ -90,14 +90,23 @@ class Placement:
         namespaces: Callable[[], neighbours.Namespaces] = dict,
         served_by_devices: Container[str] = (),
         device_score: Callable[[Node], float] | None = None,
+        release: int = 37,
+        thorough: bool = False,
     ) -> None:
-        """``device_score``: how a node suits the device policy, from 0 to 100; asked for pods that want devices."""
+        """``device_score``: how a node suits the device policy, from 0 to 100; asked for pods that want devices.
+
+        ``thorough``: as long as there are few nodes, all of them are asked for devices before one is chosen, so that
+        what is wrong on one of them is an error, as it is upstream.
+        """
         self.cluster = cluster
         self.profile = profile or Profile()
         self._rng = rng
         self._namespaces = namespaces
         self._served_by_devices = served_by_devices
         self._device_score = device_score
+        self._thorough = thorough
+        self._sizes_matter = release >= 34
+        self._counts_passed_over = release >= 32
         self._shapes: dict[tuple[bytes, bytes | None, int], ShapeIndex] = {}
         self._start = 0
         self.nominated: dict[str, dict[str, Pod]] = {}  # node → pods promised room there
@@ -107,7 +116,7 @@ class Placement:
             for name, f in (
                 ("NodeUnschedulable", filters.node_unschedulable),
                 ("NodeName", filters.node_name),
-                ("TaintToleration", filters.taint_toleration),
+                ("TaintToleration", filters.taint_toleration if release >= 35 else filters.named_taint),
                 ("NodeAffinity", filters.node_affinity),
                 ("NodePorts", filters.node_ports),
                 ("NodeResourcesFit", self._fits),
@@ -170,7 +179,9 @@ class Placement:
         return None
 
     def _fits(self, pod: Pod, node: Node) -> Rejection | None:
-        return filters.resources_fit(pod, node, served_by_devices=self._served_by_devices)
+        return filters.resources_fit(
+            pod, node, served_by_devices=self._served_by_devices, sizes_matter=self._sizes_matter
+        )
 
     def find(
         self, pod: Pod, devices: DeviceCheck | None, *, spread: Sequence[neighbours.Constraint] = ()
@@ -186,7 +197,8 @@ class Placement:
             nodes = [n for name in only if (n := self.cluster.get(name)) is not None]
             outcome = self._scan(pod, devices, nodes, spread)
             if isinstance(outcome, NotFound):
-                others = {n.name: _PASSED_OVER for n in self.cluster if n.name not in only}
+                passed_over = (n.name for n in self.cluster if n.name not in only)
+                others = dict.fromkeys(passed_over, _PASSED_OVER) if self._counts_passed_over else {}
                 return NotFound(outcome.nodes, {**others, **outcome.rejections})
             return outcome
         if self._by_index(pod, devices, spread):
@@ -202,6 +214,7 @@ class Placement:
             or pod.preferred_nodes
             or self.cluster.soft_tainted
             or (devices is not None and (devices.shape is None or devices.scores_matter))
+            or (devices is not None and self._thorough and len(self.cluster) < ALL_NODES)
         )
 
     def _minds_others(self, pod: Pod) -> bool:

@@ -220,8 +220,12 @@ def _asks_the_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 
 def _pinned(required: Mapping[str, Any]) -> frozenset[str] | None:
+    """The nodes named outright; none at all where terms contradict themselves, None where any node may be meant."""
+    terms = required.get("nodeSelectorTerms")
+    if not terms:
+        return None
     named: set[str] = set()
-    for term in required.get("nodeSelectorTerms") or ():
+    for term in terms:
         names: set[str] | None = None
         for f in term.get("matchFields") or ():
             if f.get("key") == "metadata.name" and f.get("operator") == "In":
@@ -230,14 +234,13 @@ def _pinned(required: Mapping[str, Any]) -> frozenset[str] | None:
         if names is None:
             return None
         named |= names
-    return frozenset(named) or None
+    return frozenset(named)
 
 
 def _host_ports(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:
     ports: list[HostPort] = []
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        if container.get("restartPolicy") not in (None, "Always"):
-            continue
+    sidecars = (c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always")
+    for container in (*sidecars, *(spec.get("containers") or ())):
         for port in container.get("ports") or ():
             number = port.get("hostPort")
             if number:

@@ -76,10 +76,13 @@ class Recorders:
         message: str,
         *,
         action: str = "",
+        related: tuple[Resource, Any] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         chosen = self._by_name.get((obj.get("spec") or {}).get("schedulerName") or "", self._first)
-        chosen.event(resource, obj, type, reason, message, action=action, annotations=annotations)
+        chosen.event(
+            resource, obj, type, reason, message, action=action, related=related, annotations=annotations
+        )
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

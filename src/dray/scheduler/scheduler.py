@@ -107,7 +107,7 @@ class Scheduler:
         self._owners = spreading.Owners(
             services=informers.get(SERVICES), replica_sets=informers.get(REPLICASETS), stateful_sets=informers.get(STATEFULSETS)
         )  # fmt: skip
-        self._storage = self._make_storage()
+        self._storage = self._make_storage(release)
         self._options = {
             p.name: devices.Options(
                 features=features,
@@ -116,6 +116,7 @@ class Scheduler:
                 binding_timeout=p.binding_timeout,
                 policy=POLICIES[p.device_policy],
                 advice=advice,
+                faithful=not advice,
             )
             for p in profiles
         }
@@ -127,6 +128,8 @@ class Scheduler:
                 namespaces=self._namespace_labels,
                 served_by_devices=self.ledger.classes if "DRAExtendedResource" in gates else (),
                 device_score=devices.policy_score(self.ledger, self._options[p.name]),
+                release=release,
+                thorough=not advice,
             )
             for p in profiles
         }
@@ -136,6 +139,9 @@ class Scheduler:
             recorder,
             binding_conditions=features.binding_conditions,
             nominate=_nominate(gates, every_write=every_write),
+            observes_generation="PodObservedGenerationTracking" in gates,
+            # 1.36 means to, but hands over an object that no reference can be made to.
+            names_preemptor=release != 36,
             metrics=self.metrics,
             clock=clock,
         )
@@ -481,7 +487,8 @@ class Scheduler:
             await self._writer.bind(pod, decision, binding_timeout=profile.binding_timeout)
         except BindingError as problem:
             await self._undo(entry, decision, problem)
-            await self._writer.report(pod, reason="SchedulerError", message=str(problem), nominated="")
+            self._catch_up(entry)
+            await self._writer.report(entry.pod, reason="SchedulerError", message=str(problem), nominated="")
             self._requeue(entry)
         else:
             self.metrics.scheduled(profile.name, entry, self._monotonic())
@@ -508,15 +515,19 @@ class Scheduler:
             await self._writer.remove(pod, made if made is not None else problem.made)
         self._wake("AssignedPod", "delete", pod, None)
 
+    def _catch_up(self, entry: Queued) -> bool:
+        """Look at the pod as it is by now: while it is being bound, news of it are passed over. False: it has gone."""
+        current = self._informers.get(PODS).get(entry.pod.namespace, entry.pod.name)
+        if current is None or current["metadata"]["uid"] != entry.pod.uid:
+            return False
+        entry.pod = entry.pod.updated(current)
+        return True
+
     def _requeue(self, entry: Queued) -> None:
         """Back into the queue, unless the pod has gone or got a node meanwhile."""
         self._assumed.pop(entry.pod.uid, None)
-        current = self._informers.get(PODS).get(entry.pod.namespace, entry.pod.name)
-        if current is None or current["metadata"]["uid"] != entry.pod.uid or current["spec"].get("nodeName"):
+        if not self._catch_up(entry) or entry.pod.document["spec"].get("nodeName") or entry.pod.terminating:
             return
-        if "deletionTimestamp" in current["metadata"]:
-            return
-        entry.pod = entry.pod.updated(current)
         self._link(entry.pod)
         gate = self._gate(entry.pod)
         if gate:
@@ -532,8 +543,10 @@ class Scheduler:
         nominated: str | None = None
         if decision.preempt is not None:
             nominated = decision.preempt.node
+            displaced = self._displace(pod, nominated)
             placement.nominate(pod, nominated, decision.promise)
-            self._spawn(self._writer.preempt(pod, decision.preempt, scheduler=self._profile(pod).name))
+            name = self._profile(pod).name
+            self._spawn(self._writer.preempt(pod, decision.preempt, scheduler=name, displaced=displaced))
         elif pod.nominated_node and not decision.keeps_promise:
             nominated = ""
             placement.withdraw(pod.uid)
@@ -544,6 +557,17 @@ class Scheduler:
         if decision.waiting:
             entry.failures = 0  # nobody said no: no back-off when the answer comes
         self._spawn(self._settle(entry, decision, nominated))
+
+    def _displace(self, pod: Pod, node: str) -> list[Pod]:
+        """Those who were promised room on a node where a more important pod is about to make room for itself."""
+        displaced: list[Pod] = []
+        for placement in self._placements.values():
+            guests = placement.nominated.get(node, {}).values()
+            less = [guest for guest in guests if guest.priority < pod.priority]
+            for guest in less:
+                placement.withdraw(guest.uid)
+            displaced += less
+        return displaced
 
     async def _settle(self, entry: Queued, decision: Unschedulable, nominated: str | None) -> None:
         try:
@@ -610,7 +634,7 @@ class Scheduler:
             pod, self._owners, spreading.SYSTEM_DEFAULTS if chosen is None else chosen
         )
 
-    def _make_storage(self) -> Storage:
+    def _make_storage(self, release: int) -> Storage:
         volume_claims = self._informers.get(PERSISTENT_VOLUME_CLAIMS)
         volumes = self._informers.get(PERSISTENT_VOLUMES)
         storage_classes = self._informers.get(STORAGE_CLASSES)
@@ -618,6 +642,7 @@ class Scheduler:
             volume_claim=volume_claims.get,
             volume=lambda name: volumes.get("", name),
             storage_class=lambda name: storage_classes.get("", name),
+            release=release,
         )
 
 

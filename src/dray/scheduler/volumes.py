@@ -16,6 +16,7 @@ Document = Mapping[str, Any]
 
 _UNBOUND = Rejection(PLUGIN, ("pod has unbound immediate PersistentVolumeClaims",), resolvable=False)
 _ELSEWHERE = Rejection(PLUGIN, ("node(s) didn't match PersistentVolume's node affinity",), resolvable=False)
+_ELSEWHERE_UNTIL_1_32 = Rejection(PLUGIN, ("node(s) had volume node affinity conflict",), resolvable=False)
 _NO_VOLUME = Rejection(
     PLUGIN, ("node(s) didn't find available persistent volumes to bind",), resolvable=False
 )
@@ -33,10 +34,12 @@ class Storage:
         volume_claim: Callable[[str, str], Document | None],
         volume: Callable[[str], Document | None],
         storage_class: Callable[[str], Document | None],
+        release: int = 37,
     ) -> None:
         self._volume_claim = volume_claim
         self._volume = volume
         self._storage_class = storage_class
+        self._elsewhere = _ELSEWHERE if release >= 33 else _ELSEWHERE_UNTIL_1_32
 
     def reject(self, pod: Pod) -> Rejection | None:
         """Why no node will do."""
@@ -44,6 +47,10 @@ class Storage:
             claim = self._volume_claim(pod.namespace, name)
             if claim is None:
                 return Rejection(PLUGIN, (f'persistentvolumeclaim "{name}" not found',), resolvable=False)
+            if (claim.get("status") or {}).get("phase") == "Lost":
+                lost = claim["spec"].get("volumeName") or ""
+                text = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"'
+                return Rejection(PLUGIN, (text,), resolvable=False)
             if "deletionTimestamp" in claim["metadata"]:
                 return Rejection(
                     PLUGIN, (f'persistentvolumeclaim "{name}" is being deleted',), resolvable=False
@@ -63,7 +70,7 @@ class Storage:
                 return _LOST
             affinity = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
             if affinity and not matching.node_selector(affinity)(node.name, node.labels):
-                return _ELSEWHERE
+                return self._elsewhere
         return None
 
     def beside(self, pod: Pod, devices: DeviceCheck | None) -> DeviceCheck:

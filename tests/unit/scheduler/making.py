@@ -88,7 +88,12 @@ class Stage:
     """Nodes with devices, and pods that are placed on them one after the other, as the scheduler does it."""
 
     def __init__(
-        self, nodes: Mapping[str, Iterable[str | dict[str, Any]]], *, advice: bool = True, **profile: Any
+        self,
+        nodes: Mapping[str, Iterable[str | dict[str, Any]]],
+        *,
+        advice: bool = True,
+        faithful: bool = False,
+        **profile: Any,
     ) -> None:
         self.profile = SchedulerProfile(**profile)
         self.cluster = cluster(*(node(name) for name in nodes))
@@ -97,13 +102,15 @@ class Stage:
         for name, devices in nodes.items():
             self.ledger.set_slice(slice_of(name, devices))
         features = Features.of(everything().gates(), release=37)
-        self.options = Options(features=features, policy=POLICIES[self.profile.device_policy], advice=advice)
+        policy = POLICIES[self.profile.device_policy]
+        self.options = Options(features=features, policy=policy, advice=advice, faithful=faithful)
         self.placement = Placement(
             self.cluster,
             profile=self.profile.placement,
             rng=random.Random(0),
             served_by_devices=self.ledger.classes,
             device_score=policy_score(self.ledger, self.options),
+            thorough=faithful,
         )
         self.budgets: list[Budget] = []
 

@@ -1,0 +1,132 @@
+"""What is written and said while a pod is bound, and when that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from dray.api.errors import Conflict, Forbidden, Invalid, NotFound
+from dray.client.client import Client
+from dray.client.resources import PODS
+from dray.scheduler.binding import BindingError, Nominate, Writer
+from dray.scheduler.deciding import Bind
+from dray.scheduler.ledger import Ledger
+from dray.scheduler.metrics import Metrics
+from dray.scheduler.preemption import Preempt
+from tests.unit.scheduler.making import claim, pod
+
+
+class Server:
+    """Answers a writer's calls; ``refuse`` says which of them end in an error."""
+
+    def __init__(self, **refuse: Exception) -> None:
+        self.refuse = refuse
+        self.patched: list[tuple[str, dict[str, Any]]] = []
+
+    async def patch_status(self, resource: Any, namespace: str, name: str, patch: Any, **_: Any) -> Any:
+        self._perhaps("patch_status")
+        self.patched.append((name, patch["status"]))
+        return {"metadata": {"name": name}}
+
+    async def update(self, resource: Any, namespace: str, document: Any, **_: Any) -> Any:
+        self._perhaps("update")
+        return document
+
+    async def update_status(self, resource: Any, namespace: str, document: Any, **_: Any) -> Any:
+        self._perhaps("update_status")
+        return document
+
+    async def get(self, resource: Any, namespace: str, name: str) -> Any:
+        self._perhaps("get")
+        raise AssertionError("not asked for")
+
+    async def bind(self, namespace: str, name: str, node: str, *, uid: str) -> None:
+        self._perhaps("bind")
+
+    async def delete(self, resource: Any, namespace: str, name: str, **_: Any) -> None:
+        self._perhaps("delete")
+
+    def _perhaps(self, verb: str) -> None:
+        if verb in self.refuse:
+            raise self.refuse[verb]
+
+
+class Told:
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Any]] = []
+
+    def event(self, resource: Any, obj: Any, type: str, reason: str, message: str, **more: Any) -> None:
+        self.events.append((reason, more.get("related")))
+
+
+def writer(server: Server, told: Told | None = None, **options: Any) -> Writer:
+    return Writer(
+        cast(Client, server), Ledger(), told or Told(), binding_conditions=True, nominate=Nominate.ALWAYS,
+        metrics=Metrics(), **options,
+    )  # fmt: skip
+
+
+def failure(server: Server, decision: Bind) -> str:
+    with pytest.raises(BindingError) as caught:
+        asyncio.run(writer(server).bind(pod("p"), decision, binding_timeout=1.0))
+    return str(caught.value)
+
+
+ALLOCATION = {"devices": {"results": []}, "allocationTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def test_what_a_claim_fails_with_is_put_down_to_the_plugin_for_claims() -> None:
+    decision = Bind("a", claims=[claim("c", allocation=ALLOCATION)])
+    said = failure(Server(update_status=Invalid("too many")), decision)
+    assert said == 'running PreBind plugin "DynamicResources": add reservation to claim default/c: too many'
+
+
+def test_what_the_binding_itself_fails_with_is_put_down_to_the_binder() -> None:
+    said = failure(Server(bind=NotFound('pods "p" not found')), Bind("a"))
+    assert said == 'running Bind plugin "DefaultBinder": pods "p" not found'
+
+
+def test_a_claim_that_cannot_be_read_after_a_conflict_is_named() -> None:
+    server = Server(update_status=Conflict("changed"), get=Forbidden("no"))
+    said = failure(server, Bind("a", claims=[claim("c", allocation=ALLOCATION)]))
+    assert said.endswith('"DynamicResources": get updated claim default/c after conflict: no')
+
+
+def test_a_node_that_cannot_be_announced_is_bound_to_all_the_same() -> None:
+    told = Told()
+    server = Server(patch_status=Conflict("later"))
+    decision = Bind("a", claims=[claim("c", allocation=ALLOCATION)])
+    asyncio.run(writer(server, told).bind(pod("p"), decision, binding_timeout=1.0))
+    assert [reason for reason, _ in told.events] == ["Scheduled"]
+
+
+@pytest.mark.parametrize("tracks", [True, False])
+def test_conditions_tell_the_generation_they_are_about_where_that_is_tracked(tracks: bool) -> None:
+    server = Server()
+    wanted = pod("p", metadata={"generation": 3})
+    told = writer(server, observes_generation=tracks)
+    asyncio.run(told.report(wanted, reason="Unschedulable", message="no", nominated=None))
+    [(_, status)] = server.patched
+    assert status["conditions"][0].get("observedGeneration") == (3 if tracks else None)
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_whoever_is_preempted_is_referred_to_the_preemptor(names: bool) -> None:
+    told = Told()
+    mighty, victim = pod("mighty"), pod("victim")
+    work = writer(Server(), told, names_preemptor=names).preempt(
+        mighty, Preempt("a", (victim,)), scheduler="default-scheduler"
+    )
+    asyncio.run(work)
+    assert told.events == [("Preempted", (PODS, mighty.document) if names else None)]
+
+
+def test_less_important_pods_lose_the_node_that_is_taken_from_under_them() -> None:
+    server = Server()
+    work = writer(server).preempt(
+        pod("mighty"), Preempt("a", ()), scheduler="default-scheduler", displaced=[pod("humble")]
+    )
+    asyncio.run(work)
+    assert server.patched == [("humble", {"nominatedNodeName": None})]
