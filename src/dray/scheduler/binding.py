@@ -22,7 +22,7 @@ from dray.scheduler import devices
 from dray.scheduler.deciding import Bind
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.metrics import Metrics
-from dray.scheduler.pods import Pod
+from dray.scheduler.pods import HELD, Pod
 from dray.scheduler.preemption import Preempt
 
 log = logging.getLogger(__name__)
@@ -117,6 +117,8 @@ class Writer:
                 if self._is_worth_telling(conditions or decision.carry is not None):
                     await self._announce(pod, decision.node)
                 bound = await self._bind_claims(pod, decision, reserved)
+                if decision.plan is not None and decision.plan.held:
+                    await self._patch_status(pod, {HELD: list(decision.plan.held)})
                 if conditions and any(map(devices.wants_binding_conditions, bound)):
                     await self._wait_for_devices(pod, bound, decision.node, binding_timeout)
             if decision.carry is not None:
@@ -336,6 +338,15 @@ class Writer:
                 log.warning(
                     "claim %s/%s stays reserved: %s", metadata["namespace"], metadata["name"], problem
                 )
+
+    async def release_node(self, pod: Pod) -> None:
+        """The binding failed: the pod takes nothing of the node's resources."""
+        try:
+            await self._patch_status(pod, {HELD: None})
+        except NotFound:
+            pass
+        except StatusError as problem:
+            log.warning("pod %s goes on telling what its claims would take: %s", pod.key, problem)
 
     async def _is_bound(self, pod: Pod) -> bool:
         """Whether the pod has got a node all the same: by a write whose answer was lost, or by another scheduler."""

@@ -28,7 +28,7 @@ from dray.allocation import (
 from dray.allocation.allocator import CANNOT_ALLOCATE
 from dray.allocation.policies import occupancy
 from dray.api import claims, matching
-from dray.scheduler import extended
+from dray.scheduler import extended, footprint
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import Pod
@@ -56,6 +56,7 @@ class Options:
 
     features: Features = field(default_factory=Features)
     extended_resources: bool = True
+    node_resources: bool = True  # devices may stand for cpu or memory of their node
     filter_timeout: float = 10.0
     binding_timeout: float = 600.0
     policy: Policy = DEFAULT
@@ -74,6 +75,8 @@ class NodePlan:
     #: the claim for extended resources: the last of ``claims``, to be made, or one that is there and allocated
     generated: Document | None = None
     mappings: Sequence[Document] = ()
+    #: what the claims take of the node's own resources, as the pod's status will tell it
+    held: Sequence[Document] = ()
 
     def given(self, claim: Document) -> Document | None:
         """What the claim is to get; None if it has something already."""
@@ -190,6 +193,7 @@ class Attempt:
         self._promised = promised
         self.claims = user_claims
         self._resources = resources
+        self._maps_devices = options.node_resources and ledger.maps_devices
         self._made = ledger.made_for(pod.uid) if resources else None
         self._open: list[Document] = []
         self._nodes_of: list[tuple[Document, matching.NodeTest | None]] = []  # of those that are allocated
@@ -277,6 +281,10 @@ class Attempt:
                             **extended.template(self._pod), "spec": {"devices": {"requests": requests}},
                         }  # fmt: skip
                         wanted.append(generated)
+        if node.holders and self._options.node_resources:
+            for claim, _ in self._nodes_of:
+                if (rejection := footprint.shared(self._pod, node, claim)) is not None:
+                    return rejection
         in_the_way = [
             claim
             for claim, test in self._nodes_of
@@ -291,13 +299,18 @@ class Attempt:
                     return Rejection(PLUGIN, (failure.message,), resolvable=False)
                 case Plan(results=results):
                     pass
+        held: Sequence[Document] = ()
+        if wanted and self._maps_devices:
+            held = footprint.taken(self._pod, zip(wanted, results, strict=True), self._ledger.mappings)
+            if held and (rejection := footprint.judge(self._pod, node, held)) is not None:
+                return rejection
         if in_the_way:
             # Only here: where other claims cannot be allocated, to free these would help nobody.
             self.unavailable |= {claim["metadata"]["uid"]: claim for claim in in_the_way}
             return _NOT_HERE
         if not wanted and generated is None:
             return _NOTHING_TO_DO
-        return NodePlan(tuple(wanted), tuple(results), generated, mappings)
+        return NodePlan(tuple(wanted), tuple(results), generated, mappings, held)
 
     def explain(self, nodes: Iterable[Node]) -> dict[str, Unallocatable]:
         """What the allocator has to say about these nodes, asked anew where another pod of this shape was told."""
@@ -395,7 +408,7 @@ class Attempt:
         return True
 
     def _shape(self) -> bytes | None:
-        if self.scores_matter:
+        if self.scores_matter or self._maps_devices:
             return None
         parts: list[Any] = [c["spec"] for c in self._open]
         parts += [(claims.allocation(c) or {}).get("nodeSelector") for c, _ in self._nodes_of]

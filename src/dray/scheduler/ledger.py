@@ -17,6 +17,7 @@ from dray.scheduler.extended import ClassNames
 
 Document = Mapping[str, Any]
 Key = tuple[str, str]  # (namespace, name)
+_MAPPINGS = "nodeAllocatableResourceMappings"
 
 
 class Ledger:
@@ -33,6 +34,7 @@ class Ledger:
         self._recorded: dict[str, tuple[Document, Document]] = {}  # claim uid → what the usage counts for it
         self._in_flight: set[str] = set()
         self._slices: dict[str, Document] = {}
+        self._of_nodes: dict[str, Document] = {}  # slices with devices that stand for resources of their node
         self._rules: dict[str, Document] = {}
         self._pool_nodes: dict[
             PoolID, dict[str, str | None]
@@ -148,6 +150,10 @@ class Ledger:
             self._forget_pool(name)
         self._slices[name] = document
         spec = document["spec"]
+        if any(_MAPPINGS in device for device in spec.get("devices") or ()):
+            self._of_nodes[name] = document
+        else:
+            self._of_nodes.pop(name, None)
         pool = PoolID(spec["driver"], spec["pool"]["name"])
         self._pool_nodes.setdefault(pool, {})[name] = spec.get("nodeName") or None
         self.inventory.add_slice(self._tainted(document), key=name)
@@ -156,6 +162,7 @@ class Ledger:
     def remove_slice(self, name: str) -> None:
         if self._slices.pop(name, None) is not None:
             self._forget_pool(name)
+            self._of_nodes.pop(name, None)
             self.inventory.remove_slice(name)
             # An older generation of the pool, or a pool that was invalid with it, may come to the fore.
             self._freed(None)
@@ -167,6 +174,21 @@ class Ledger:
                 if not slices:
                     del self._pool_nodes[pool]
                 return
+
+    @property
+    def maps_devices(self) -> bool:
+        """Whether some device stands for cpu or memory of its node."""
+        return bool(self._of_nodes)
+
+    def mappings(self, pool: str, device: str) -> Mapping[str, Document] | None:
+        """The resources that a device stands for."""
+        for document in self._of_nodes.values():
+            spec = document["spec"]
+            if spec["pool"]["name"] == pool:
+                for one in spec.get("devices") or ():
+                    if one["name"] == device:
+                        return one.get(_MAPPINGS)
+        return None
 
     def set_class(self, document: Document) -> None:
         self.inventory.add_class(document)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dray.api.amounts import Amounts, amounts, minus, plus, whole
-from dray.scheduler.pods import HostPort, Pod
+from dray.scheduler.pods import HELD, HostPort, Pod
 
 
 class Node:
     """One node: what it offers, what is taken, who is there. ``generation`` moves with every change."""
 
     __slots__ = (
-        "allocatable", "document", "generation", "labels", "max_pods", "name", "pods", "ports", "requested",
+        "allocatable", "document", "generation", "holders", "labels", "max_pods", "name", "pods", "ports", "requested",
         "score_cpu", "score_memory", "taints", "unschedulable",
     )  # fmt: skip
 
@@ -28,6 +28,7 @@ class Node:
         self.requested = Amounts()
         self.score_cpu = self.score_memory = 0
         self.pods: dict[str, Pod] = {}
+        self.holders = 0  # pods whose claims take something of the node's own resources
         self.ports: dict[HostPort, int] = {}
         self.generation = 0
 
@@ -46,6 +47,8 @@ class Node:
         self.requested = plus(self.requested, pod.requests)
         self.score_cpu += pod.score_cpu
         self.score_memory += pod.score_memory
+        if _holds(pod):
+            self._hold(pod.held, 1)
         for port in pod.host_ports:
             self.ports[port] = self.ports.get(port, 0) + 1
 
@@ -56,6 +59,8 @@ class Node:
         self.requested = minus(self.requested, pod.requests)
         self.score_cpu -= pod.score_cpu
         self.score_memory -= pod.score_memory
+        if _holds(pod):
+            self._hold(pod.held, -1)
         for port in pod.host_ports:
             left = self.ports[port] - 1
             if left:
@@ -63,6 +68,12 @@ class Node:
             else:
                 del self.ports[port]
         return pod
+
+    def _hold(self, held: Amounts, sign: int) -> None:
+        self.holders += sign
+        self.requested = (plus if sign > 0 else minus)(self.requested, held)
+        self.score_cpu += sign * held.cpu
+        self.score_memory += sign * held.memory
 
     def without(self, uids: frozenset[str]) -> Node:
         """A copy as it would be with some pods gone; for preemption's what-if."""
@@ -173,6 +184,8 @@ class Cluster:
             return False
         if known.requests != pod.requests or known.labels != pod.labels or known.host_ports != pod.host_ports:
             return False
+        if (_holds(known) or _holds(pod)) and known.held != pod.held:
+            return False
         node.pods[pod.uid] = pod
         return True
 
@@ -191,6 +204,11 @@ class Cluster:
 
     def node_of(self, uid: str) -> str | None:
         return self._where.get(uid)
+
+
+def _holds(pod: Pod) -> bool:
+    """Whether claims of the pod take something of the node's own resources, as few do."""
+    return "status" in pod.document and HELD in pod.document["status"]
 
 
 def _picky(pod: Pod) -> bool:

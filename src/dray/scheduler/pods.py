@@ -9,11 +9,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dray.api import matching
-from dray.api.amounts import Amounts, pod_requests, scoring_requests
+from dray.api.amounts import Amounts, amounts, plus, pod_requests, scoring_requests
 from dray.api.claims import claim_source
 from dray.api.memory import content
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+#: where a pod's status tells what its claims take of the node's own resources
+HELD = "nodeAllocatableResourceClaimStatuses"
+
+
+_NOTHING = Amounts()
 
 
 class HostPort(NamedTuple):
@@ -170,6 +176,24 @@ class Pod(msgspec.Struct, eq=False):
             or self.preferred_affinity
             or self.preferred_anti_affinity
         )
+
+    @property
+    def held(self) -> Amounts:
+        """What the pod's claims take of its node's resources, beyond what the pod asks for itself."""
+        document = self.document
+        if "status" not in document or not document["status"].get(HELD):
+            return _NOTHING
+        named = (document["spec"].get("resources") or {}).get("requests") or ()
+        total = _NOTHING
+        for status in document["status"][HELD]:
+            resources = status.get("resources") or {}
+            total = plus(total, amounts({name: v for name, v in resources.items() if name not in named}))
+        return total
+
+    def holding(self, held: Sequence[Mapping[str, Any]]) -> Pod:
+        """The view of the pod as it will be when its claims take so much of its node's resources."""
+        status = {**(self.document.get("status") or {}), HELD: held}
+        return self.updated({**self.document, "status": status})
 
     @property
     def nominated_node(self) -> str:

@@ -112,6 +112,7 @@ class Scheduler:
             p.name: devices.Options(
                 features=features,
                 extended_resources="DRAExtendedResource" in gates,
+                node_resources="DRANodeAllocatableResources" in gates,
                 filter_timeout=p.filter_timeout if "DRASchedulerFilterTimeout" in gates else 0.0,
                 binding_timeout=p.binding_timeout,
                 policy=POLICIES[p.device_policy],
@@ -473,10 +474,10 @@ class Scheduler:
         self._assumed[pod.uid] = decision.node
         if placement.nominated:
             placement.withdraw(pod.uid)
-        self.cluster.place(pod, decision.node)
+        plan = decision.plan
+        self.cluster.place(pod if plan is None or not plan.held else pod.holding(plan.held), decision.node)
         if decision.carry is not None:
             decision.carry.assume()
-        plan = decision.plan
         if plan is not None:
             for claim, allocation in zip(plan.claims, plan.results, strict=True):
                 self.ledger.promise(claim if "uid" in claim["metadata"] else _planned(claim, pod), allocation)
@@ -513,6 +514,8 @@ class Scheduler:
             self.ledger.take_back(made_uid)
             made = self.ledger.claim(metadata["namespace"], metadata["name"])
             await self._writer.remove(pod, made if made is not None else problem.made)
+        if decision.plan is not None and decision.plan.held:
+            await self._writer.release_node(pod)
         self._wake("AssignedPod", "delete", pod, None)
 
     def _catch_up(self, entry: Queued) -> bool:

@@ -1,0 +1,167 @@
+"""Devices that stand for cpu or memory of their node: what a claim takes of these counts like a request of the pod.
+
+Devices say so in ``nodeAllocatableResourceMappings``. What a pod's claims take is written into its status
+(``nodeAllocatableResourceClaimStatuses``), and from there it is counted on the node. Follows upstream rule for rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from dray.allocation import AllocationError
+from dray.api import claims
+from dray.api.amounts import Amounts, amounts, plus, pod_requests
+from dray.api.quantity import Quantity
+from dray.scheduler.nodes import Node
+from dray.scheduler.pods import HELD, Pod
+from dray.scheduler.verdicts import Rejection
+
+Document = Mapping[str, Any]
+#: which resources a device of a pool stands for; None if it is an ordinary one
+Mappings = Callable[[str, str], Mapping[str, Document] | None]
+
+_PLUGIN = "DynamicResources"
+_BILLION = 10**9
+
+
+def taken(pod: Pod, given: Iterable[tuple[Document, Document]], mappings: Mappings) -> list[dict[str, Any]]:
+    """What claims with new allocations take of a node's resources, as the pod's status tells it.
+
+    ``AllocationError`` if a device leaves open how much that is.
+    """
+    found: list[dict[str, Any]] = []
+    for claim, allocation in given:
+        resources = _resources(pod, claim, allocation, mappings)
+        if resources:
+            name = _name(claim)
+            found.append(
+                {
+                    "resourceClaimName": name,
+                    "containers": _users(pod, name),
+                    "resources": {resource: str(amount) for resource, amount in sorted(resources.items())},
+                }
+            )
+    return sorted(found, key=lambda status: str(status["resourceClaimName"]))
+
+
+def judge(pod: Pod, node: Node, held: Sequence[Document]) -> Rejection | None:
+    """Whether the node has enough for the pod and what its claims take."""
+    for status in held:
+        if not status["containers"]:
+            who = status["resourceClaimName"]
+            return _no(
+                f"claim {who}: node-allocatable resource claim not referenced by any container within the pod"
+            )
+    spec = pod.document["spec"]
+    extra = [status["resources"] for status in held]
+    total = _total(spec, extra)
+    if (spec.get("resources") or {}).get("requests"):
+        parts = _total({k: v for k, v in spec.items() if k != "resources"}, extra)
+        for name, part, whole in _compare(parts, total):
+            if part > whole:
+                return _no(
+                    f"pod level request for {name} is insufficient to cover the aggregated container and "
+                    "node-allocatable DRA requests"
+                )
+    return _fits(total, node)
+
+
+def shared(pod: Pod, node: Node, claim: Document) -> Rejection | None:
+    """A claim for a node's resources is nobody's but its first user's."""
+    name = claim["metadata"]["name"]
+    users = {
+        other.uid
+        for other in node.pods.values()
+        if other.namespace == pod.namespace and any(s["resourceClaimName"] == name for s in _statuses(other))
+    }
+    if len(users) > 1:
+        return _no(f"node allocatable resource claim {name} shared by multiple pods")
+    if users and pod.uid not in users:
+        return _no(f"node allocatable resource claim {name} is already used by another pod")
+    return None
+
+
+def _resources(pod: Pod, claim: Document, allocation: Document, mappings: Mappings) -> dict[str, Quantity]:
+    found: dict[str, Quantity] = {}
+    for result in (allocation.get("devices") or {}).get("results") or ():
+        for name, mapping in (mappings(result["pool"], result["device"]) or {}).items():
+            factor = mapping.get("allocationMultiplier")
+            amount = Quantity() if factor is None else Quantity.from_json(factor)
+            if key := mapping.get("capacityKey"):
+                consumed = result.get("consumedCapacity")
+                if not consumed:
+                    raise AllocationError(
+                        f"claim {pod.namespace}/{_name(claim)}, device {result['device']}: ConsumedCapacity is nil, "
+                        f"but Capacity key '{key}' is set in NodeAllocatableResourceMappings for resource {name}"
+                    )
+                if key not in consumed:
+                    continue
+                base = Quantity.from_json(consumed[key])
+                amount = base if factor is None else _times(base, amount)
+            found[name] = found[name] + amount if name in found else amount
+    return found
+
+
+def _times(base: Quantity, factor: Quantity) -> Quantity:
+    return Quantity(base.nano * factor.nano // _BILLION, -9, format=base.format)
+
+
+def _name(claim: Document) -> str:
+    # One that is still to be made has a name that no claim can have.
+    return claim["metadata"].get("name") or "<extended-resources>"
+
+
+def _users(pod: Pod, claim: str) -> list[str]:
+    """The containers that refer to the claim."""
+    entries = {r.entry for r in claims.references(pod.document) if r.claim == claim}
+    spec = pod.document["spec"]
+    return [
+        container["name"]
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        for reference in (container.get("resources") or {}).get("claims") or ()
+        if reference["name"] in entries
+    ]
+
+
+def _statuses(pod: Pod) -> Sequence[Document]:
+    return (pod.document.get("status") or {}).get(HELD) or ()
+
+
+def _total(spec: Document, extra: Iterable[Document]) -> Amounts:
+    """What is asked for with what claims take; where the pod asks for a resource as a whole, that is all there is."""
+    named = (spec.get("resources") or {}).get("requests") or {}
+    total = pod_requests(spec)
+    for resources in extra:
+        total = plus(total, amounts({name: v for name, v in resources.items() if name not in named}))
+    return total
+
+
+def _compare(one: Amounts, other: Amounts) -> list[tuple[str, int, int]]:
+    plain = [
+        ("cpu", one.cpu, other.cpu),
+        ("ephemeral-storage", one.ephemeral, other.ephemeral),
+        ("memory", one.memory, other.memory),
+    ]
+    return plain + [(name, n, other.scalars.get(name, 0)) for name, n in sorted(one.scalars.items())]
+
+
+def _fits(total: Amounts, node: Node) -> Rejection | None:
+    offered, used = node.allocatable, node.requested
+    wanted = [
+        ("cpu", total.cpu, offered.cpu, used.cpu),
+        ("memory", total.memory, offered.memory, used.memory),
+        ("ephemeral-storage", total.ephemeral, offered.ephemeral, used.ephemeral),
+    ]
+    for name, want in total.scalars.items():
+        if name.startswith("hugepages-"):
+            wanted.append((name, want, offered.scalars.get(name, 0), used.scalars.get(name, 0)))
+    lacking = [(name, want, have) for name, want, have, others in wanted if want and want > have - others]
+    if not lacking:
+        return None
+    reasons = tuple(f"Insufficient {name}" for name, _, _ in lacking)
+    return Rejection(_PLUGIN, reasons, resolvable=all(want <= have for _, want, have in lacking))
+
+
+def _no(reason: str) -> Rejection:
+    return Rejection(_PLUGIN, (reason,), resolvable=False)
