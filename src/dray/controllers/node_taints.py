@@ -59,7 +59,7 @@ class TaintEvictionController(Controller[ObjectKey]):
         self._pods = kit.informers.get(PODS, indexers={"node": by_node})
         self._nodes.add_handler(on_add=self._node_changed, on_update=lambda o, n: self._node_changed(n, o))
         self._pods.add_handler(
-            on_add=self._pod_there, on_update=self._pod_changed, on_delete=lambda o: self._forget(key_of(o))
+            on_add=self._pod_there, on_update=self._pod_changed, on_delete=lambda o: self._cancel(key_of(o))
         )
 
     def _node_changed(self, node: Document, old: Document | None = None) -> None:
@@ -80,20 +80,20 @@ class TaintEvictionController(Controller[ObjectKey]):
         if node is not None and driving(node):
             self.enqueue(ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
-    def _forget(self, key: ObjectKey) -> None:
-        self._waiting.pop(key, None)
+    def _cancel(self, key: ObjectKey) -> None:
+        if self._waiting.pop(key, None) is not None:
+            self._say(key, f"Cancelling deletion of Pod {key}")
 
     async def sync(self, key: ObjectKey) -> float | None:
         pod = self._pods.get(*key)
-        if pod is None or "deletionTimestamp" in pod["metadata"]:
-            self._forget(key)
+        if pod is None:
             return None
         node = self._nodes.get("", pod["spec"].get("nodeName") or "")
         taints = driving(node) if node is not None else []
         borne = patience(taints, pod["spec"].get("tolerations") or ())
+        if not borne:
+            self._cancel(key)  # what was to happen later does not, or happens now
         if borne is None:
-            if self._waiting.pop(key, None) is not None:
-                self._say(pod, f"Cancelling deletion of Pod {key}")
             return None
         now = self.kit.clock()
         if borne:
@@ -104,14 +104,16 @@ class TaintEvictionController(Controller[ObjectKey]):
         return None
 
     async def _evict(self, key: ObjectKey, pod: Document) -> None:
-        self._say(pod, f"Marking for deletion Pod {key}")
-        patch = disruption(pod, reason=REASON, message=MESSAGE, now=from_epoch(self.kit.clock()))
+        self._say(key, f"Marking for deletion Pod {key}")
+        now, generation = from_epoch(self.kit.clock()), pod["metadata"].get("generation")
+        patch = disruption(pod, reason=REASON, message=MESSAGE, now=now, generation=generation)
         client = self.kit.client
         with contextlib.suppress(NotFound):
             if patch is not None:
                 await client.patch_status(PODS, key.namespace, key.name, patch, type=PatchType.STRATEGIC)
             await client.delete(PODS, key.namespace, key.name, uid=pod["metadata"]["uid"])
-        self._forget(key)
+        self._waiting.pop(key, None)
 
-    def _say(self, pod: Document, message: str) -> None:
-        self.kit.recorder.event(PODS, dict(pod), "Normal", "TaintManagerEviction", message)
+    def _say(self, key: ObjectKey, message: str) -> None:
+        about = {"metadata": key._asdict()}
+        self.kit.recorder.event(PODS, about, "Normal", "TaintManagerEviction", message)

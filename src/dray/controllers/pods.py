@@ -28,12 +28,16 @@ def with_condition(pod: Mapping[str, Any], wanted: Object, *, now: str) -> Objec
     }
 
 
-def disruption(pod: Mapping[str, Any], *, reason: str, message: str, now: str) -> Object | None:
+def disruption(
+    pod: Mapping[str, Any], *, reason: str, message: str, now: str, generation: int | None = None
+) -> Object | None:
     """A patch of the status that says why a pod is about to be deleted; None if it says so already.
 
-    Like all patches here it holds only for the pod with this uid.
+    Like all patches here it holds only for the pod with this uid. ``generation``: the pod's, where that is told, too.
     """
-    wanted = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    wanted: Object = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    if generation:
+        wanted["observedGeneration"] = generation
     return _patch(pod, with_condition(pod, wanted, now=now))
 
 
