@@ -187,7 +187,7 @@ class NodeController(Controller[str]):
         name = node["metadata"]["name"]
         if name not in self._registered:
             self._registered.add(name)
-            self._say(node, "RegisteredNode", f"Registered Node {name} in Controller")
+            self._say(node, "RegisteredNode", f"event: Registered Node {name} in Controller")
         posted = next((c.get("lastHeartbeatTime") for c in conditions_of(node) if c["type"] == "Ready"), None)
         self._heard(name, posted=posted or "")
         self.enqueue(name)
@@ -210,7 +210,7 @@ class NodeController(Controller[str]):
         name = node["metadata"]["name"]
         self._lives.pop(name, None)
         self._registered.discard(name)
-        self._say(node, "RemovingNode", f"Removing Node {name} from Controller")
+        self._say(node, "RemovingNode", f"event: Removing Node {name} from Controller")
 
     def _pod_there(self, pod: Document) -> None:
         name = pod["spec"].get("nodeName")
@@ -257,9 +257,7 @@ class NodeController(Controller[str]):
         changed = {**node, "status": {**(node.get("status") or {}), "conditions": conditions}}
         node = await self.kit.client.update_status(NODES, "", changed)
         if was_ready:
-            name = node["metadata"]["name"]
-            message = f"Node {name} status is now: NodeNotReady"
-            self.kit.recorder.event(NODES, node, "Normal", "NodeNotReady", message)
+            self._say(node, "NodeNotReady", "status is now: NodeNotReady")
         return node
 
     async def _unready_pods(self, node: str) -> None:
@@ -267,8 +265,7 @@ class NodeController(Controller[str]):
         now = from_epoch(self.kit.clock())
 
         async def unready(pod: Document) -> None:
-            wanted = {"type": "Ready", "status": "False"}
-            metadata = pod["metadata"]
+            metadata, wanted = pod["metadata"], {**(condition_of(pod, "Ready") or {}), "status": "False"}
             patch = {"metadata": {"uid": metadata["uid"]}, "status": with_condition(pod, wanted, now=now)}
             with contextlib.suppress(NotFound):
                 await self.kit.client.patch_status(
@@ -309,7 +306,8 @@ class NodeController(Controller[str]):
 
     def _say(self, node: Document, reason: str, message: str) -> None:
         name = node["metadata"]["name"]
-        self.kit.recorder.event(NODES, dict(node), "Normal", reason, f"Node {name} event: {message}")
+        about = {"metadata": {"name": name, "uid": node["metadata"]["uid"]}}
+        self.kit.recorder.event(NODES, about, "Normal", reason, f"Node {name} {message}")
 
 
 def by_node(pod: Object) -> Sequence[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.client.resources import EVENTS, NODES, PODS
+from dray.client.resources import EVENTS, LEASES, NODES, PODS
 from dray.controllers import node_taints, nodes
 from dray.controllers.pods import condition_of
 from tests.unit.controllers.scene import Scene, scene, until
@@ -163,3 +163,35 @@ async def test_an_eviction_that_was_to_come_is_called_off_aloud(end):
 
 async def enough(s: Scene, count: int) -> bool:
     return len(await told(s)) == count
+
+
+async def test_what_is_said_of_a_node_names_it_without_a_version_and_its_pods_keep_what_they_know():
+    settings = {"node-lifecycle-controller": {"grace_seconds": 0.05}}
+    async with scene("node-lifecycle-controller", emulate="1.36", settings=settings) as s:
+        await s.pod("p", nodeName="n")
+        ready = {"type": "Ready", "status": "True", "observedGeneration": 1, "reason": "r", "message": "m"}
+        await s.client.patch_status(PODS, "default", "p", {"status": {"conditions": [ready]}})
+        status = {"conditions": [{"type": "Ready", "status": "True"}]}
+        made = await s.client.create(NODES, "", {"metadata": {"name": "n"}, "status": status})
+        lease = {"metadata": {"name": "n"}, "spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}
+        await s.client.create(LEASES, "kube-node-lease", lease)
+
+        async def unready() -> Object | None:
+            condition = condition_of(await s.get(PODS, "p"), "Ready")
+            return condition if condition["status"] == "False" else None
+
+        condition = await until(unready)
+        assert {**condition, "status": "True"}.items() >= ready.items()
+
+        async def events() -> dict[str, Object]:
+            found = (await s.client.list(EVENTS, "default")).items
+            about = {
+                e["message"]: e["involvedObject"] for e in found if e["involvedObject"]["kind"] == "Node"
+            }
+            return about if len(about) == 2 else {}
+
+        node = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": made["metadata"]["uid"]}
+        assert await until(events) == {
+            "Node n event: Registered Node n in Controller": node,
+            "Node n status is now: NodeNotReady": node,
+        }
