@@ -5,7 +5,8 @@ Every controller of a workload follows the pods of its own; were each told of al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from dray.api.claims import controller_of
 from dray.api.kinds import Object
@@ -13,38 +14,73 @@ from dray.client.informers import Informer
 
 #: Gets the object, and the one it replaces if there is one.
 OnChange = Callable[[Object, Object | None], None]
+#: Gets an object that is gone, or that its owner has lost, as it last was with that owner.
 OnGone = Callable[[Object], None]
+#: Gets an object without a controller that somebody may want to adopt.
+OnStray = Callable[[Object], None]
 
 
 class OwnedNews:
-    """What happens to the objects of one informer, by the kind of their controller; None is that of strays."""
+    """What happens to the objects of one informer, by the kind of their controller."""
 
     def __init__(self, informer: Informer) -> None:
-        self._on_change: dict[str | None, list[OnChange]] = {}
-        self._on_gone: dict[str | None, list[OnGone]] = {}
+        self._on_change: dict[str, list[OnChange]] = {}
+        self._on_gone: dict[str, list[OnGone]] = {}
+        self._on_stray: list[OnStray] = []
         self._informer = informer
         informer.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._gone)
 
-    def follow(self, *kinds: str | None, on_change: OnChange, on_gone: OnGone) -> None:
-        for kind in kinds:
-            self._on_change.setdefault(kind, []).append(on_change)
-            self._on_gone.setdefault(kind, []).append(on_gone)
+    def follow(
+        self, kind: str, *, on_change: OnChange, on_gone: OnGone, on_stray: OnStray | None = None
+    ) -> None:
+        self._on_change.setdefault(kind, []).append(on_change)
+        self._on_gone.setdefault(kind, []).append(on_gone)
+        if on_stray is not None:
+            self._on_stray.append(on_stray)
         for obj in list(self._informer.items()):
-            if _owner_kind(obj) in kinds:
+            owner = controller_of(obj)
+            if owner is None:
+                if on_stray is not None:
+                    on_stray(obj)
+            elif owner["kind"] == kind:
                 on_change(obj, None)
 
     def _added(self, obj: Object) -> None:
-        self._updated(None, obj)
+        owner = controller_of(obj)
+        if owner is None:
+            self._strayed(obj)
+        else:
+            for told in self._on_change.get(owner["kind"], ()):
+                told(obj, None)
 
-    def _updated(self, old: Object | None, new: Object) -> None:
-        for told in self._on_change.get(_owner_kind(new), ()):
-            told(new, old)
+    def _updated(self, old: Object, new: Object) -> None:
+        owner = controller_of(new)
+        was, now = old["metadata"], new["metadata"]
+        same = "ownerReferences" not in was or (
+            "ownerReferences" in now and was["ownerReferences"] == now["ownerReferences"]
+        )
+        left = not same and self._left(old, owner)
+        if owner is not None:
+            for told in self._on_change.get(owner["kind"], ()):
+                told(new, old)
+        elif left or was.get("labels") != now.get("labels"):
+            self._strayed(new)
 
-    def _gone(self, obj: Object) -> None:
-        for told in self._on_gone.get(_owner_kind(obj), ()):
+    def _left(self, old: Object, owner: Mapping[str, Any] | None) -> bool:
+        """Whether an object has left its owner, who is told."""
+        before = controller_of(old)
+        if before is None or (owner is not None and owner["uid"] == before["uid"]):
+            return False
+        for told in self._on_gone.get(before["kind"], ()):
+            told(old)
+        return True
+
+    def _strayed(self, obj: Object) -> None:
+        for told in self._on_stray:
             told(obj)
 
-
-def _owner_kind(obj: Object) -> str | None:
-    owner = controller_of(obj)
-    return owner["kind"] if owner is not None else None
+    def _gone(self, obj: Object) -> None:
+        owner = controller_of(obj)
+        if owner is not None:
+            for told in self._on_gone.get(owner["kind"], ()):
+                told(obj)

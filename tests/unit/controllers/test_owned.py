@@ -9,9 +9,9 @@ from dray.client.resources import PODS
 from dray.controllers.owned import OwnedNews
 
 
-def pod(name, kind=None, *, controller=True):
-    owners = [{"kind": kind, "name": "o", "uid": "u", "controller": controller}] if kind else []
-    return {"metadata": {"namespace": "n", "name": name, "ownerReferences": owners}}
+def pod(name, kind=None, *, controller=True, uid="u", **labels):
+    owners = [{"kind": kind, "name": "o", "uid": uid, "controller": controller}] if kind else []
+    return {"metadata": {"namespace": "n", "name": name, "ownerReferences": owners, "labels": labels}}
 
 
 def tell(informer, kind, document):
@@ -19,11 +19,15 @@ def tell(informer, kind, document):
 
 
 class Keeper(list):
-    def follow(self, news, *kinds):
+    def follow(self, news, kind, *, strays=False):
+        def name(mark):
+            return lambda one, *_: self.append(mark + one["metadata"]["name"])
+
         news.follow(
-            *kinds,
-            on_change=lambda new, old: self.append(("~" if old else "+") + new["metadata"]["name"]),
-            on_gone=lambda old: self.append("-" + old["metadata"]["name"]),
+            kind,
+            on_change=lambda new, old: name("~" if old else "+")(new),
+            on_gone=name("-"),
+            on_stray=name("?") if strays else None,
         )
         return self
 
@@ -31,8 +35,7 @@ class Keeper(list):
 async def test_each_keeper_hears_of_its_own_and_of_nobody_elses():
     informer = Informer(None, PODS)
     news = OwnedNews(informer)
-    jobs, sets, all_strays = Keeper().follow(news, "Job"), Keeper().follow(news, "ReplicaSet", None), Keeper()
-    all_strays.follow(news, None)
+    jobs, sets = Keeper().follow(news, "Job"), Keeper().follow(news, "ReplicaSet", strays=True)
     for kind in ("ADDED", "MODIFIED", "DELETED"):
         for document in (
             pod("a", "Job"),
@@ -42,8 +45,9 @@ async def test_each_keeper_hears_of_its_own_and_of_nobody_elses():
         ):
             tell(informer, kind, document)
     assert jobs == ["+a", "~a", "-a"]
-    assert sets == ["+b", "+c", "+d", "~b", "~c", "~d", "-b", "-c", "-d"]
-    assert all_strays == ["+c", "+d", "~c", "~d", "-c", "-d"]
+    assert sets == ["+b", "?c", "?d", "~b", "-b"], (
+        "strays that stay as they are, or go, are nobody's business"
+    )
 
 
 async def test_who_comes_late_hears_of_what_is_there():
@@ -52,4 +56,24 @@ async def test_who_comes_late_hears_of_what_is_there():
     tell(informer, "ADDED", pod("b"))
     news = OwnedNews(informer)
     assert Keeper().follow(news, "Job") == ["+a"]
-    assert Keeper().follow(news, "Job", None) == ["+a", "+b"]
+    assert Keeper().follow(news, "Job", strays=True) == ["+a", "?b"]
+
+
+async def test_an_owner_hears_that_it_lost_an_object_to_another_or_to_nobody():
+    informer = Informer(None, PODS)
+    news = OwnedNews(informer)
+    jobs, sets = Keeper().follow(news, "Job"), Keeper().follow(news, "ReplicaSet", strays=True)
+    tell(informer, "ADDED", pod("a", "Job"))
+    tell(informer, "MODIFIED", pod("a", "ReplicaSet", uid="v"))
+    tell(informer, "MODIFIED", pod("a", "ReplicaSet", uid="w"))
+    tell(informer, "MODIFIED", pod("a"))
+    assert jobs == ["+a", "-a"]
+    assert sets == ["~a", "-a", "~a", "-a", "?a"]
+
+
+async def test_a_stray_with_other_labels_is_offered_again():
+    informer = Informer(None, PODS)
+    sets = Keeper().follow(OwnedNews(informer), "ReplicaSet", strays=True)
+    for document in (pod("a"), pod("a"), pod("a", app="x")):
+        tell(informer, "MODIFIED", document)
+    assert sets == ["?a", "?a"]

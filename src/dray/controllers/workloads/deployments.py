@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dray.api.claims import controller_of
-from dray.api.errors import AlreadyExists, NotFound
+from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.kinds import Object
 from dray.client.resources import DEPLOYMENTS, PODS, REPLICASETS, ObjectKey, key_of
 from dray.controllers.framework import CONFLICT_SECONDS, Controller, Kit
-from dray.controllers.workloads import owning, rollout
+from dray.controllers.serviceaccounts import is_terminating
+from dray.controllers.workloads import hashing, owning, rollout
 
 Document = Mapping[str, Any]
+_LONGEST_NAME: Final = 253
 #: Annotations of a deployment that its sets do not get.
 _OWN: Final = frozenset(
     {
@@ -35,23 +37,26 @@ class DeploymentController(Controller[ObjectKey]):
         self._deployments = kit.informers.get(DEPLOYMENTS)
         self._sets = kit.informers.get(REPLICASETS, indexers={"owner": owning.by_owner})
         self._pods = kit.informers.get(PODS, indexers={"owner": owning.by_owner})
+        self._counts_terminating = "DeploymentReplicaSetTerminatingReplicas" in kit.gates
         self._deployments.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)), on_update=lambda o, n: self.enqueue(key_of(n))
         )
-        self._sets.add_handler(
-            on_add=self._set_changed, on_update=lambda o, n: self._set_changed(n), on_delete=self._set_changed
+        kit.informers.owned(REPLICASETS).follow(
+            "Deployment",
+            on_change=lambda new, old: self._set_changed(new),
+            on_gone=self._set_changed,
+            on_stray=self._set_strayed,
         )
         self._pods.add_handler(on_delete=self._pod_gone)
 
     def _set_changed(self, rs: Document) -> None:
-        namespace = rs["metadata"]["namespace"]
         owner = controller_of(rs)
-        if owner is not None:
-            if owner["kind"] == "Deployment":
-                self.enqueue(ObjectKey(namespace, owner["name"]))
-            return
+        if owner is not None and owner["kind"] == "Deployment":
+            self.enqueue(ObjectKey(rs["metadata"]["namespace"], owner["name"]))
+
+    def _set_strayed(self, rs: Document) -> None:
         for deployment in self._deployments.items():
-            if deployment["metadata"]["namespace"] == namespace and owning.matches(
+            if deployment["metadata"]["namespace"] == rs["metadata"]["namespace"] and owning.matches(
                 deployment["spec"]["selector"]
             )(rs):
                 self.enqueue(key_of(deployment))
@@ -66,27 +71,40 @@ class DeploymentController(Controller[ObjectKey]):
 
     async def sync(self, key: ObjectKey) -> float | None:
         deployment = self._deployments.get(*key)
-        if deployment is None or "deletionTimestamp" in deployment["metadata"]:
+        if deployment is None:
             return None
         sets = await self._claim(key, deployment)
         new = rollout.current_set(deployment, sets)
         created = False
-        if deployment["spec"].get("paused") or rollout.is_resized(deployment, sets):
-            # It does not roll, but has the size it was given.
-            await self._scale(key, deployment, sets, rollout.resized(deployment, new, sets))
-        else:
-            if new is None:
+        leaving, paused = "deletionTimestamp" in deployment["metadata"], deployment["spec"].get("paused")
+        rolls = not leaving and not paused and not rollout.is_resized(deployment, sets)
+        if rolls and new is None and not self._waits_for_old(deployment, sets):
+            try:
                 new = await self._make_set(key, deployment, sets)
-                if new is None:
-                    return CONFLICT_SECONDS  # with another name, once the collision is on record
-                created, sets = True, [*sets, new]
-            deployment = await self._mark(key, deployment, new, sets)
-            await self._roll(key, deployment, new, sets)
+            except Forbidden as problem:
+                if is_terminating(problem):
+                    return None  # nothing can be made there any more
+                raise
+            if new is None:
+                return CONFLICT_SECONDS  # with another name, once the collision is on record
+            created, sets = True, [*sets, new]
+        marked = await self._mark(key, deployment, new, sets) if new is not None else deployment
+        if rolls:
+            await self._roll(key, marked, new, sets)
+        elif not leaving:
+            # It does not roll, but has the size it was given.
+            sizes, force = rollout.resized(marked, new, sets), rollout.is_shared(marked, new, sets)
+            await self._scale(key, marked, sets, sizes, force=force)
+            if paused:
+                await self._clean_up(key, marked, new, sets)
         now = self.kit.clock()
-        status = rollout.status_of(deployment, new, sets, now=now, created=created)
-        if not owning.same(status, deployment.get("status") or {}):
-            await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})
-        return rollout.stuck_in(deployment, status, now)
+        status = rollout.status_of(
+            marked, new, sets, now=now, created=created, rolls=rolls, terminating=self._counts_terminating
+        )
+        if marked is not deployment or not owning.same(status, marked.get("status") or {}):
+            # The revision is written with the status, which takes annotations too.
+            await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**marked, "status": status})
+        return rollout.stuck_in(marked, status, now)
 
     async def _claim(self, key: ObjectKey, deployment: Document) -> list[Document]:
         known = [
@@ -102,14 +120,18 @@ class DeploymentController(Controller[ObjectKey]):
         spec, metadata = deployment["spec"], deployment["metadata"]
         collisions = (deployment.get("status") or {}).get("collisionCount") or 0
         template, selector = spec["template"], spec["selector"]
-        digest = owning.template_hash(template, collisions)
+        digest = hashing.template_hash(template, collisions)
         labels = {**((template.get("metadata") or {}).get("labels") or {}), rollout.HASH_LABEL: digest}
         number = rollout.next_revision(None, sets)
         made: Object = {
             "metadata": {
-                "name": f"{metadata['name']}-{digest}",
+                "name": f"{metadata['name'][: _LONGEST_NAME - 1 - len(digest)]}-{digest}",
                 "labels": labels,
-                "annotations": {**self._inherited(deployment), rollout.REVISION: str(number)},
+                "annotations": {
+                    **self._inherited(deployment),
+                    **rollout.annotated(deployment),
+                    rollout.REVISION: str(number),
+                },
                 "ownerReferences": [owning.owner_reference(DEPLOYMENTS, deployment)],
             },
             "spec": {
@@ -122,19 +144,32 @@ class DeploymentController(Controller[ObjectKey]):
                 "template": {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}},
             },
         }
-        blank = {"metadata": {"name": made["metadata"]["name"], "uid": ""}, "spec": {"replicas": 0}}
-        pods_left = self._pods_left(sets)
-        first = rollout.rolled(deployment, blank, sets, old_pods_left=pods_left).get(
-            made["metadata"]["name"], 0
-        )
+        name = made["metadata"]["name"]
+        blank = {"metadata": {"name": name, "uid": ""}, "spec": {"replicas": 0}}
+        first = rollout.rolled(deployment, blank, sets).get(name, 0)
         made["spec"]["replicas"] = first
         try:
             created = await self.kit.client.create(REPLICASETS, key.namespace, made)
         except AlreadyExists:
-            return await self._collided(key, deployment, made["metadata"]["name"], collisions)
+            return await self._collided(key, deployment, name, collisions)
+        except StatusError as problem:
+            if not (isinstance(problem, Forbidden) and is_terminating(problem)):
+                await self._tell_failure(
+                    key, deployment, f'Failed to create new replica set "{name}": {problem}'
+                )
+            raise
         if first:
-            self._say_scaled(deployment, created["metadata"]["name"], 0, first)
+            self._say_scaled(deployment, name, 0, first, created=True)
         return created
+
+    async def _tell_failure(self, key: ObjectKey, deployment: Document, message: str) -> None:
+        status = rollout.with_failure(deployment, message, now=self.kit.clock())
+        if not owning.same(status, deployment.get("status") or {}):
+            with contextlib.suppress(StatusError):  # there is a bigger problem to tell of
+                await self.kit.client.update_status(
+                    DEPLOYMENTS, key.namespace, {**deployment, "status": status}
+                )
+        self.kit.recorder.event(DEPLOYMENTS, dict(deployment), "Warning", rollout.CREATE_ERROR, message)
 
     async def _collided(
         self, key: ObjectKey, deployment: Document, name: str, collisions: int
@@ -151,10 +186,10 @@ class DeploymentController(Controller[ObjectKey]):
 
     def _inherited(self, deployment: Document) -> dict[str, str]:
         own = deployment["metadata"].get("annotations") or {}
-        return {k: v for k, v in own.items() if k not in _OWN} | rollout.annotated(deployment)
+        return {k: v for k, v in own.items() if k not in _OWN}
 
     async def _mark(self, key: ObjectKey, deployment: Object, new: Document, sets: list[Document]) -> Object:
-        """Write the revision on the current set and on the deployment, where it is not there yet."""
+        """Write the revision on the current set; the deployment gets it where it does not have it yet."""
         number = rollout.next_revision(new, sets)
         wanted = {**self._inherited(deployment), **rollout.remembered(new, number)}
         present = new["metadata"].get("annotations") or {}
@@ -171,25 +206,40 @@ class DeploymentController(Controller[ObjectKey]):
         annotations = metadata.get("annotations") or {}
         if annotations.get(rollout.REVISION) == str(number):
             return deployment
-        # The controller's role lets it update deployments, not patch them.
         noted = {**metadata, "annotations": {**annotations, rollout.REVISION: str(number)}}
-        return await self.kit.client.update(DEPLOYMENTS, key.namespace, {**deployment, "metadata": noted})
+        return {**deployment, "metadata": noted}
 
     # -- sizes
 
-    async def _roll(self, key: ObjectKey, deployment: Document, new: Document, sets: list[Document]) -> None:
-        uid = new["metadata"]["uid"]
-        old = [rs for rs in sets if rs["metadata"]["uid"] != uid]
-        new = next(rs for rs in sets if rs["metadata"]["uid"] == uid)
-        sizes = rollout.rolled(deployment, new, old, old_pods_left=self._pods_left(old))
+    def _waits_for_old(self, deployment: Document, sets: list[Document]) -> bool:
+        """One that recreates its pods makes no new set before the last old pod is gone."""
+        return rollout.is_recreating(deployment) and (
+            any(rollout.size(rs) or rollout.count(rs, "replicas") for rs in sets) or self._pods_left(sets)
+        )
+
+    async def _roll(
+        self, key: ObjectKey, deployment: Document, new: Document | None, sets: list[Document]
+    ) -> None:
+        old = _others(new, sets)
+        if new is None:
+            sizes = {rs["metadata"]["name"]: 0 for rs in old if rollout.size(rs)}
+        else:
+            current = next(rs for rs in sets if rs not in old)
+            waits = self._waits_for_old(deployment, old)
+            sizes = rollout.rolled(deployment, current, old, old_pods_left=waits)
         await self._scale(key, deployment, sets, sizes)
-        if rollout.is_complete(deployment, rollout.counts(deployment, new, sets)):
-            for rs in rollout.expendable(deployment, old):
-                with contextlib.suppress(NotFound):
-                    metadata = rs["metadata"]
-                    await self.kit.client.delete(
-                        REPLICASETS, key.namespace, metadata["name"], uid=metadata["uid"]
-                    )
+        if not sizes and rollout.is_complete(deployment, deployment.get("status") or {}):
+            await self._clean_up(key, deployment, new, sets)
+
+    async def _clean_up(
+        self, key: ObjectKey, deployment: Document, new: Document | None, sets: list[Document]
+    ) -> None:
+        for rs in rollout.expendable(deployment, _others(new, sets)):
+            metadata = rs["metadata"]
+            with contextlib.suppress(NotFound):
+                await self.kit.client.delete(
+                    REPLICASETS, key.namespace, metadata["name"], uid=metadata["uid"]
+                )
 
     def _pods_left(self, sets: list[Document]) -> bool:
         """Whether pods of these sets still run, or are on their way out."""
@@ -197,15 +247,22 @@ class DeploymentController(Controller[ObjectKey]):
         return any(not owning.is_finished(pod) for pod in pods)
 
     async def _scale(
-        self, key: ObjectKey, deployment: Document, sets: list[Document], sizes: Mapping[str, int]
+        self,
+        key: ObjectKey,
+        deployment: Document,
+        sets: list[Document],
+        sizes: Mapping[str, int],
+        *,
+        force: bool = False,
     ) -> None:
+        """Give sets their sizes; with ``force`` they note the deployment's own even if theirs stays."""
         noted = rollout.annotated(deployment)
         for rs in sets:
             name, before = rs["metadata"]["name"], rollout.size(rs)
             if name not in sizes:
                 continue
             annotations = rs["metadata"].get("annotations") or {}
-            if sizes[name] == before and noted.items() <= annotations.items():
+            if sizes[name] == before and (not force or noted.items() <= annotations.items()):
                 continue
             version = rs["metadata"]["resourceVersion"]
             patch = {
@@ -216,7 +273,16 @@ class DeploymentController(Controller[ObjectKey]):
             if sizes[name] != before:
                 self._say_scaled(deployment, name, before, sizes[name])
 
-    def _say_scaled(self, deployment: Document, name: str, before: int, after: int) -> None:
-        direction = "up" if after > before else "down"
-        message = f"Scaled {direction} replica set {name} from {before} to {after}"
+    def _say_scaled(
+        self, deployment: Document, name: str, before: int, after: int, *, created: bool = False
+    ) -> None:
+        what = f"Scaled {'up' if after > before else 'down'} replica set {name}"
+        if self.kit.gates.release >= (1, 31):
+            message = f"{what} from {before} to {after}"
+        else:
+            message = f"{what} to {after}" + (f" from {before}" if not created else "")
         self.kit.recorder.event(DEPLOYMENTS, dict(deployment), "Normal", "ScalingReplicaSet", message)
+
+
+def _others(new: Document | None, sets: list[Document]) -> list[Document]:
+    return [rs for rs in sets if new is None or rs["metadata"]["uid"] != new["metadata"]["uid"]]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal
 
 from dray.api.claims import controller_of
-from dray.api.errors import AlreadyExists, NotFound, StatusError
+from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.kinds import Object
 from dray.client.resources import PODS, ObjectKey, Resource, key_of
 from dray.controllers.framework import Controller, Key, Kit
+from dray.controllers.serviceaccounts import is_terminating
 from dray.controllers.workloads import owning
 from dray.controllers.workloads.expecting import Expectations
 
@@ -19,19 +20,21 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
-    """What events say of pods; ``{pod}`` and ``{owner}`` are names. None: nothing is said."""
+    """What events say of pods; ``{pod}`` and ``{owner}`` are names."""
 
     created: str = "Created pod: {pod}"
     not_created: str = "Error creating: {problem}"
     deleted: str = "Deleted pod: {pod}"
-    not_deleted: str | None = None
+    not_deleted: str = "Error deleting: {problem}"
 
 
 class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
     """A controller of objects that own pods. Its keys are the objects', and perhaps others that a subclass adds."""
 
     resource: ClassVar[Resource]
-    words: ClassVar[Words] = Words()
+    words: Words = Words()
+    #: What else its pods carry while they are its own.
+    finalizers: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
@@ -42,14 +45,13 @@ class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
             on_set=lambda n: self.enqueue(key_of(n)), on_delete=lambda o: self._forget(key_of(o))
         )
         kit.informers.owned(PODS).follow(
-            *self.owner_kinds(), on_change=self._pod_changed, on_gone=self._pod_gone
+            self.resource.kind,
+            on_change=self._pod_changed,
+            on_gone=self._pod_gone,
+            on_stray=self._pod_strayed,
         )
 
     # -- news
-
-    def owner_kinds(self) -> tuple[str | None, ...]:
-        """The kinds of owners of which pods are of interest, with None for pods of nobody."""
-        return (self.resource.kind,)
 
     def _forget(self, key: ObjectKey) -> None:
         self._expected.forget(key)
@@ -65,6 +67,14 @@ class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
         if key is not None:
             self._expected.gone(key, pod["metadata"]["uid"])
             self.enqueue(key)
+
+    def _pod_strayed(self, pod: Document) -> None:
+        """A pod of nobody: whoever selects it may adopt it."""
+        for owner in self._owners.items():
+            if owner["metadata"]["namespace"] == pod["metadata"]["namespace"] and owning.matches(
+                owner["spec"].get("selector")
+            )(pod):
+                self.enqueue(key_of(owner))
 
     def _owner_of(self, pod: Document) -> ObjectKey | None:
         """The key of a pod's owner, where that is one of ours."""
@@ -84,15 +94,19 @@ class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
         """The owner's pods, with the strays that its selector (or the test) wants and without those it does not."""
         known = [*own, *self._pods.by_index("owner", owning.strays(owner["metadata"]["namespace"]))]
         wanted = test or owning.matches(owner["spec"].get("selector"))
-        return await owning.claim_pods(self.kit.client, self.resource, owner, known, wanted)
+        return await owning.claim(
+            self.kit.client, self.resource, owner, PODS, known, wanted, finalizers=self.finalizers
+        )
 
     async def _make(self, key: ObjectKey, owner: Document, wanted: Object) -> None:
         name = wanted["metadata"].get("name")
         try:
             pod = await self.kit.client.create(PODS, key.namespace, wanted)
         except StatusError as problem:
+            if isinstance(problem, Forbidden) and is_terminating(problem):
+                return  # whatever is tried there fails, and nobody wants it
             if name is not None and isinstance(problem, AlreadyExists):
-                return  # the pod of that name is still on its way out
+                raise  # somebody else's pod has the name: not worth a word, but to be tried again
             message = self.words.not_created.format(pod=name, owner=key.name, problem=problem)
             self._say(owner, "Warning", "FailedCreate", message)
             raise
@@ -110,8 +124,8 @@ class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
             return
         except StatusError as problem:
             self._expected.gone(key, uid)
-            if self.words.not_deleted is not None:
-                self._say(owner, "Warning", "FailedDelete", self.words.not_deleted.format(problem=problem))
+            message = self.words.not_deleted.format(pod=name, owner=key.name, problem=problem)
+            self._say(owner, "Warning", "FailedDelete", message)
             raise
         self._say(owner, "Normal", "SuccessfulDelete", self.words.deleted.format(pod=name, owner=key.name))
 

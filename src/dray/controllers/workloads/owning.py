@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,12 +14,12 @@ from dray.api.kinds import Object
 from dray.api.selectors import label_selector
 from dray.api.timefmt import from_epoch, to_epoch
 from dray.client.client import Client, PatchType
-from dray.client.resources import PODS, Resource
+from dray.client.resources import Resource
 from dray.controllers.framework import for_each
 
 Document = Mapping[str, Any]
 _AT_ONCE: Final = 64
-_SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"  # letters and digits that spell no words
+_LONGEST_NAME: Final = 253
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -31,16 +29,6 @@ def matches(selector: Document | None) -> Callable[[Document], bool]:
         return lambda obj: False
     test = label_selector(dict(selector))
     return lambda obj: test.matches(obj["metadata"].get("labels") or {})
-
-
-def template_hash(template: Document, collisions: int = 0) -> str:
-    """A short name for a pod template; collisions draw another one."""
-    digest = hashlib.blake2s(_encode(template) + collisions.to_bytes(4, "big"), digest_size=4).digest()
-    return safe(str(int.from_bytes(digest, "big")))
-
-
-def safe(text: str) -> str:
-    return "".join(_SAFE[ord(c) % len(_SAFE)] for c in text)
 
 
 def owner_reference(resource: Resource, owner: Document) -> Object:
@@ -57,7 +45,7 @@ def pod_from(
     """A pod of the owner's template, named after it."""
     wanted = template.get("metadata") or {}
     metadata: Object = {
-        "generateName": f"{owner['metadata']['name'][:58]}-",
+        "generateName": _prefix(owner["metadata"]["name"]),
         "labels": {**(wanted.get("labels") or {}), **(labels or {})},
         "ownerReferences": [owner_reference(resource, owner)],
     }
@@ -67,8 +55,18 @@ def pod_from(
     return {"metadata": metadata, "spec": template["spec"]}
 
 
+def _prefix(name: str) -> str:
+    """With a dash, unless that makes it too long for a name."""
+    return f"{name}-" if len(name) < _LONGEST_NAME else name
+
+
 def is_active(pod: Document) -> bool:
     return not is_finished(pod) and "deletionTimestamp" not in pod["metadata"]
+
+
+def is_terminating(pod: Document) -> bool:
+    """Deleted, and not over yet."""
+    return "deletionTimestamp" in pod["metadata"] and not is_finished(pod)
 
 
 def is_finished(pod: Document) -> bool:
@@ -107,31 +105,30 @@ def timestamp(moment: float) -> str:
     return from_epoch(moment)
 
 
-def cheapest_first(pods: Iterable[Document]) -> list[Document]:
+def cheapest_first(pods: Iterable[Document], crowd: Mapping[str, int] | None = None) -> list[Document]:
     """Which pods to give up first.
 
-    Those without a node, then those that do not run, are not ready, are declared cheap, share their node with many,
-    have not been ready for long, restart often; at last the youngest.
+    Those without a node, then those that do not run, are not ready, share their node with many (``crowd``, by node),
+    have not been ready for long, restart often; at last the youngest. With a crowd, pods may declare themselves cheap.
     """
-    listed = list(pods)
-    crowd = Counter(pod["spec"].get("nodeName") for pod in listed if pod["spec"].get("nodeName"))
 
     def rank(pod: Document) -> tuple[Any, ...]:
         ready = condition(pod, "Ready") or {}
+        is_ready = ready.get("status") == "True"
         node = pod["spec"].get("nodeName")
         return (
             bool(node),
             {"Pending": 0, "Unknown": 1}.get(phase(pod), 2),
-            ready.get("status") == "True",
-            _deletion_cost(pod),
-            -crowd[node],
-            -seconds(ready.get("lastTransitionTime")),
+            is_ready,
+            _deletion_cost(pod) if crowd is not None else 0,
+            -crowd.get(node or "", 0) if crowd else 0,
+            -seconds(ready.get("lastTransitionTime")) if is_ready else 0,
             -_restarts(pod),
             -seconds(pod["metadata"].get("creationTimestamp")),
             pod["metadata"]["name"],
         )
 
-    return sorted(listed, key=rank)
+    return sorted(pods, key=rank)
 
 
 def _deletion_cost(pod: Document) -> int:
@@ -158,11 +155,17 @@ async def claim(
     of: Resource,
     candidates: Iterable[Document],
     test: Callable[[Document], bool],
+    *,
+    finalizers: Sequence[str] = (),
 ) -> list[Document]:
-    """The owner's objects of a kind: strays that match are adopted, own ones that no longer match are let go."""
+    """The owner's objects of a kind: strays that match are adopted, own ones that no longer match are let go.
+
+    ``finalizers`` come and go with the ownership.
+    """
     mine: list[Document] = []
     uid = owner["metadata"]["uid"]
     leaving = "deletionTimestamp" in owner["metadata"]
+    adopts: bool | None = None  # not known before it matters
     for one in candidates:
         controller = controller_of(one)
         if controller is not None:
@@ -171,43 +174,51 @@ async def claim(
             if test(one):
                 mine.append(one)
             elif not leaving:
-                await _let_go(client, of, one, uid)
-        elif test(one) and not leaving and "deletionTimestamp" not in one["metadata"]:
-            adopted = await _adopt(client, of, one, owner_reference(resource, owner))
-            if adopted is not None:
-                mine.append(adopted)
+                await _let_go(client, of, one, uid, finalizers)
+        elif not leaving and "deletionTimestamp" not in one["metadata"] and test(one):
+            if adopts is None:
+                adopts = await _is_alive(client, resource, owner)
+            if adopts:
+                adopted = await _adopt(client, of, one, owner_reference(resource, owner), finalizers)
+                if adopted is not None:
+                    mine.append(adopted)
     return mine
 
 
-async def claim_pods(
-    client: Client,
-    resource: Resource,
-    owner: Document,
-    pods: Iterable[Document],
-    test: Callable[[Document], bool],
-) -> list[Document]:
-    """The owner's pods. Finished strays are nobody's."""
-    candidates = [pod for pod in pods if controller_of(pod) is not None or is_active(pod)]
-    return await claim(client, resource, owner, PODS, candidates, test)
+async def _is_alive(client: Client, resource: Resource, owner: Document) -> bool:
+    """What is about to go adopts nothing: its orphans, seen before its end is, would be caught in it."""
+    metadata = owner["metadata"]
+    try:
+        now = await client.get(resource, metadata["namespace"], metadata["name"])
+    except NotFound:
+        return False
+    return bool(now["metadata"]["uid"] == metadata["uid"] and "deletionTimestamp" not in now["metadata"])
 
 
-async def _adopt(client: Client, of: Resource, one: Document, reference: Object) -> Document | None:
+async def _adopt(
+    client: Client, of: Resource, one: Document, reference: Object, finalizers: Sequence[str]
+) -> Document | None:
     metadata = one["metadata"]
-    patch = {"metadata": {"uid": metadata["uid"], "ownerReferences": [reference]}}
+    changes: Object = {"uid": metadata["uid"], "ownerReferences": [reference]}
+    if finalizers:
+        changes["finalizers"] = list(finalizers)
     try:
         return await client.patch(
-            of, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+            of, metadata["namespace"], metadata["name"], {"metadata": changes}, type=PatchType.STRATEGIC
         )
     except (NotFound, Invalid):
         return None  # it is gone, or somebody else's by now
 
 
-async def _let_go(client: Client, of: Resource, one: Document, owner: str) -> None:
+async def _let_go(client: Client, of: Resource, one: Document, owner: str, finalizers: Sequence[str]) -> None:
     metadata = one["metadata"]
-    references = [{"$patch": "delete", "uid": owner}]
-    patch = {"metadata": {"uid": metadata["uid"], "ownerReferences": references}}
+    changes: Object = {"uid": metadata["uid"], "ownerReferences": [{"$patch": "delete", "uid": owner}]}
+    if finalizers:
+        changes["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
     with contextlib.suppress(NotFound, Invalid):
-        await client.patch(of, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC)
+        await client.patch(
+            of, metadata["namespace"], metadata["name"], {"metadata": changes}, type=PatchType.STRATEGIC
+        )
 
 
 def by_owner(obj: Object) -> list[str]:

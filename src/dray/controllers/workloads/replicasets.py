@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dray.api.claims import controller_of
 from dray.api.errors import StatusError
 from dray.api.kinds import Object
-from dray.client.resources import REPLICASETS, ObjectKey, key_of
-from dray.controllers.framework import for_each
+from dray.client.resources import REPLICASETS, ObjectKey
+from dray.controllers.framework import Kit, for_each
 from dray.controllers.workloads import owning
-from dray.controllers.workloads.keeping import PodKeeper, Words
+from dray.controllers.workloads.keeping import PodKeeper
 
 Document = Mapping[str, Any]
 _BURST: Final = 500  # pods that are made or deleted before a set is looked at again
 FAILURE: Final = "ReplicaFailure"
 
 
-def status_of(rs: Document, pods: Sequence[Document], now: float, *, failure: Object | None = None) -> Object:
-    """What a ReplicaSet says about its pods, and about its failure to make or delete them."""
+def status_of(
+    rs: Document,
+    active: Sequence[Document],
+    now: float,
+    *,
+    failure: Object | None = None,
+    terminating: int | None = None,
+) -> Object:
+    """What a ReplicaSet says about its pods, and about its failure to make or delete them.
+
+    ``terminating`` pods are those on their way out; None where a release does not count them.
+    """
     spec = rs["spec"]
-    active = [p for p in pods if owning.is_active(p)]
     wanted = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     ready = [p for p in active if owning.is_ready(p)]
     available = [p for p in ready if owning.is_available(p, spec.get("minReadySeconds") or 0, now)]
@@ -34,6 +44,8 @@ def status_of(rs: Document, pods: Sequence[Document], now: float, *, failure: Ob
     ):
         if count:
             status[name] = count
+    if terminating is not None:
+        status["terminatingReplicas"] = terminating
     known = (rs.get("status") or {}).get("conditions") or ()
     conditions = [c for c in known if c["type"] != FAILURE]
     if failure is not None:
@@ -45,43 +57,40 @@ def status_of(rs: Document, pods: Sequence[Document], now: float, *, failure: Ob
 class ReplicaSetController(PodKeeper[ObjectKey]):
     name = "replicaset-controller"
     resource = REPLICASETS
-    words = Words(not_deleted="Error deleting: {problem}")
 
-    def owner_kinds(self) -> tuple[str | None, ...]:
-        return (self.resource.kind, None)
-
-    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
-        for one in (pod, old):
-            owner = controller_of(one) if one is not None else None
-            if owner is not None:
-                if owner["kind"] == "ReplicaSet":
-                    key = ObjectKey(pod["metadata"]["namespace"], owner["name"])
-                    self._expected.there(key, pod)
-                    self.enqueue(key)
-                return
-        for rs in self._owners.items():
-            if rs["metadata"]["namespace"] == pod["metadata"]["namespace"] and owning.matches(
-                rs["spec"]["selector"]
-            )(pod):
-                self.enqueue(key_of(rs))
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._owners.add_index("owner", owning.by_owner)
+        self._counts_terminating = "DeploymentReplicaSetTerminatingReplicas" in kit.gates
 
     async def sync(self, key: ObjectKey) -> float | None:
         rs = self._owners.get(*key)
         if rs is None:
             return None
         own = self._own(rs)
-        pods = await self._claim(rs, own)
+        selected = owning.matches(rs["spec"]["selector"])
+        # Pods that have ended are left alone: they are neither adopted nor let go.
+        active = await self._claim(
+            rs,
+            [p for p in own if owning.is_active(p)],
+            lambda pod: owning.is_active(pod) and selected(pod),
+        )
         problem: StatusError | None = None
         missing = 0
         if "deletionTimestamp" not in rs["metadata"] and self._expected.met(key, own):
-            active = [p for p in pods if owning.is_active(p)]
             missing = rs["spec"].get("replicas", 1) - len(active)
             try:
                 await self._manage(key, rs, active, missing)
             except StatusError as failed:
                 problem = failed
-        failure = self._failure(missing, problem) if problem is not None else None
-        status = status_of(rs, pods, self.kit.clock(), failure=failure)
+        terminating = sum(1 for p in own if owning.is_terminating(p) and selected(p))
+        status = status_of(
+            rs,
+            active,
+            self.kit.clock(),
+            failure=self._failure(missing, problem) if problem is not None else None,
+            terminating=terminating if self._counts_terminating else None,
+        )
         await self._write(key, rs, status)
         if problem is not None:
             raise problem
@@ -95,7 +104,7 @@ class ReplicaSetController(PodKeeper[ObjectKey]):
             "type": FAILURE,
             "status": "True",
             "reason": "FailedCreate" if missing > 0 else "FailedDelete",
-            "message": str(problem),
+            "message": str(problem) if missing > 0 else f"unable to delete pods: {problem}",
             "lastTransitionTime": owning.timestamp(self.kit.clock()),
         }
 
@@ -107,5 +116,13 @@ class ReplicaSetController(PodKeeper[ObjectKey]):
                 lambda: self._make(key, rs, owning.pod_from(template, REPLICASETS, rs)),
             )
         elif missing < 0:
-            surplus = owning.cheapest_first(active)[: min(-missing, _BURST)]
+            surplus = owning.cheapest_first(active, self._crowd(rs))[: min(-missing, _BURST)]
             await for_each(surplus, lambda pod: self._delete(key, rs, pod))
+
+    def _crowd(self, rs: Document) -> Counter[str]:
+        """How many pods of the same deployment, whatever their template, are on each node."""
+        above = controller_of(rs)
+        sets = self._owners.by_index("owner", above["uid"]) if above is not None else ()
+        return Counter(
+            pod["spec"].get("nodeName", "") for one in sets for pod in self._own(one) if owning.is_active(pod)
+        )

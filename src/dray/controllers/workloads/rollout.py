@@ -16,6 +16,8 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 HISTORY: Final = "deployment.kubernetes.io/revision-history"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS: Final = "deployment.kubernetes.io/max-replicas"
+_LONGEST_HISTORY: Final = 2000
+CREATE_ERROR: Final = "ReplicaSetCreateError"
 #: A deployment that sets no deadline never fails.
 _NO_DEADLINE: Final = 2147483647
 
@@ -118,13 +120,16 @@ def remembered(rs: Document, number: int) -> dict[str, str]:
     before = annotations.get(REVISION)
     if before is None or before == str(number):
         return {REVISION: str(number)}
-    history = [h for h in (annotations.get(HISTORY) or "").split(",") if h]
-    return {REVISION: str(number), HISTORY: ",".join([*history, before])}
+    history = [*(h for h in (annotations.get(HISTORY) or "").split(",") if h), before]
+    while len(",".join(history)) > _LONGEST_HISTORY:
+        del history[0]
+    return {REVISION: str(number), HISTORY: ",".join(history)}
 
 
 def expendable(deployment: Document, old: Collection[Document]) -> list[Document]:
     """The oldest sets without pods beyond the number that is kept."""
-    alive = sorted((rs for rs in old if "deletionTimestamp" not in rs["metadata"]), key=revision)
+    alive = [rs for rs in old if "deletionTimestamp" not in rs["metadata"]]
+    alive.sort(key=lambda rs: (revision(rs), _age(rs)))
     surplus = alive[: max(0, len(alive) - deployment["spec"].get("revisionHistoryLimit", 10))]
     return [rs for rs in surplus if not size(rs) and not count(rs, "replicas") and _is_observed(rs)]
 
@@ -197,7 +202,9 @@ def resized(deployment: Document, new: Document | None, sets: Sequence[Document]
     """The sizes for a new size of the whole: in the middle of a rollout each set gets its proportion."""
     active = [rs for rs in sets if size(rs)]
     replicas = wanted(deployment)
-    only = active[0] if len(active) == 1 else new if not active else None
+    only = active[0] if len(active) == 1 else None
+    if not active and sets:
+        only = new if new is not None else max(sets, key=_age)
     if only is not None:
         return {only["metadata"]["name"]: replicas}
     if new is not None and _is_saturated(deployment, new):
@@ -219,6 +226,12 @@ def resized(deployment: Document, new: Document | None, sets: Sequence[Document]
     first = ordered[0]["metadata"]["name"]
     sizes[first] = max(0, sizes[first] + left)
     return sizes
+
+
+def is_shared(deployment: Document, new: Document | None, sets: Collection[Document]) -> bool:
+    """Whether several sets have to share a change of size."""
+    several = sum(1 for rs in sets if size(rs)) > 1
+    return several and not (new is not None and _is_saturated(deployment, new))
 
 
 def _is_saturated(deployment: Document, new: Document) -> bool:
@@ -246,7 +259,11 @@ def _proportion(deployment: Document, rs: Document, most: int, replicas: int) ->
 # -- status ---------------------------------------------------------------------------------------------------------
 
 
-def counts(deployment: Document, new: Document | None, sets: Collection[Document]) -> Object:
+def counts(
+    deployment: Document, new: Document | None, sets: Collection[Document], *, terminating: bool = False
+) -> Object:
+    """The numbers; those of ``terminating`` pods only where a release has them."""
+
     def total(name: str) -> int:
         return sum(count(rs, name) for rs in sets)
 
@@ -261,13 +278,26 @@ def counts(deployment: Document, new: Document | None, sets: Collection[Document
     ):
         if value:
             status[name] = value
+    leaving = _terminating(sets) if terminating else None
+    if leaving is not None:
+        status["terminatingReplicas"] = leaving
     if "collisionCount" in (deployment.get("status") or {}):
         status["collisionCount"] = deployment["status"]["collisionCount"]
     return status
 
 
+def _terminating(sets: Collection[Document]) -> int | None:
+    """How many pods are on their way out; not known while a set that was looked at does not tell."""
+    told = [
+        (rs.get("status") or {}).get("terminatingReplicas") for rs in sets if count(rs, "observedGeneration")
+    ]
+    return None if None in told else sum(number for number in told if number is not None)
+
+
 def is_complete(deployment: Document, status: Document) -> bool:
     """Whether all pods there should be are new and available, and there are no others."""
+    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
+        return False
     names = ("updatedReplicas", "replicas", "availableReplicas")
     return all(status.get(name, 0) == wanted(deployment) for name in names)
 
@@ -314,10 +344,16 @@ def status_of(
     *,
     now: float,
     created: bool = False,
+    rolls: bool = True,
+    terminating: bool = False,
 ) -> Object:
-    """Counts and conditions; ``created`` says that the current set was made just now."""
+    """Counts and conditions.
+
+    ``created`` says that the current set was made just now. A deployment that does not ``rolls`` at present, because it
+    is paused, gets another size or is about to go, is not judged by its progress.
+    """
     before = deployment.get("status") or {}
-    status = counts(deployment, new, sets)
+    status = counts(deployment, new, sets, terminating=terminating)
     conditions = _Conditions(before, owning.timestamp(now))
     least = wanted(deployment) - bounds(deployment).unavailable
     if status.get("availableReplicas", 0) >= least:
@@ -326,6 +362,12 @@ def status_of(
     else:
         message = "Deployment does not have minimum availability."
         conditions.set("Available", "False", "MinimumReplicasUnavailable", message)
+    if deadline(deployment) is not None:
+        _tell_pause(deployment, conditions)
+        if new is not None:
+            _tell_set(new["metadata"]["name"], conditions, created=created)
+    if not rolls:
+        return {**status, "conditions": conditions.all}
     if deadline(deployment) is None:
         conditions.remove("Progressing")
     else:
@@ -344,6 +386,32 @@ def _failures(rs: Document) -> list[Document]:
     return [c for c in (rs.get("status") or {}).get("conditions") or () if c["type"] == "ReplicaFailure"]
 
 
+def with_failure(deployment: Document, message: str, *, now: float) -> Object:
+    """The status that tells why there is no new set."""
+    status = deployment.get("status") or {}
+    if deadline(deployment) is None:
+        return dict(status)
+    conditions = _Conditions(status, owning.timestamp(now))
+    conditions.set("Progressing", "False", CREATE_ERROR, message)
+    return {**status, "conditions": conditions.all}
+
+
+def _tell_pause(deployment: Document, conditions: _Conditions) -> None:
+    known = (condition(deployment.get("status") or {}, "Progressing") or {}).get("reason")
+    if deployment["spec"].get("paused"):
+        if known not in ("DeploymentPaused", "ProgressDeadlineExceeded"):
+            conditions.set("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
+    elif known == "DeploymentPaused":
+        conditions.set("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
+
+
+def _tell_set(name: str, conditions: _Conditions, *, created: bool) -> None:
+    if created:
+        conditions.set("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
+    elif condition({"conditions": conditions.all}, "Progressing") is None:
+        conditions.set("Progressing", "True", "FoundNewReplicaSet", f'Found new replica set "{name}"')
+
+
 def _judge_progress(
     deployment: Document,
     new: Document | None,
@@ -355,20 +423,9 @@ def _judge_progress(
 ) -> None:
     before = deployment.get("status") or {}
     known = (condition(before, "Progressing") or {}).get("reason")
-    if deployment["spec"].get("paused"):
-        if known not in ("DeploymentPaused", "ProgressDeadlineExceeded"):
-            conditions.set("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
-        return
-    if known == "DeploymentPaused":
-        conditions.set("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
     subject = f'Deployment "{deployment["metadata"]["name"]}"'
     if new is not None:
-        name = new["metadata"]["name"]
-        subject = f'ReplicaSet "{name}"'
-        if created:
-            conditions.set("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
-        elif known is None:
-            conditions.set("Progressing", "True", "FoundNewReplicaSet", f'Found new replica set "{name}"')
+        subject = f'ReplicaSet "{new["metadata"]["name"]}"'
     rolling = status.get("replicas", 0) != status.get("updatedReplicas", 0)
     if known == "NewReplicaSetAvailable" and not created and not rolling:
         return  # the rollout is over; what happens to pods now is not its progress
