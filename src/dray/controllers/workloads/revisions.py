@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from dray.api.errors import AlreadyExists, NotFound
 from dray.api.kinds import Object
 from dray.client.client import Client
+from dray.client.informers import Informer
 from dray.client.resources import CONTROLLER_REVISIONS, ObjectKey, Resource
-from dray.controllers.workloads import owning
+from dray.controllers.workloads import hashing, owning
 
 Document = Mapping[str, Any]
+#: On pods: the revision they are made from. On the revisions of DaemonSets: the hash in their name.
 HASH_LABEL: Final = "controller-revision-hash"
+#: The same on the revisions of StatefulSets.
+STATEFUL_HASH_LABEL: Final = "controller.kubernetes.io/hash"
+_LONGEST_PREFIX: Final = 223
+#: What Go writes for characters that mean something in HTML, or end a line in JavaScript.
+_GO_ESCAPES: Final = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+
+#: The short name of a remembered template, given what is remembered, its owner, and how often names have collided.
+Digest = Callable[[Document, Document, int], str]
 
 
 class Collision(Exception):
@@ -23,6 +34,16 @@ class Collision(Exception):
 def data_of(owner: Document) -> Object:
     """What a revision remembers: a patch that brings the template back."""
     return {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
+
+
+def hash_of_data(data: Document, owner: Document, collisions: int) -> str:
+    """How StatefulSets name their revisions: by the very bytes that are remembered."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashing.safe(hashing.fnv1(f"{text.translate(_GO_ESCAPES)}{collisions}".encode()))
+
+
+def hash_of_template(data: Document, owner: Document, collisions: int) -> str:
+    return hashing.template_hash(owner["spec"]["template"], collisions)
 
 
 def template_in(revision: Document) -> Document:
@@ -41,13 +62,31 @@ def expendable(known: Collection[Document], *, in_use: Collection[str], limit: i
     return idle[: max(0, len(idle) - limit)]
 
 
+async def claimed(client: Client, resource: Resource, owner: Document, informer: Informer) -> list[Document]:
+    """The owner's revisions, with those that an owner before it has left behind."""
+    metadata = owner["metadata"]
+    known = [
+        *informer.by_index("owner", metadata["uid"]),
+        *informer.by_index("owner", owning.strays(metadata["namespace"])),
+    ]
+    test = owning.matches(owner["spec"].get("selector"))
+    return await owning.claim(client, resource, owner, CONTROLLER_REVISIONS, known, test)
+
+
 async def record(
-    client: Client, resource: Resource, key: ObjectKey, owner: Document, known: Collection[Document]
+    client: Client,
+    resource: Resource,
+    key: ObjectKey,
+    owner: Document,
+    known: Collection[Document],
+    *,
+    digest_of: Digest = hash_of_template,
+    label: str = HASH_LABEL,
 ) -> Object:
     """The revision of the owner's present template, which is made, or made the newest, where that is needed."""
     data = data_of(owner)
     following = max((number(r) for r in known), default=0) + 1
-    for revision in known:
+    for revision in sorted(known, key=number, reverse=True):
         if owning.same(revision["data"], data):
             if number(revision) == following - 1:
                 return dict(revision)
@@ -58,11 +97,11 @@ async def record(
                 {"revision": following},
             )
     collisions = (owner.get("status") or {}).get("collisionCount") or 0
-    digest = owning.template_hash(owner["spec"]["template"], collisions)
+    digest = digest_of(data, owner, collisions)
     labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
     metadata: Object = {
-        "name": f"{key.name}-{digest}",
-        "labels": {**labels, HASH_LABEL: digest},
+        "name": f"{key.name[:_LONGEST_PREFIX]}-{digest}",
+        "labels": {**labels, label: digest},
         "ownerReferences": [owning.owner_reference(resource, owner)],
     }
     annotations = owner["metadata"].get("annotations")

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dray.api.errors import AlreadyExists
+from dray.api.errors import Conflict, StatusError
 from dray.api.kinds import Object
-from dray.client.resources import (
-    CONTROLLER_REVISIONS,
-    PERSISTENT_VOLUME_CLAIMS,
-    STATEFULSETS,
-    ObjectKey,
-)
+from dray.client.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS, ObjectKey
 from dray.controllers.framework import CONFLICT_SECONDS, Kit, for_each
-from dray.controllers.workloads import owning, revisions
+from dray.controllers.workloads import owning, revisions, volumes
 from dray.controllers.workloads.keeping import PodKeeper, Words
 from dray.controllers.workloads.revisions import HASH_LABEL
+from dray.controllers.workloads.rollout import share
 
 Document = Mapping[str, Any]
 NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
@@ -40,37 +35,20 @@ def ordinal(stateful: Document, pod: Document) -> int | None:
 
 def pod_for(stateful: Document, index: int, revision: str, template: Document) -> Object:
     name = f"{stateful['metadata']['name']}-{index}"
-    labels = {HASH_LABEL: revision, NAME_LABEL: name, INDEX_LABEL: str(index)}
+    labels = {HASH_LABEL: revision, **identity(name, index)}
     pod = owning.pod_from(template, STATEFULSETS, stateful, labels=labels)
-    metadata = {k: v for k, v in pod["metadata"].items() if k != "generateName"}
     spec = {**pod["spec"], "hostname": name}
     service = stateful["spec"].get("serviceName")
     if service:
         spec["subdomain"] = service
-    claims = [c["metadata"]["name"] for c in stateful["spec"].get("volumeClaimTemplates") or ()]
-    if claims:
-        others = [v for v in spec.get("volumes") or () if v["name"] not in claims]
-        named = [{"name": c, "persistentVolumeClaim": {"claimName": f"{c}-{name}"}} for c in claims]
-        spec["volumes"] = [*named, *others]
-    return {**pod, "metadata": {**metadata, "name": name}, "spec": spec}
+    if volumes.templates(stateful):
+        spec["volumes"] = volumes.volumes_for(stateful, index, spec.get("volumes") or [])
+    return {**pod, "metadata": {**pod["metadata"], "name": name}, "spec": spec}
 
 
-def claims_for(stateful: Document, index: int) -> list[Object]:
-    """The volume claims of one pod; they outlive it."""
-    spec = stateful["spec"]
-    name = f"{stateful['metadata']['name']}-{index}"
-    selected = (spec.get("selector") or {}).get("matchLabels") or {}
-    return [
-        {
-            "metadata": {
-                **{k: v for k, v in template["metadata"].items() if k in ("annotations", "finalizers")},
-                "name": f"{template['metadata']['name']}-{name}",
-                "labels": {**(template["metadata"].get("labels") or {}), **selected},
-            },
-            "spec": template["spec"],
-        }
-        for template in spec.get("volumeClaimTemplates") or ()
-    ]
+def identity(name: str, index: int) -> dict[str, str]:
+    """The labels that say which of its set a pod is."""
+    return {NAME_LABEL: name, INDEX_LABEL: str(index)}
 
 
 def revision_of(pod: Document) -> str:
@@ -111,65 +89,104 @@ class Situation:
         return self.wanted.start + int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
 
     def is_available(self, pod: Document) -> bool:
-        min_ready = self.stateful["spec"].get("minReadySeconds") or 0
-        return not is_leaving(pod) and owning.is_available(pod, min_ready, self.now)
+        return owning.is_available(pod, self.stateful["spec"].get("minReadySeconds") or 0, self.now)
+
+    def is_well(self, pod: Document) -> bool:
+        return not is_leaving(pod) and self.is_available(pod)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The numbers of pods to make, and pods to delete."""
+    """The numbers of pods to make, and pods to delete; and what is tended before."""
 
     make: Sequence[int] = ()
     delete: Sequence[Document] = ()
+    pending: Sequence[int] = ()  # whose claims may be missing
+    settled: Sequence[int] = ()  # which should have all that makes them members of the set
+    surplus: Sequence[int] = ()
 
 
-def plan(situation: Situation) -> Plan:
-    """The next step: what is missing, in order; then what is too much, from the end; then the update, from the end."""
+def plan(situation: Situation, *, most_away: int | None = None) -> Plan:
+    """The next step: what is missing, in order; then what is too much, from the end; then the update, from the end.
+
+    ``most_away`` pods may be away during an update; None where a release knows but one.
+    """
     make: list[int] = []
     delete: list[Document] = []
+    pending: list[int] = []
+    settled: list[int] = []
     in_order = not situation.is_parallel
     for index in situation.wanted:
         pod = situation.pods.get(index)
         if pod is None:
             make.append(index)
-        elif owning.is_finished(pod) and not is_leaving(pod):
-            delete.append(pod)
-        elif not in_order or situation.is_available(pod):
-            continue
+        elif owning.is_finished(pod):
+            if not is_leaving(pod):
+                delete.append(pod)
+        else:
+            if owning.phase(pod) == "Pending":
+                pending.append(index)
+            if not in_order or (is_running(pod) and situation.is_well(pod)):
+                settled.append(index)
+                continue
         if in_order:
-            return Plan(make, delete)  # the next one waits for this one
-    surplus = [situation.pods[i] for i in sorted(situation.pods, reverse=True) if i not in situation.wanted]
-    if surplus:
-        staying = [pod for pod in surplus if not is_leaving(pod)]
-        delete += staying if not in_order else [] if len(staying) < len(surplus) else staying[:1]
-        return Plan(make, delete)
-    if make or delete:
-        return Plan(make, delete)
-    return Plan(delete=_outdated(situation))
+            return Plan(make, delete, pending, settled)  # the next one waits for this one
+    surplus = [i for i in sorted(situation.pods, reverse=True) if i not in situation.wanted]
+    delete += _condemned(situation, surplus)
+    if surplus or make or delete:
+        return Plan(make, delete, pending, settled, surplus)
+    return Plan(delete=_outdated(situation, most_away), pending=pending, settled=settled)
 
 
-def _outdated(situation: Situation) -> list[Document]:
-    """The next pod to be made anew from the new template, if all after it are well."""
+def _condemned(situation: Situation, surplus: Sequence[int]) -> list[Document]:
+    """Pods beyond the wanted ones: the last goes first, and where order matters the others wait until it is gone.
+
+    One that is not well is given up only if none before it ails.
+    """
+    staying = [situation.pods[i] for i in surplus if not is_leaving(situation.pods[i])]
+    if situation.is_parallel:
+        return staying
+    if not surplus or is_leaving(situation.pods[surplus[0]]):
+        return []
+    last = situation.pods[surplus[0]]
+    well = is_running(last) and situation.is_well(last)
+    ailing = min((i for i, pod in situation.pods.items() if not situation.is_well(pod)), default=None)
+    return [last] if well or ailing == surplus[0] else []
+
+
+def _outdated(situation: Situation, most_away: int | None) -> list[Document]:
+    """The next pods to be made anew from the new template, if all after them are well."""
     strategy = situation.stateful["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return []
-    for index in reversed(situation.wanted):
-        if index < situation.partition:
-            break
-        pod = situation.pods[index]
+    candidates = [situation.pods[i] for i in reversed(situation.wanted) if i >= situation.partition]
+    if most_away is not None:
+        away = sum(1 for pod in situation.pods.values() if not situation.is_well(pod))
+        old = [p for p in candidates if revision_of(p) != situation.update and not is_leaving(p)]
+        return old[: max(0, most_away - away)]
+    for pod in candidates:
         if revision_of(pod) != situation.update and not is_leaving(pod):
             return [pod]
-        if not situation.is_available(pod):
+        if not situation.is_well(pod):
             break
     return []
 
 
+def most_unavailable(stateful: Document) -> int:
+    rolling = (stateful["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+    return max(1, share(rolling.get("maxUnavailable") or 1, stateful["spec"].get("replicas", 1), up=False))
+
+
+def is_running(pod: Document) -> bool:
+    return owning.phase(pod) == "Running" and owning.is_ready(pod)
+
+
 def status_of(situation: Situation) -> Object:
     stateful, current, update = situation.stateful, situation.current, situation.update
-    there = [p for p in situation.pods.values() if not owning.is_finished(p)]
-    active = [p for p in there if not is_leaving(p)]
-    ready = [p for p in there if owning.is_ready(p)]
-    updated = sum(1 for p in active if revision_of(p) == update)
+    there = list(situation.pods.values())
+    staying = [p for p in there if not is_leaving(p)]
+    ready = [p for p in there if is_running(p)]
+    updated = sum(1 for p in staying if revision_of(p) == update)
     wanted = len(situation.wanted)
     strategy = (stateful["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
     if strategy == "RollingUpdate" and updated == wanted == len(there) == len(ready):
@@ -181,7 +198,7 @@ def status_of(situation: Situation) -> Object:
     }
     for name, count in (
         ("readyReplicas", len(ready)),
-        ("currentReplicas", sum(1 for p in active if revision_of(p) == current)),
+        ("currentReplicas", sum(1 for p in staying if revision_of(p) == current)),
         ("updatedReplicas", updated),
     ):
         if count:
@@ -197,40 +214,72 @@ def status_of(situation: Situation) -> Object:
 class StatefulSetController(PodKeeper[ObjectKey]):
     name = "statefulset-controller"
     resource = STATEFULSETS
-    words = Words(
-        created="create Pod {pod} in StatefulSet {owner} successful",
-        not_created="create Pod {pod} in StatefulSet {owner} failed error: {problem}",
-        deleted="delete Pod {pod} in StatefulSet {owner} successful",
-    )
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
         self._revisions = kit.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owning.by_owner})
+        self._volumes = volumes.Volumes(kit, self._say, self._verb)
+        create, delete = self._verb("create"), self._verb("delete")
+        self.words = Words(
+            created=f"{create} Pod {{pod}} in StatefulSet {{owner}} successful",
+            not_created=f"{create} Pod {{pod}} in StatefulSet {{owner}} failed error: {{problem}}",
+            deleted=f"{delete} Pod {{pod}} in StatefulSet {{owner}} successful",
+            not_deleted=f"{delete} Pod {{pod}} in StatefulSet {{owner}} failed error: {{problem}}",
+        )
+
+    def _verb(self, word: str) -> str:
+        """Events begin with a capital letter since 1.35."""
+        return word.capitalize() if self.kit.gates.release >= (1, 35) else word
 
     async def sync(self, key: ObjectKey) -> float | None:
         stateful = self._owners.get(*key)
-        if stateful is None or "deletionTimestamp" in stateful["metadata"]:
+        if stateful is None:
             return None
         own = self._own(stateful)
         labelled = owning.matches(stateful["spec"]["selector"])
         pods = await self._claim(
             stateful, own, lambda pod: labelled(pod) and ordinal(stateful, pod) is not None
         )
-        kept = self._revisions.by_index("owner", stateful["metadata"]["uid"])
+        by_number = {number: pod for pod in pods if (number := ordinal(stateful, pod)) is not None}
+        known = stateful.get("status") or {}
+        if "deletionTimestamp" in stateful["metadata"]:
+            # Only told about, any more: the garbage collector takes its pods.
+            current, update = known.get("currentRevision", ""), known.get("updateRevision", "")
+            await self._write(
+                key,
+                stateful,
+                status_of(Situation(stateful, by_number, current, update, self.kit.clock())),
+            )
+            return None
+        kept = await revisions.claimed(self.kit.client, STATEFULSETS, stateful, self._revisions)
         try:
-            update = (await revisions.record(self.kit.client, STATEFULSETS, key, stateful, kept))["metadata"][
-                "name"
-            ]
+            latest = await revisions.record(
+                self.kit.client,
+                STATEFULSETS,
+                key,
+                stateful,
+                kept,
+                digest_of=revisions.hash_of_data,
+                label=revisions.STATEFUL_HASH_LABEL,
+            )
         except revisions.Collision:
             return await self._collided(key, stateful)
-        current = (stateful.get("status") or {}).get("currentRevision") or update
-        by_number = {number: pod for pod in pods if (number := ordinal(stateful, pod)) is not None}
+        update = latest["metadata"]["name"]
+        current = known.get("currentRevision")
+        if not any(r["metadata"]["name"] == current for r in kept):
+            current = update
         situation = Situation(stateful, by_number, current, update, self.kit.clock())
+        problem: StatusError | None = None
         if self._expected.met(key, own):
-            await self._manage(key, situation, kept)
+            try:
+                await self._manage(key, situation, kept)
+            except StatusError as failed:
+                problem = failed
         status = status_of(situation)
         await self._write(key, stateful, status)
         await self._forget_revisions(stateful, kept, pods, status)
+        if problem is not None:
+            raise problem
         waiting = stateful["spec"].get("minReadySeconds")
         return (
             float(waiting)
@@ -246,29 +295,74 @@ class StatefulSetController(PodKeeper[ObjectKey]):
         return CONFLICT_SECONDS
 
     async def _forget_revisions(
-        self, stateful: Document, kept: list[Any], pods: list[Document], status: Document
+        self, stateful: Document, kept: list[Document], pods: list[Document], status: Document
     ) -> None:
         in_use = {*(revision_of(p) for p in pods), status["currentRevision"], status["updateRevision"]}
         limit = stateful["spec"].get("revisionHistoryLimit", 10)
         await revisions.discard(self.kit.client, revisions.expendable(kept, in_use=in_use, limit=limit))
 
-    async def _manage(self, key: ObjectKey, situation: Situation, kept: list[Any]) -> None:
-        step = plan(situation)
+    async def _manage(self, key: ObjectKey, situation: Situation, kept: list[Document]) -> None:
         stateful = situation.stateful
-
-        async def make(index: int) -> None:
-            revision = situation.current if index < situation.partition else situation.update
-            template = stateful["spec"]["template"]
-            for known in kept:
-                if known["metadata"]["name"] == revision:
-                    template = revisions.template_in(known)
-            await self._make_claims(key, stateful, index)
-            await self._make(key, stateful, pod_for(stateful, index, revision, template))
-
-        await for_each(step.make, make)
+        most_away = most_unavailable(stateful) if "MaxUnavailableStatefulSet" in self.kit.gates else None
+        step = plan(situation, most_away=most_away)
+        claims = bool(volumes.templates(stateful))
+        for index in step.settled:
+            await self._settle(key, stateful, index, situation.pods[index])
+        if claims:
+            for index in step.pending:
+                pod = situation.pods[index]
+                await self._volumes.make(key, stateful, index, pod["metadata"]["name"])
+                await self._volumes.settle(key, stateful, index, pod, stays=True)
+        await for_each(step.make, lambda index: self._start(key, situation, index, kept))
+        if claims:
+            for index in step.surplus:
+                await self._volumes.settle(key, stateful, index, situation.pods[index], stays=False)
         await for_each(step.delete, lambda pod: self._delete(key, stateful, pod))
 
-    async def _make_claims(self, key: ObjectKey, stateful: Document, index: int) -> None:
-        for claim in claims_for(stateful, index):
-            with contextlib.suppress(AlreadyExists):
-                await self.kit.client.create(PERSISTENT_VOLUME_CLAIMS, key.namespace, claim)
+    async def _start(self, key: ObjectKey, situation: Situation, index: int, kept: list[Document]) -> None:
+        stateful = situation.stateful
+        revision = situation.current if index < situation.partition else situation.update
+        template = stateful["spec"]["template"]
+        for known in kept:
+            if known["metadata"]["name"] == revision:
+                template = revisions.template_in(known)
+        pod = pod_for(stateful, index, revision, template)
+        if not volumes.templates(stateful):
+            await self._make(key, stateful, pod)
+            return
+        if self._volumes.block(key, stateful, index, pod):
+            return
+        name = pod["metadata"]["name"]
+        try:
+            await self._volumes.make(key, stateful, index, name)
+        except StatusError as problem:
+            message = self.words.not_created.format(pod=name, owner=key.name, problem=problem)
+            self._say(stateful, "Warning", "FailedCreate", message)
+            raise
+        await self._make(key, stateful, pod)
+        await self._volumes.settle(key, stateful, index, pod, stays=True)
+
+    async def _settle(self, key: ObjectKey, stateful: Document, index: int, pod: Document) -> None:
+        """A pod that was adopted lacks what others were made with."""
+        metadata = pod["metadata"]
+        name, labels = metadata["name"], metadata.get("labels") or {}
+        is_member = labels.get(NAME_LABEL) == name
+        has_volumes = volumes.has_volumes(stateful, pod, index)
+        if is_member and has_volumes and self._volumes.are_settled(key, stateful, index, pod, stays=True):
+            return
+        changed = {**pod, "metadata": {**metadata, "labels": {**labels, **identity(name, index)}}}
+        if not has_volumes:
+            mounted = volumes.volumes_for(stateful, index, pod["spec"].get("volumes") or [])
+            changed["spec"] = {**pod["spec"], "volumes": mounted}
+        what = f"{self._verb('update')} Pod {name} in StatefulSet {key.name}"
+        try:
+            if not has_volumes:
+                await self._volumes.make(key, stateful, index, name)
+            await self._volumes.settle(key, stateful, index, pod, stays=True)
+            await self.kit.client.update(PODS, key.namespace, changed)
+        except Conflict:
+            raise
+        except StatusError as problem:
+            self._say(stateful, "Warning", "FailedUpdate", f"{what} failed error: {problem}")
+            raise
+        self._say(stateful, "Normal", "SuccessfulUpdate", f"{what} successful")
