@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -137,20 +138,22 @@ def decide(
         if options.faithful and before.plugin != devices.PLUGIN and profile.enabled(devices.PLUGIN):
             after = _NOT_BEGUN
         else:
-            room = _Room(pod, profile, placement, ledger, budgets)
+            room = _Room(pod, profile, placement, ledger, budgets, lambda node: None)
             after = room.make({}, None, about_claims="no new claims to deallocate")
         message = unavailable(len(cluster), (), before_filtering=before.reasons[0], after=after.message)
         return Unschedulable(message, frozenset({before.plugin}), keeps_promise=after.keeps_promise)
-    check = attempt if storage is None or not pod.volume_claims else storage.beside(pod, attempt)
+    reachable = None if storage is None or not pod.volume_claims else partial(storage.on, pod)
     try:
-        outcome = placement.find(pod, check, spread=spread)
+        outcome = placement.find(pod, attempt, spread=spread, volumes=reachable)
     except (AllocationError, devices.SearchTimeout) as problem:
         return Failure(f'running "{devices.PLUGIN}" filter plugin: {problem}')
     decision: Bind | Unschedulable
     if isinstance(outcome, Found):
         decision = Bind(outcome.node, outcome.plan, attempt.claims if attempt is not None else ())
     else:
-        decision = _unplaced(pod, outcome, attempt, _Room(pod, profile, placement, ledger, budgets), options)
+        judge = placement.supposing(pod, spread=spread, volumes=reachable)
+        room = _Room(pod, profile, placement, ledger, budgets, judge)
+        decision = _unplaced(pod, outcome, attempt, room, options)
     return decision if classic is None or attempt is None else classic.refine(attempt, decision)
 
 
@@ -223,6 +226,7 @@ class _Room:
     placement: Placement
     ledger: Ledger
     budgets: Callable[[], Sequence[preemption.Budget]]
+    judge: Callable[[Node], Rejection | None]  # by all filters but the one for devices, with some pods gone
 
     def make(
         self,
@@ -253,7 +257,7 @@ class _Room:
         pod, placement, ledger = self.pod, self.placement, self.ledger
 
         def fits(node: Node) -> Rejection | None:
-            rejection = placement.judge(pod, node)
+            rejection = self.judge(node)
             if rejection is not None or attempt is None:
                 return rejection
             try:

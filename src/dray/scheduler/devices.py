@@ -283,8 +283,8 @@ class Attempt:
                         wanted.append(generated)
         if node.holders and self._options.node_resources:
             for claim, _ in self._nodes_of:
-                if (rejection := footprint.shared(self._pod, node, claim)) is not None:
-                    return rejection
+                if (clash := footprint.shared(self._pod, node, claim)) is not None:
+                    return clash
         in_the_way = [
             claim
             for claim, test in self._nodes_of
@@ -302,8 +302,8 @@ class Attempt:
         held: Sequence[Document] = ()
         if wanted and self._maps_devices:
             held = footprint.taken(self._pod, zip(wanted, results, strict=True), self._ledger.mappings)
-            if held and (rejection := footprint.judge(self._pod, node, held)) is not None:
-                return rejection
+            if held and (lacking := footprint.judge(self._pod, node, held)) is not None:
+                return lacking
         if in_the_way:
             # Only here: where other claims cannot be allocated, to free these would help nobody.
             self.unavailable |= {claim["metadata"]["uid"]: claim for claim in in_the_way}

@@ -187,7 +187,8 @@ class Ledger:
             if spec["pool"]["name"] == pool:
                 for one in spec.get("devices") or ():
                     if one["name"] == device:
-                        return one.get(_MAPPINGS)
+                        found: Mapping[str, Document] | None = one.get(_MAPPINGS)
+                        return found
         return None
 
     def set_class(self, document: Document) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,24 +39,47 @@ class Affinity:
         self, pod: Pod, nodes: Iterable[Node], namespaces: Namespaces, *, hard_weight: int = 1
     ) -> None:
         self._pod = pod
-        self._forbidden: set[Topology] = set()
+        self._namespaces = namespaces
+        self._forbidden: Counter[Topology] = Counter()
         self._wanted: Counter[Topology] = Counter()
         self._unwanted: Counter[Topology] = Counter()
         self._scores: defaultdict[Topology, int] = defaultdict(int)
         self._self_match = bool(pod.affinity) and all(t.matches(pod, namespaces) for t in pod.affinity)
         for node in nodes:
             for other in node.pods.values():
-                self._meet(pod, other, node, namespaces, hard_weight)
+                self._meet(other, node, self._forbidden, self._wanted, self._unwanted)
+                self._score(pod, other, node, namespaces, hard_weight)
 
-    def _meet(self, pod: Pod, other: Pod, node: Node, namespaces: Namespaces, hard_weight: int) -> None:
+    def without(self, gone: Iterable[Pod], node: Node) -> Affinity:
+        """The same if these were not on their node; for filtering only."""
+        forbidden, wanted, unwanted = Counter[Topology](), Counter[Topology](), Counter[Topology]()
+        for other in gone:
+            self._meet(other, node, forbidden, wanted, unwanted)
+        new = copy(self)
+        new._forbidden = self._forbidden - forbidden
+        new._wanted = self._wanted - wanted
+        new._unwanted = self._unwanted - unwanted
+        return new
+
+    def _meet(
+        self,
+        other: Pod,
+        node: Node,
+        forbidden: Counter[Topology],
+        wanted: Counter[Topology],
+        unwanted: Counter[Topology],
+    ) -> None:
+        pod, namespaces = self._pod, self._namespaces
         for topology in _topologies(other.anti_affinity, node, pod, namespaces):
-            self._forbidden.add(topology)
+            forbidden[topology] += 1
         if pod.affinity and all(t.matches(other, namespaces) for t in pod.affinity):
             for term in pod.affinity:
                 if term.topology_key in node.labels:
-                    self._wanted[(term.topology_key, node.labels[term.topology_key])] += 1
+                    wanted[(term.topology_key, node.labels[term.topology_key])] += 1
         for topology in _topologies(pod.anti_affinity, node, other, namespaces):
-            self._unwanted[topology] += 1
+            unwanted[topology] += 1
+
+    def _score(self, pod: Pod, other: Pod, node: Node, namespaces: Namespaces, hard_weight: int) -> None:
         for terms, sign, subject in (
             (pod.preferred_affinity, 1, other),
             (pod.preferred_anti_affinity, -1, other),
@@ -169,15 +193,19 @@ class Spread:
                     continue  # a node that lacks one of the keys is in no domain at all
                 for c in group:
                     if c.counts(pod, node):
-                        alike = sum(
-                            1
-                            for other in node.pods.values()
-                            if other.namespace == pod.namespace
-                            and not other.terminating
-                            and c.matches(other.labels)
-                        )
+                        alike = _alike(pod, node.pods.values(), c)
                         self._domains[c][node.labels[c.key]] += alike
                         self._alike[(c, node.name)] = alike
+
+    def without(self, gone: Collection[Pod], node: Node) -> Spread:
+        """The same if these were not on their node; for filtering only."""
+        new = copy(self)
+        new._domains = dict(self._domains)
+        for c in self._hard:
+            if (c, node.name) in self._alike and (fewer := _alike(self._pod, gone, c)):
+                new._domains[c] = domains = Counter(self._domains[c])
+                domains[node.labels[c.key]] -= fewer
+        return new
 
     def reject(self, node: Node) -> Rejection | None:
         for c in self._hard:
@@ -219,3 +247,12 @@ class Spread:
             else int(100 * (high + low - raw[n.name]) / high)
             for n in nodes
         }
+
+
+def _alike(pod: Pod, others: Iterable[Pod], constraint: Constraint) -> int:
+    """How many of them count as being of the pod's kind."""
+    return sum(
+        1
+        for other in others
+        if other.namespace == pod.namespace and not other.terminating and constraint.matches(other.labels)
+    )

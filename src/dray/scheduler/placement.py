@@ -11,6 +11,7 @@ import heapq
 import random
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Protocol
 
 from dray.scheduler import filters, neighbours, scores
@@ -25,6 +26,8 @@ _MAX_SHAPES = 64
 _PASSED_OVER = Rejection(
     "NodeAffinity", ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), resolvable=False
 )
+
+VolumeCheck = Callable[[Node], Rejection | None]
 
 
 class DeviceCheck(Protocol):
@@ -184,26 +187,31 @@ class Placement:
         )
 
     def find(
-        self, pod: Pod, devices: DeviceCheck | None, *, spread: Sequence[neighbours.Constraint] = ()
+        self,
+        pod: Pod,
+        devices: DeviceCheck | None,
+        *,
+        spread: Sequence[neighbours.Constraint] = (),
+        volumes: VolumeCheck | None = None,
     ) -> Found | NotFound:
         """The best node, or why there is none. ``spread``: the pod's own constraints or the defaults for its owner."""
         nominee = pod.nominated_node and self.cluster.get(pod.nominated_node)
         if nominee:
-            outcome = self._scan(pod, devices, [nominee], spread)
+            outcome = self._scan(pod, devices, [nominee], spread, volumes)
             if isinstance(outcome, Found):
                 return outcome
         only = pod.pinned
         if only is not None:
             nodes = [n for name in only if (n := self.cluster.get(name)) is not None]
-            outcome = self._scan(pod, devices, nodes, spread)
+            outcome = self._scan(pod, devices, nodes, spread, volumes)
             if isinstance(outcome, NotFound):
                 passed_over = (n.name for n in self.cluster if n.name not in only)
                 others = dict.fromkeys(passed_over, _PASSED_OVER) if self._counts_passed_over else {}
                 return NotFound(outcome.nodes, {**others, **outcome.rejections})
             return outcome
-        if self._by_index(pod, devices, spread):
+        if volumes is None and self._by_index(pod, devices, spread):
             return self._shape(pod, devices).find(pod, devices)
-        return self._scan(pod, devices, list(self.cluster), spread)
+        return self._scan(pod, devices, list(self.cluster), spread, volumes)
 
     def _by_index(
         self, pod: Pod, devices: DeviceCheck | None, spread: Sequence[neighbours.Constraint]
@@ -239,14 +247,10 @@ class Placement:
         devices: DeviceCheck | None,
         nodes: list[Node],
         spread: Sequence[neighbours.Constraint],
+        volumes: VolumeCheck | None,
     ) -> Found | NotFound:
         total = len(self.cluster)
-        everyone = list(self.cluster)
-        affinity = counts = None
-        if self._minds_others(pod):
-            affinity = neighbours.Affinity(pod, everyone, self._namespaces())
-        if spread:
-            counts = neighbours.Spread(pod, everyone, spread)
+        affinity, counts = self._company(pod, spread)
         rejections: dict[str, Rejection] = {}
         # Devices are the dearest of all filters. In a large cluster the best nodes are asked first, and only until one
         # has them; that others have none is learnt when it is their turn.
@@ -257,11 +261,7 @@ class Placement:
         while True:
             feasible: list[tuple[Node, Any]] = []
             for node in waiting:
-                rejection = self.judge(pod, node)
-                if rejection is None and counts is not None:
-                    rejection = counts.reject(node)
-                if rejection is None and affinity is not None:
-                    rejection = affinity.reject(node)
+                rejection = self._judge_in_company(pod, node, volumes, counts, affinity)
                 plan = None
                 if rejection is None and devices is not None and asked_last is None:
                     plan = devices.on(node)
@@ -283,6 +283,58 @@ class Placement:
                         rejections[node.name] = plan
                         continue
                 return Found(node.name, plan, len(feasible))
+
+    def _company(
+        self, pod: Pod, spread: Sequence[neighbours.Constraint]
+    ) -> tuple[neighbours.Affinity | None, neighbours.Spread | None]:
+        """What other pods mean for this one, as far as it minds."""
+        minds = self._minds_others(pod)
+        everyone = list(self.cluster) if minds or spread else []
+        return (
+            neighbours.Affinity(pod, everyone, self._namespaces()) if minds else None,
+            neighbours.Spread(pod, everyone, spread) if spread else None,
+        )
+
+    def _judge_in_company(
+        self,
+        pod: Pod,
+        node: Node,
+        volumes: VolumeCheck | None,
+        counts: neighbours.Spread | None,
+        affinity: neighbours.Affinity | None,
+    ) -> Rejection | None:
+        """Every filter but the one for devices, in upstream's order."""
+        rejection = self.judge(pod, node)
+        if rejection is None and volumes is not None:
+            rejection = volumes(node)
+        if rejection is None and counts is not None:
+            rejection = counts.reject(node)
+        if rejection is None and affinity is not None:
+            rejection = affinity.reject(node)
+        return rejection
+
+    def supposing(
+        self, pod: Pod, *, spread: Sequence[neighbours.Constraint] = (), volumes: VolumeCheck | None = None
+    ) -> Callable[[Node], Rejection | None]:
+        """Judges the pod on nodes as they would be with some pods gone; by every filter but the one for devices."""
+
+        @cache  # asked for only where some node might be had by making room
+        def company() -> tuple[neighbours.Affinity | None, neighbours.Spread | None]:
+            return self._company(pod, spread)
+
+        def judge(node: Node) -> Rejection | None:
+            affinity, counts = company()
+            now = self.cluster.get(node.name)
+            gone = [p for uid, p in now.pods.items() if uid not in node.pods] if now is not None else []
+            return self._judge_in_company(
+                pod,
+                node,
+                volumes,
+                counts.without(gone, node) if counts is not None else None,
+                affinity.without(gone, node) if affinity is not None else None,
+            )
+
+        return judge
 
     def _may_ask_last(self, devices: DeviceCheck | None, nodes: int) -> bool:
         return devices is not None and not devices.scores_matter and nodes >= ALL_NODES

@@ -155,6 +155,8 @@ def _victims(
         else:
             victims.append(candidate)
             violations += candidate in violating
+    if not victims:
+        return _NO_VICTIMS  # it was not for want of room that the node was turned down
     return Preempt(node.name, tuple(more_important_first(victims)), violations)
 
 

@@ -12,6 +12,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -56,6 +57,11 @@ log = logging.getLogger(__name__)
 
 Document = Mapping[str, Any]
 
+_VOLUME_KINDS: Mapping[str, Resource] = {
+    "PersistentVolumeClaim": PERSISTENT_VOLUME_CLAIMS,
+    "PersistentVolume": PERSISTENT_VOLUMES,
+    "StorageClass": STORAGE_CLASSES,
+}
 #: pods being bound at the same time
 MAX_BINDING = 512
 #: claims are made within moments: what is missing after this long is worth telling
@@ -199,12 +205,17 @@ class Scheduler:
                 get(DEVICE_TAINT_RULES).add_handler(
                     on_set=self._rule_set, on_delete=lambda o: self._rule_gone(o["metadata"]["name"])
                 )
+        for kind, resource in _VOLUME_KINDS.items():
+            get(resource).add_handler(on_set=partial(self._volumes_changed, kind))
         get(PODS).add_handler(on_set=self._pod_set, on_delete=self._pod_gone)
 
     def _wake(self, resource: str, action: str, old: Any = None, new: Any = None) -> None:
         """Something has changed that may help pods which were turned down."""
         if self.queue.has_sleepers and self.queue.wake(Change(resource, action, old, new), hints.helps):
             self._wakeup.set()
+
+    def _volumes_changed(self, kind: str, document: Document) -> None:
+        self._wake(kind, "update", None, document)
 
     def _freed(self, nodes: set[str] | None) -> None:
         """Devices came free: what was learnt about these nodes holds no longer."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from dray.api import matching
 from dray.scheduler.nodes import Node
-from dray.scheduler.placement import DeviceCheck
 from dray.scheduler.pods import Pod
 from dray.scheduler.verdicts import Rejection
 
@@ -73,31 +72,6 @@ class Storage:
                 return self._elsewhere
         return None
 
-    def beside(self, pod: Pod, devices: DeviceCheck | None) -> DeviceCheck:
-        """A check of volumes first and devices after."""
-        return _Both(self, pod, devices)
-
     def _waits(self, claim: Document) -> bool:
         storage = self._storage_class(claim["spec"].get("storageClassName") or "")
         return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"
-
-
-class _Both:
-    def __init__(self, storage: Storage, pod: Pod, devices: DeviceCheck | None) -> None:
-        self.shape: bytes | None = None
-        self._storage = storage
-        self._pod = pod
-        self._devices = devices
-
-    @property
-    def scores_matter(self) -> bool:
-        return self._devices is not None and self._devices.scores_matter
-
-    def on(self, node: Node) -> Any | Rejection:
-        rejection = self._storage.on(self._pod, node)
-        if rejection is not None:
-            return rejection
-        return self._devices.on(node) if self._devices is not None else None
-
-    def score(self, plan: Any) -> int:
-        return self._devices.score(plan) if self._devices is not None else 0

@@ -15,7 +15,8 @@ from dray.scheduler.deciding import Bind
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.preemption import Preempt
-from tests.unit.scheduler.making import claim, pod
+
+from .making import claim, pod
 
 
 class Server:

@@ -8,7 +8,8 @@ import pytest
 
 from dray.scheduler.deciding import Bind, Failure, Unschedulable
 from dray.scheduler.pods import Pod
-from tests.unit.scheduler.making import Stage, claim, node, pod
+
+from .making import Stage, claim, node, pod
 
 
 def cores(name: str, factor: str = "2", **mapping: Any) -> dict[str, Any]:

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import random
+from typing import Any
+
 from dray.scheduler import filters
+from dray.scheduler.deciding import Unschedulable
+from dray.scheduler.neighbours import Constraint
 from dray.scheduler.nodes import Cluster, Node
+from dray.scheduler.placement import NotFound, Placement
 from dray.scheduler.pods import Pod
 from dray.scheduler.preemption import Budget, NoRoom, Preempt, preempt
 from dray.scheduler.verdicts import Rejection
 
-from .making import cluster, node, pod
+from .making import Stage, cluster, node, pod
 
 FULL = Rejection("NodeResourcesFit", ("Insufficient cpu",))
 
@@ -72,3 +78,65 @@ def test_budgets_are_spared_where_possible() -> None:
         }
     )
     assert attempt(pod(priority=10, requests={"cpu": "1"}), where, (budget,)) == Preempt("b", (free,))
+
+
+def test_a_node_that_lacks_no_room_has_no_victims() -> None:
+    where = cluster(node("a"))
+    where.place(pod(), "a")
+    outcome = preempt(pod(priority=5), where, {"a": FULL}, fits=lambda n: None)
+    assert outcome == NoRoom("0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+
+
+def apart_from(**labels: str) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def test_those_that_a_pod_will_not_be_with_make_room_and_nobody_else() -> None:
+    stage = Stage({"a": []})
+    disliked, other = pod(labels={"app": "noisy"}), pod()
+    stage.cluster.place(other, "a")
+    stage.cluster.place(disliked, "a")
+    decision = stage.decide(pod(priority=5, affinity=apart_from(app="noisy")))
+    assert isinstance(decision, Unschedulable)
+    assert decision.preempt == Preempt("a", (disliked,))
+
+
+def test_those_that_will_not_be_with_a_pod_make_room() -> None:
+    stage = Stage({"a": []})
+    disliking = pod(affinity=apart_from(app="noisy"))
+    stage.cluster.place(disliking, "a")
+    decision = stage.decide(pod(priority=5, labels={"app": "noisy"}))
+    assert isinstance(decision, Unschedulable)
+    assert decision.preempt == Preempt("a", (disliking,))
+
+
+def test_as_many_of_a_kind_make_room_as_spreading_asks_for() -> None:
+    where = cluster(node("a"), node("b", cpu="0"))
+    alike = [pod(priority=i, labels={"app": "web"}) for i in range(2)]
+    for one in alike:
+        where.place(one, "a")
+    wanted = pod(
+        priority=5, labels={"app": "web"}, requests={"cpu": "1"},
+    )  # fmt: skip
+    spec = {
+        "topologyKey": "kubernetes.io/hostname",
+        "maxSkew": 2,
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    placement = Placement(where, rng=random.Random(0))
+    spread = [Constraint.of(spec, wanted.labels)]
+    outcome = placement.find(wanted, None, spread=spread)
+    assert isinstance(outcome, NotFound)
+    chosen = preempt(wanted, where, outcome.rejections, fits=placement.supposing(wanted, spread=spread))
+    assert chosen == Preempt("a", (alike[0],))
+
+
+def test_volumes_are_looked_at_before_neighbours() -> None:
+    where = cluster(node("a"))
+    where.place(pod(labels={"app": "noisy"}), "a")
+    unreachable = Rejection("VolumeBinding", ("elsewhere",), resolvable=False)
+    placement = Placement(where, rng=random.Random(0))
+    outcome = placement.find(pod(affinity=apart_from(app="noisy")), None, volumes=lambda n: unreachable)
+    assert isinstance(outcome, NotFound)
+    assert outcome.rejections == {"a": unreachable}

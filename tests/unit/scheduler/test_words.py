@@ -10,7 +10,8 @@ import pytest
 from dray.scheduler.deciding import Bind, Failure, Unschedulable
 from dray.scheduler.placement import NotFound, Placement
 from dray.scheduler.volumes import Storage
-from tests.unit.scheduler.making import Stage, claim, cluster, node, pod, slice_of
+
+from .making import Stage, claim, cluster, node, pod, slice_of
 
 
 def refused(stage: Stage, wanted: Any) -> Unschedulable:
