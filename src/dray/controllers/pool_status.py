@@ -27,6 +27,8 @@ ANSWERED_SECONDS: Final = 3600.0
 PENDING_SECONDS: Final = 24 * 3600.0
 #: What drivers are given to publish the rest of a pool before an answer says that it is incomplete.
 PATIENCE_SECONDS: Final = 5.0
+#: The same where there is no answer then until somebody touches the request.
+_OLD_PATIENCE_SECONDS: Final = 1.0
 _LOOK_AGAIN: Final = 0.5
 _DEFAULT_LIMIT: Final = 100
 _MAX_ERROR: Final = 256
@@ -179,6 +181,7 @@ class PoolStatusController(Controller[str]):
         self._claims = get(kit.resource(RESOURCE_CLAIMS))
         modern = kit.gates.release >= (1, 37)
         self._counting = Counting(once=modern, taints=modern)
+        self._answers_in_part = modern
         self._rules = None
         if modern and "DRADeviceTaintRules" in kit.gates:
             self._rules = get(kit.resource(DEVICE_TAINT_RULES, "v1", "v1beta2"))
@@ -206,9 +209,12 @@ class PoolStatusController(Controller[str]):
             counting=self._counting_now(),
             now=from_epoch(now),
         )
-        created = to_epoch(request["metadata"]["creationTimestamp"])
-        if is_incomplete(status) and now - created < PATIENCE_SECONDS:
-            return _LOOK_AGAIN
+        if is_incomplete(status):
+            age = now - to_epoch(request["metadata"]["creationTimestamp"])
+            if age < (PATIENCE_SECONDS if self._answers_in_part else _OLD_PATIENCE_SECONDS):
+                return _LOOK_AGAIN
+            if not self._answers_in_part:
+                return left
         await self.kit.client.update_status(self._resource, "", {**request, "status": status})
         self.kit.metrics.pools_counted.inc(request["spec"]["driver"])
         return None

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+import pytest
+
+from dray.api.release import Gates
 from dray.api.timefmt import from_epoch
+from dray.client.events import EventRecorder
 from dray.client.resources import RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES
-from dray.controllers.pool_status import Counting, answer, is_incomplete, seconds_left
-from tests.unit.controllers.scene import Scene, scene, until
+from dray.controllers.framework import Kit, SharedInformers
+from dray.controllers.pool_status import (
+    PATIENCE_SECONDS,
+    Counting,
+    PoolStatusController,
+    answer,
+    is_incomplete,
+    seconds_left,
+)
+from tests.unit.controllers.scene import Scene, scene, server, until
 
 STATUS = "resourcepoolstatusrequest-controller"
 DRIVER = "d.example.com"
@@ -142,8 +155,6 @@ async def test_an_old_answer_is_removed():
     later = 0.0
 
     def clock() -> float:
-        import time
-
         return time.time() + later
 
     async with scene(STATUS, clock=clock) as s:
@@ -154,3 +165,25 @@ async def test_an_old_answer_is_removed():
             RESOURCE_POOL_STATUS_REQUESTS, "", "r", {"metadata": {"labels": {"look": "again"}}}
         )
         await s.gone(RESOURCE_POOL_STATUS_REQUESTS, "r")
+
+
+@pytest.mark.parametrize(("release", "told"), [((1, 36), None), ((1, 37), ["validationError"])])
+async def test_an_incomplete_pool_is_told_of_in_the_end_and_not_at_all_by_the_first_release(release, told):
+    async with server() as s:
+        await s.client.create(RESOURCE_SLICES, "", slice_("n", "x", count=2, node="n"))
+        await request(s)
+        informers = SharedInformers(s.client)
+        later = time.time() + PATIENCE_SECONDS
+        kit = Kit(
+            client=s.client,
+            informers=informers,
+            recorder=EventRecorder(s.client, component="x"),
+            gates=Gates(s.api.gates.on, release),
+            clock=lambda: later,
+        )
+        controller = PoolStatusController(kit)
+        async with informers:
+            await informers.synced()
+            await controller.sync("r")
+        found = (await s.get(RESOURCE_POOL_STATUS_REQUESTS, "r")).get("status")
+        assert (found and [k for k in found["pools"][0] if k == "validationError"]) == told
