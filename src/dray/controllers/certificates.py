@@ -18,6 +18,7 @@ Document = Mapping[str, Any]
 
 _HOUR: Final = 3600.0
 _PENDING_SECONDS: Final = 24 * _HOUR
+_UNSIGNED_GO_SINCE: Final = (1, 35)
 _SIGNERS: Final = (signing.CLIENT, signing.KUBELET_CLIENT, signing.KUBELET_SERVING, signing.LEGACY)
 
 
@@ -68,18 +69,22 @@ def permissions(request: Document) -> tuple[Permission, ...]:
     return (_RENEWAL, _FIRST) if wanted.user == spec.get("username") else (_FIRST,)
 
 
-def outlived(request: Document, *, now: float) -> float | None:
-    """In how many seconds a request may go, at most 0 if it may now."""
+def outlived(request: Document, *, now: float, unsigned_too: bool = True) -> float | None:
+    """In how many seconds a request may go, at most 0 if it may now; None: not by itself.
+
+    Without ``unsigned_too``, an approved one is kept until it is signed.
+    """
     times = [to_epoch(request["metadata"]["creationTimestamp"]) + _PENDING_SECONDS]
     if is_decided(request) or decision(request, "Failed") is not None:
         times = []
     for kind in ("Denied", "Failed", "Approved"):
         decided = decision(request, kind)
-        if decided is None or (kind == "Approved" and not certificate_of(request)):
+        unsigned = kind == "Approved" and not certificate_of(request)
+        if decided is None or (unsigned and not unsigned_too):
             continue
         since = decided.get("lastUpdateTime") or decided.get("lastTransitionTime")
         if since:
-            times.append(to_epoch(since) + _HOUR)
+            times.append(to_epoch(since) + (_PENDING_SECONDS if unsigned else _HOUR))
     ends = signing.expires(certificate_of(request)) if certificate_of(request) else None
     if ends is not None:
         times.append(ends)
@@ -198,7 +203,8 @@ class CertificateCleaner(_OfRequests):
         request = self._requests.get("", key)
         if request is None:
             return None
-        left = outlived(request, now=self.kit.clock())
+        unsigned_too = self.kit.gates.release >= _UNSIGNED_GO_SINCE
+        left = outlived(request, now=self.kit.clock(), unsigned_too=unsigned_too)
         if left is None or left > 0:
             return left
         with contextlib.suppress(NotFound):

@@ -126,4 +126,6 @@ def test_requests_go_when_they_are_dealt_with_and_pending_ones_after_a_day():
     assert certificates.outlived({**pending, "status": {"conditions": [denied]}}, now=0.0) == 7200.0
     approved = {"type": "Approved", "status": "True", "lastUpdateTime": "1970-01-01T01:00:00Z"}
     waiting = {**pending, "status": {"conditions": [approved]}}
-    assert certificates.outlived(waiting, now=0.0) is None, "it is approved and will still be signed"
+    assert certificates.outlived(waiting, now=0.0) == 3600.0 + 86400.0
+    kept = certificates.outlived(waiting, now=0.0, unsigned_too=False)
+    assert kept is None, "it is approved and will still be signed"
