@@ -32,6 +32,8 @@ from dray.controllers.framework import Controller, Kit, NotServed
 Document = Mapping[str, Any]
 
 RECOUNT_SECONDS: Final = 300.0
+#: Since then a pod's quotas are also counted anew when it changes and stays.
+_ALL_CHANGES_SINCE: Final = (1, 33)
 _CLAIM_VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 
@@ -63,14 +65,35 @@ def _parsed(amounts: Mapping[str, str] | None) -> dict[str, Quantity]:
     return {name: Quantity.parse(amount) for name, amount in (amounts or {}).items()}
 
 
-def frees(resource: Resource, old: Document, new: Document, *, now: float) -> bool:
-    """Whether a change to an object can leave more of a quota to others."""
+def frees(resource: Resource, old: Document, new: Document, *, now: float, all_changes: bool = True) -> bool:
+    """Whether a change to an object can leave more of a quota to others.
+
+    Without ``all_changes``, of a pod only its end counts, not that it falls under other quotas or was given less.
+    """
     if resource == PODS:
-        return quotas.is_charged(old, now=now) and not quotas.is_charged(new, now=now)
+        if quotas.is_charged(old, now=now) and not quotas.is_charged(new, now=now):
+            return True
+        return all_changes and (_deadline(old) != _deadline(new) or _was_resized(old, new))
     if resource in (SERVICES, PERSISTENT_VOLUME_CLAIMS):
         kind = resource.group, resource.plural
         return quotas.usage(*kind, old, now=now) != quotas.usage(*kind, new, now=now)
     return False
+
+
+def _deadline(pod: Document) -> bool:
+    return pod["spec"].get("activeDeadlineSeconds") is not None
+
+
+def _was_resized(old: Document, new: Document) -> bool:
+    before, after = _given(old), _given(new)
+    return any(name in after and after[name] != given for name, given in before.items())
+
+
+def _given(pod: Document) -> dict[str, Any]:
+    """What containers have got, by their names."""
+    status = pod.get("status") or {}
+    kinds = ("containerStatuses", "initContainerStatuses")
+    return {c["name"]: c.get("resources") for kind in kinds for c in status.get(kind) or ()}
 
 
 class QuotaController(Controller[ObjectKey]):
@@ -107,10 +130,10 @@ class QuotaController(Controller[ObjectKey]):
         informer = self._tracked.get(resource)
         if informer is None:
             informer = self._tracked[resource] = self.kit.informers.get(resource)
-            now = self.kit.clock
+            now, all_changes = self.kit.clock, self.kit.gates.release >= _ALL_CHANGES_SINCE
 
             def changed(old: Document, new: Document) -> None:
-                if frees(resource, old, new, now=now()):
+                if frees(resource, old, new, now=now(), all_changes=all_changes):
                     self._freed(new["metadata"]["namespace"])
 
             informer.add_handler(

@@ -51,6 +51,7 @@ class RoleController(Controller[str]):
             return None
         rules = aggregated(role, self._roles.items())
         if rules != (role.get("rules") or []):
-            wanted = {"metadata": {"name": key}, "rules": rules}
+            # None at all are not told: who applies nothing gives up what it had.
+            wanted: Object = {"metadata": {"name": key}} | ({"rules": rules} if rules else {})
             await self.kit.client.apply(CLUSTER_ROLES, "", wanted, field_manager=MANAGER, force=True)
         return None

@@ -65,6 +65,9 @@ def test_aggregating_roles_follow_the_roles_they_are_made_of(tmp_path: Path):
             await are("secrets", "pods", "nodes")
             await a.client.delete(CLUSTER_ROLES, "", "b")
             await are("secrets", "pods")
+            await a.client.delete(CLUSTER_ROLES, "", "a")
+            await are()
+            assert (await a.get(CLUSTER_ROLES, "whole"))["rules"] is None
 
     asyncio.run(play())
 
