@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from dray.api.errors import StatusError
 from dray.client.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, ObjectKey, key_of
 from dray.controllers.framework import CONFLICT_SECONDS, Kit, for_each
 from dray.controllers.workloads import owning, placing, revisions
 from dray.controllers.workloads.keeping import PodKeeper
 
 Document = Mapping[str, Any]
+_BURST: Final = 250  # pods that are made or deleted before a set is looked at again
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 900.0
 
 
 class DaemonSetController(PodKeeper[ObjectKey]):
@@ -20,6 +24,8 @@ class DaemonSetController(PodKeeper[ObjectKey]):
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
         self._nodes = kit.informers.get(NODES)
+        #: When a pod last failed, and for how long the next has to wait, by set, its generation, and node.
+        self._failures: dict[tuple[str, int, str], tuple[float, float]] = {}
         self._revisions = kit.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owning.by_owner})
         self._nodes.add_handler(on_add=self._all, on_update=self._node_changed, on_delete=self._all)
 
@@ -38,7 +44,7 @@ class DaemonSetController(PodKeeper[ObjectKey]):
             return None
         own = self._own(daemons)
         pods = await self._claim(daemons, own)
-        kept = self._revisions.by_index("owner", daemons["metadata"]["uid"])
+        kept = await revisions.claimed(self.kit.client, DAEMONSETS, daemons, self._revisions)
         try:
             current = await revisions.record(self.kit.client, DAEMONSETS, key, daemons, kept)
         except revisions.Collision:
@@ -46,15 +52,38 @@ class DaemonSetController(PodKeeper[ObjectKey]):
         digest = current["metadata"]["labels"][revisions.HASH_LABEL]
         now = self.kit.clock()
         situation = placing.Situation.of(daemons, digest, self._nodes.items(), pods, now=now)
-        if self._expected.met(key, own):
-            await self._manage(key, daemons, placing.plan(situation), digest)
-            await self._forget_revisions(daemons, kept, pods, current)
-        status = placing.status_of(situation)
+        problem: StatusError | None = None
+        wait: float | None = None
+        is_observed = self._expected.met(key, own)
+        if is_observed:
+            held, wait = self._held(situation)
+            try:
+                await self._manage(key, daemons, placing.plan(situation, held=held), digest)
+                await self._forget_revisions(daemons, kept, pods, current)
+            except StatusError as failed:
+                problem = failed
+        status = placing.status_of(situation, is_observed=is_observed)
         await self._write(key, daemons, status)
+        if problem is not None:
+            raise problem
         waiting = daemons["spec"].get("minReadySeconds")
-        return (
-            float(waiting) if waiting and status["numberReady"] > status.get("numberAvailable", 0) else None
-        )
+        if waiting and status["numberReady"] > status.get("numberAvailable", 0):
+            return min(float(waiting), wait) if wait is not None else float(waiting)
+        return wait
+
+    def _held(self, situation: placing.Situation) -> tuple[set[str], float | None]:
+        """Nodes on which pods fail again and again are given ever more time; and when the first has had enough."""
+        daemons, now = situation.daemons, situation.now
+        version = daemons["metadata"]["uid"], (daemons.get("status") or {}).get("observedGeneration", 0)
+        held: dict[str, float] = {}
+        self._failures = {k: v for k, v in self._failures.items() if now - v[0] <= 2 * _LONGEST_PAUSE}
+        for node in placing.failed_on(situation):
+            since, pause = self._failures.get((*version, node), (now, 0.0))
+            if now - since < pause:
+                held[node] = pause
+            else:
+                self._failures[*version, node] = now, min(2 * pause, _LONGEST_PAUSE) or _FIRST_PAUSE
+        return set(held), min(held.values(), default=None)
 
     async def _collided(self, key: ObjectKey, daemons: Document) -> float:
         known = daemons.get("status") or {}
@@ -66,22 +95,32 @@ class DaemonSetController(PodKeeper[ObjectKey]):
         return CONFLICT_SECONDS
 
     async def _forget_revisions(
-        self, daemons: Document, kept: list[Any], pods: list[Document], current: Document
+        self, daemons: Document, kept: list[Document], pods: list[Document], current: Document
     ) -> None:
+        """Old revisions beyond the limit go, the oldest first, unless pods are made of them."""
         used = {(p["metadata"].get("labels") or {}).get(revisions.HASH_LABEL) for p in pods}
-        in_use = {
-            r["metadata"]["name"] for r in kept if r["metadata"]["labels"].get(revisions.HASH_LABEL) in used
-        }
-        limit = daemons["spec"].get("revisionHistoryLimit", 10)
-        names = {*in_use, current["metadata"]["name"]}
-        await revisions.discard(self.kit.client, revisions.expendable(kept, in_use=names, limit=limit))
+        old = [r for r in kept if r["metadata"]["name"] != current["metadata"]["name"]]
+        idle = [r for r in old if r["metadata"]["labels"].get(revisions.HASH_LABEL) not in used]
+        surplus = max(0, len(old) - daemons["spec"].get("revisionHistoryLimit", 10))
+        await revisions.discard(self.kit.client, sorted(idle, key=revisions.number)[:surplus])
 
     async def _manage(self, key: ObjectKey, daemons: Document, plan: placing.Plan, digest: str) -> None:
-        for pod in plan.failed:
-            name = pod["metadata"]["name"]
-            message = f"Found failed daemon pod {key.namespace}/{name} on node {placing.node_of(pod)}, will try to kill it"
-            self._say(daemons, "Warning", "FailedDaemonPod", message)
-        await for_each(
-            plan.start, lambda node: self._make(key, daemons, placing.pod_for(daemons, node, digest))
-        )
-        await for_each(plan.stop, lambda pod: self._delete(key, daemons, pod))
+        for pod in plan.ended:
+            where = f"daemon pod {key.namespace}/{pod['metadata']['name']} on node {placing.node_of(pod)}"
+            if owning.phase(pod) == "Failed":
+                self._say(daemons, "Warning", "FailedDaemonPod", f"Found failed {where}, will try to kill it")
+            else:
+                message = f"Found succeeded {where}, will try to delete it"
+                self._say(daemons, "Normal", "SucceededDaemonPod", message)
+        nodes = iter(plan.start[:_BURST])
+        problem: StatusError | None = None
+        try:
+            await owning.slow_start(
+                min(len(plan.start), _BURST),
+                lambda: self._make(key, daemons, placing.pod_for(daemons, next(nodes), digest)),
+            )
+        except StatusError as failed:
+            problem = failed
+        await for_each(plan.stop[:_BURST], lambda pod: self._delete(key, daemons, pod))
+        if problem is not None:
+            raise problem

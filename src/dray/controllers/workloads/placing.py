@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -39,13 +39,27 @@ _WITHOUT_NETWORK: Final = _toleration("network-unavailable", "NoSchedule")
 
 
 def tolerations(spec: Document) -> list[Document]:
-    borne = (*_BORNE, _WITHOUT_NETWORK) if spec.get("hostNetwork") else _BORNE
-    return [*(spec.get("tolerations") or ()), *borne]
+    """What the template bears, and what all daemons do; one that says the same is replaced."""
+    found: list[Document] = list(spec.get("tolerations") or ())
+    for borne in (*_BORNE, _WITHOUT_NETWORK) if spec.get("hostNetwork") else _BORNE:
+        alike = [at for at, one in enumerate(found) if _bears(one) == _bears(borne)]
+        for at in alike:
+            found[at] = borne
+        if not alike:
+            found.append(borne)
+    return found
+
+
+def _bears(toleration: Document) -> tuple[str, ...]:
+    return tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
 
 
 def pod_for(daemons: Document, node: str, digest: str) -> Object:
     """A pod that the scheduler can only put on this node."""
-    labels = {HASH_LABEL: digest, GENERATION_LABEL: str(_template_generation(daemons))}
+    labels = {HASH_LABEL: digest}
+    generation = _template_generation(daemons)
+    if generation:
+        labels[GENERATION_LABEL] = generation
     pod = owning.pod_from(daemons["spec"]["template"], DAEMONSETS, daemons, labels=labels)
     spec = {**pod["spec"], "tolerations": tolerations(pod["spec"])}
     spec["affinity"] = pinned_to(spec.get("affinity") or {}, node)
@@ -53,19 +67,17 @@ def pod_for(daemons: Document, node: str, digest: str) -> Object:
 
 
 def _template_generation(daemons: Document) -> str:
+    """The number of the template, which goes back to a time before there were revisions."""
     annotations = daemons["metadata"].get("annotations") or {}
-    found: str = annotations.get("deprecated.daemonset.template.generation") or str(
-        daemons["metadata"].get("generation", 1)
-    )
-    return found
+    found: str = annotations.get("deprecated.daemonset.template.generation") or ""
+    return found if found.isdecimal() else ""
 
 
 def pinned_to(affinity: Document, node: str) -> Object:
-    """The affinity with every other node ruled out; what else it asks of the node stays."""
+    """The affinity with every other node ruled out; that the node is fit otherwise has been seen to."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     nodes = affinity.get("nodeAffinity") or {}
-    terms: list[Document] = (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
-    pinned = [{**term, "matchFields": [field]} for term in terms]
+    pinned = [{"matchFields": [field]}]
     return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": pinned}}}
 
 
@@ -116,7 +128,7 @@ class Situation:
     daemons: Document
     digest: str  # of the present template
     places: Mapping[str, Place]  # by node
-    pods: Mapping[str, Sequence[Document]]  # by node
+    pods: Mapping[str, Sequence[Document]]  # by node, the oldest first
     now: float
 
     @classmethod
@@ -130,15 +142,23 @@ class Situation:
         now: float,
     ) -> Situation:
         by_node: dict[str, list[Document]] = {}
-        for pod in pods:
-            by_node.setdefault(node_of(pod), []).append(pod)
+        for pod in sorted(pods, key=_age):
+            node = node_of(pod)
+            # A pod that is over and deleted only waits for somebody's finalizer; one without a node is no daemon.
+            if node and (_stays(pod) or not owning.is_finished(pod)):
+                by_node.setdefault(node, []).append(pod)
         return cls(daemons, digest, {n["metadata"]["name"]: place(daemons, n) for n in nodes}, by_node, now)
 
     def is_available(self, pod: Document) -> bool:
         return owning.is_available(pod, self.daemons["spec"].get("minReadySeconds") or 0, self.now)
 
     def is_new(self, pod: Document) -> bool:
-        return bool((pod["metadata"].get("labels") or {}).get(HASH_LABEL) == self.digest)
+        labels = pod["metadata"].get("labels") or {}
+        generation = _template_generation(self.daemons)
+        return bool(
+            labels.get(HASH_LABEL) == self.digest
+            or (generation and labels.get(GENERATION_LABEL) == generation)
+        )
 
     @property
     def wanted(self) -> list[str]:
@@ -147,36 +167,52 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The nodes that get a pod, the pods that go, and those of them that have failed."""
+    """The nodes that get a pod, the pods that go, and those of them that have ended."""
 
     start: Sequence[str] = ()
     stop: Sequence[Document] = ()
-    failed: Sequence[Document] = ()
+    ended: Sequence[Document] = ()
 
 
-def plan(situation: Situation) -> Plan:
-    """One pod on each node that should have one; then, one after the other, pods of the present template."""
+def plan(situation: Situation, *, held: Collection[str] = ()) -> Plan:
+    """One pod on each node that should have one; then, one after the other, pods of the present template.
+
+    Pods that failed on the nodes ``held`` are left for now, as the next would fail too.
+    """
     start: list[str] = []
     stop: list[Document] = []
-    failed: list[Document] = []
+    ended: list[Document] = []
     for name, (begin, keep) in situation.places.items():
         there = situation.pods.get(name, ())
-        dead = [p for p in there if owning.phase(p) == "Failed" and _stays(p)]
-        rest = [p for p in there if p not in dead]
-        failed += dead
-        if begin and not rest:
-            if not dead:
-                start.append(name)
+        staying = [p for p in there if _stays(p)]
+        if begin and not there:
+            start.append(name)
         elif not keep:
-            stop += [p for p in rest if _stays(p)]
+            stop += staying
         else:
-            stop += _surplus(situation, rest)
+            running = [p for p in staying if not owning.is_finished(p)]
+            over = [p for p in staying if owning.is_finished(p)]
+            ended += [p for p in over if owning.phase(p) == "Succeeded" or name not in held]
+            stop += _surplus(situation, running)
+            if begin and not running and _is_surging(situation):
+                start.append(name)
+    # Pods of nodes that are gone are the pod garbage collector's, once they are scheduled.
     for name, there in situation.pods.items():
         if name not in situation.places:
-            stop += [p for p in there if _stays(p)]
-    if start or stop or failed:
-        return Plan(start, [*stop, *failed], failed)
+            stop += [p for p in there if _stays(p) and not p["spec"].get("nodeName")]
+    if start or stop or ended:
+        return Plan(start, [*ended, *stop], ended)
     return _update(situation)
+
+
+def failed_on(situation: Situation) -> dict[str, Document]:
+    """Nodes with a pod that has failed, and that pod."""
+    return {
+        name: pod
+        for name, there in situation.pods.items()
+        for pod in there
+        if owning.phase(pod) == "Failed" and _stays(pod)
+    }
 
 
 def _stays(pod: Document) -> bool:
@@ -184,101 +220,119 @@ def _stays(pod: Document) -> bool:
 
 
 def _surplus(situation: Situation, pods: Sequence[Document]) -> list[Document]:
-    """Of several pods on a node the oldest stays, and during a surge the oldest of each template."""
-    surging = _limits(situation)[0] > 0
+    """Of several pods on a node the oldest stays; during a surge the oldest old one too, while it is needed."""
+    if not _is_surging(situation):
+        return list(pods[1:])
     new = [p for p in pods if situation.is_new(p)]
-    groups = [new, [p for p in pods if p not in new]] if surging else [list(pods)]
-    oldest_first = (sorted((p for p in group if _stays(p)), key=_age) for group in groups)
-    return [pod for group in oldest_first for pod in group[1:]]
+    old = [p for p in pods if not situation.is_new(p)]
+    surplus = [*new[1:], *old[1:]]
+    if new and old and (not owning.is_ready(old[0]) or situation.is_available(new[0])):
+        surplus.append(old[0])
+    return surplus
 
 
-def _age(pod: Document) -> tuple[str, str]:
-    return pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]
+def _age(pod: Document) -> tuple[bool, str, str]:
+    metadata = pod["metadata"]
+    return not pod["spec"].get("nodeName"), metadata.get("creationTimestamp") or "", metadata["name"]
 
 
-def _limits(situation: Situation) -> tuple[int, int]:
-    """How many pods an update may have too many and too few."""
+def _rolling(situation: Situation) -> Document | None:
     strategy = situation.daemons["spec"].get("updateStrategy") or {}
-    if strategy.get("type") == "OnDelete":
-        return 0, 0
-    rolling = strategy.get("rollingUpdate") or {}
-    total = len(situation.wanted)
-    surge = share(rolling.get("maxSurge", 0), total, up=True)
-    unavailable = share(rolling.get("maxUnavailable", 1 if not surge else 0), total, up=True)
-    return surge, unavailable if surge or unavailable else 1
+    return None if strategy.get("type") == "OnDelete" else strategy.get("rollingUpdate") or {}
+
+
+def _is_surging(situation: Situation) -> bool:
+    return share((_rolling(situation) or {}).get("maxSurge", 0), 1, up=True) > 0
 
 
 def _update(situation: Situation) -> Plan:
-    surge, unavailable = _limits(situation)
+    rolling = _rolling(situation)
+    if rolling is None:
+        return Plan()
+    total = len(situation.wanted)
+    surge = share(rolling.get("maxSurge", 0), total, up=True)
     if surge:
         return _surge(situation, surge)
-    if not unavailable:
-        return Plan()
+    unavailable = share(rolling.get("maxUnavailable", 1), total, up=True) or 1
     replaceable: list[Document] = []
     broken: list[Document] = []
     away = 0
-    for name in situation.wanted:
-        pods = [p for p in situation.pods.get(name, ()) if _stays(p)]
-        if len(pods) != 1:
+    for _, new, old in _pairs(situation):
+        if len(new) + len(old) != 1:
             away += 1
-        elif not situation.is_available(pods[0]):
+        elif new:
+            away += not situation.is_available(new[0])
+        elif situation.is_available(old[0]):
+            replaceable += old
+        else:
             away += 1
-            broken += [p for p in pods if not situation.is_new(p)]
-        elif not situation.is_new(pods[0]):
-            replaceable += pods
+            broken += old
     return Plan(stop=[*broken, *replaceable[: max(0, unavailable - away)]])
 
 
+def _pairs(situation: Situation) -> Iterator[tuple[str, list[Document], list[Document]]]:
+    """New and old pods of each node that has daemons, or should have one."""
+    for name in dict.fromkeys([*situation.wanted, *situation.pods]):
+        pods = [p for p in situation.pods.get(name, ()) if _stays(p)]
+        yield name, [p for p in pods if situation.is_new(p)], [p for p in pods if not situation.is_new(p)]
+
+
 def _surge(situation: Situation, limit: int) -> Plan:
-    """New pods come first; where one is available, the old one goes."""
+    """New pods come first; where one is available, the old one goes. Old ones on other nodes go when all are there."""
     start: list[str] = []
     candidates: list[str] = []
     stop: list[Document] = []
-    surging = 0
-    for name in situation.wanted:
-        pods = [p for p in situation.pods.get(name, ()) if _stays(p)]
-        new = next((p for p in pods if situation.is_new(p)), None)
-        old = [p for p in pods if not situation.is_new(p)]
+    misplaced: list[Document] = []
+    surging = available = 0
+    for name, new, old in _pairs(situation):
+        if len(new) > 1 or len(old) > 1:
+            surging += 1
+            continue
+        is_well = bool(old or new) and situation.is_available((old or new)[0])
+        available += is_well
         if not old:
             continue
-        if new is None:
-            (candidates if situation.is_available(old[0]) else start).append(name)
-        elif situation.is_available(new):
-            stop += old
+        if new:
+            if situation.is_available(new[0]):
+                stop += old
+            else:
+                surging += 1
+        elif not situation.places.get(name, Place(start=False, keep=False)).start:
+            (misplaced if is_well else stop).extend(old)
         else:
-            surging += 1
+            (candidates if is_well else start).append(name)
+    stop += misplaced[: max(0, available - len(situation.wanted))]
     return Plan(start=[*start, *candidates[: max(0, limit - surging)]], stop=stop)
 
 
-def status_of(situation: Situation) -> Object:
-    """The counts; of several pods on a node the oldest counts, and a new one rather than an old one."""
+def status_of(situation: Situation, *, is_observed: bool = True) -> Object:
+    """The counts, by the oldest pod of each node; ``is_observed`` says that the present template has been acted on."""
     current = ready = available = updated = misplaced = 0
     for name, (begin, _) in situation.places.items():
-        there = sorted(
-            (p for p in situation.pods.get(name, ()) if _stays(p)),
-            key=lambda p: (not situation.is_new(p), _age(p)),
-        )
+        there = situation.pods.get(name, ())
         if begin and there:
+            oldest = there[0]
             current += 1
-            ready += any(owning.is_ready(p) for p in there)
-            available += any(situation.is_available(p) for p in there)
-            updated += situation.is_new(there[0])
+            ready += owning.is_ready(oldest)
+            available += situation.is_available(oldest)
+            updated += situation.is_new(oldest)
         elif there:
             misplaced += 1
     desired = len(situation.wanted)
+    known = situation.daemons.get("status") or {}
+    generation = situation.daemons["metadata"].get("generation", 0)
     status: Object = {
         "currentNumberScheduled": current,
         "numberMisscheduled": misplaced,
         "desiredNumberScheduled": desired,
         "numberReady": ready,
-        "observedGeneration": situation.daemons["metadata"].get("generation", 0),
     }
     for name, count in (
+        ("observedGeneration", generation if is_observed else known.get("observedGeneration", 0)),
         ("updatedNumberScheduled", updated),
         ("numberAvailable", available),
         ("numberUnavailable", desired - available),
     ):
         if count:
             status[name] = count
-    known = situation.daemons.get("status") or {}
     return status | {name: known[name] for name in ("collisionCount", "conditions") if known.get(name)}

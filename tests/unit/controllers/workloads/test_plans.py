@@ -92,15 +92,40 @@ def daemons(nodes: list[str], *pods: Object, digest: str = "r1", **rolling: Any)
     return placing.plan(placing.Situation.of(owner, digest, listed, pods, now=100.0))
 
 
-def test_every_node_has_one_daemon_and_lost_nodes_have_none():
-    there = [pod("a", node="n1"), pod("b", node="n1"), pod("c", node="gone")]
+def test_every_node_has_one_daemon_and_what_cannot_reach_its_node_goes():
+    unscheduled = pod("d")
+    unscheduled["spec"]["affinity"] = placing.pinned_to({}, "gone")
+    there = [pod("a", node="n1"), pod("b", node="n1"), pod("c", node="gone"), unscheduled, pod("stray")]
     made = daemons(["n1", "n2"], *there)
-    assert list(made.start) == ["n2"] and names(made.stop) == ["b", "c"]
+    assert list(made.start) == ["n2"]
+    assert names(made.stop) == ["b", "d"], "the pod garbage collector takes those that were on the node"
 
 
-def test_a_failed_daemon_is_removed_before_another_is_made():
-    made = daemons(["n1"], pod("a", node="n1", phase="Failed", ready=False))
-    assert (list(made.start), names(made.stop), names(made.failed)) == ([], ["a"], ["a"])
+def test_a_daemon_that_ended_is_removed_before_another_is_made():
+    for phase in ("Failed", "Succeeded"):
+        made = daemons(["n1"], pod("a", node="n1", phase=phase, ready=False))
+        assert (list(made.start), names(made.stop), names(made.ended)) == ([], ["a"], ["a"])
+    over = leaving(pod("a", node="n1", phase="Failed", ready=False))
+    assert list(daemons(["n1"], over).start) == ["n1"], "what keeps it is not the daemons' business"
+    assert is_idle(daemons(["n1"], leaving(pod("a", node="n1"))))
+
+
+def test_daemons_are_counted_by_the_oldest_pod_of_each_node_until_it_is_gone():
+    owner = {"metadata": {"name": "d", "generation": 2}, "spec": {"template": {"spec": {}}}}
+    nodes = [{"metadata": {"name": name}} for name in ("n1", "n2")]
+    pods = [leaving(pod("a", node="n1")), pod("b", node="n2", revision="r0", ready=False)]
+    situation = placing.Situation.of(owner, "r1", nodes, pods, now=100.0)
+    assert placing.status_of(situation) == {
+        "currentNumberScheduled": 2,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 2,
+        "numberReady": 1,
+        "observedGeneration": 2,
+        "updatedNumberScheduled": 1,
+        "numberAvailable": 1,
+        "numberUnavailable": 1,
+    }
+    assert "observedGeneration" not in placing.status_of(situation, is_observed=False)
 
 
 def test_daemons_are_replaced_a_few_at_a_time_and_broken_ones_at_once():
@@ -120,7 +145,13 @@ def test_surging_daemons_come_before_the_old_ones_go():
     assert is_idle(waiting)
     ready = pod("c", node="n1", revision="r2")
     moved = daemons(["n1", "n2"], *old, ready, digest="r2", maxSurge=1, maxUnavailable=0)
-    assert (list(moved.start), names(moved.stop)) == (["n2"], ["a"])
+    assert (list(moved.start), names(moved.stop)) == ([], ["a"])
+    rest = daemons(["n1", "n2"], old[1], ready, digest="r2", maxSurge=1, maxUnavailable=0)
+    assert (list(rest.start), names(rest.stop)) == (["n2"], [])
+    unwell = pod("b", node="n2", ready=False)
+    assert names(
+        daemons(["n2"], unwell, pod("d", node="n2", revision="r2", ready=False), digest="r2", maxSurge=1).stop
+    ) == ["b"]
 
 
 def test_daemons_bear_ill_nodes_but_not_every_taint():
@@ -140,7 +171,22 @@ def test_a_daemon_can_only_go_to_its_node():
     pinned = placing.pinned_to({"nodeAffinity": required}, "n1")
     assert placing.node_of({"spec": {"affinity": pinned}}) == "n1"
     kept = pinned["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert kept[0]["matchExpressions"] == term["matchExpressions"]
+    assert kept == [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+
+
+def test_what_a_daemon_bears_anyway_is_not_said_twice():
+    mine = {
+        "key": "node.kubernetes.io/not-ready",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 5,
+    }
+    borne = placing.tolerations({"tolerations": [mine, {"operator": "Exists"}]})
+    assert borne[:2] == [
+        {k: v for k, v in mine.items() if k != "tolerationSeconds"},
+        {"operator": "Exists"},
+    ]
+    assert len(borne) == 7
 
 
 # -- CronJobs
