@@ -88,11 +88,13 @@ class Writer:
         metrics: Metrics,
         observes_generation: bool = True,
         names_preemptor: bool = True,
+        calls_back: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``observes_generation``: conditions tell which generation of the pod they are about.
 
-        ``names_preemptor``: the event of a pod that had to go refers to the one it had to go for.
+        ``names_preemptor``: the event of a pod that had to go refers to the one it had to go for. ``calls_back``: a pod
+        that still waits for its devices need not go, it only loses its place.
         """
         self._client = client
         self._ledger = ledger
@@ -102,8 +104,10 @@ class Writer:
         self._metrics = metrics
         self._observes_generation = observes_generation
         self._names_preemptor = names_preemptor
+        self._calls_back = calls_back
         self._clock = clock
-        self._claim_changed: dict[str, asyncio.Event] = {}
+        self._claim_changed: dict[str, asyncio.Event] = {}  # by the pods that wait for their devices
+        self._called_back: set[str] = set()  # pods that wait for their devices, and need not any more
 
     # -- binding ----------------------------------------------------------------------------------------------------
 
@@ -288,6 +292,8 @@ class Writer:
         try:
             while True:
                 changed.clear()
+                if pod.uid in self._called_back:
+                    raise BindingError("preempted by DefaultPreemption")
                 waiting = False
                 for claim in bound:
                     metadata = claim["metadata"]
@@ -310,6 +316,7 @@ class Writer:
                     continue
         finally:
             del self._claim_changed[pod.uid]
+            self._called_back.discard(pod.uid)
 
     def claims_changed(self) -> None:
         """Some claim changed: whoever waits for devices looks again."""
@@ -435,6 +442,11 @@ class Writer:
                 log.warning("cannot update the status of pod %s: %s", pod.key, problem)
         return None
 
+    def skipped(self, pod: Pod) -> None:
+        """Event of a pod that was about to be tried when it was deleted."""
+        text = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
+        self._recorder.event(PODS, pod.document, "Warning", "FailedScheduling", text, action="Scheduling")
+
     def waiting(self, pod: Pod, why: str) -> None:
         """Event of a pod that is not tried before its claims are there."""
         text = f"waiting for the claims of the pod: {why}"
@@ -452,26 +464,44 @@ class Writer:
         for victim in reversed(chosen.victims):
             if victim.terminating:
                 continue
-            condition = {
-                "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
-                "message": f"{scheduler}: preempting to accommodate a higher priority pod",
-            }  # fmt: skip
-            try:
-                updated = self._condition(victim, condition)
-                if updated is not None:
-                    await self._patch_status(victim, {"conditions": [updated]})
-                await self._client.delete(PODS, victim.namespace, victim.name, uid=victim.uid)
-            except (NotFound, Conflict):
+            text = f"Preempted by pod {pod.uid} on node {chosen.node}"
+            if self._call_back(victim):
+                text += " (in kube-scheduler memory)."
+            elif not await self._evict(victim, scheduler):
                 continue
             self._recorder.event(
                 PODS,
                 victim.document,
                 "Normal",
                 "Preempted",
-                f"Preempted by pod {pod.uid} on node {chosen.node}",
+                text,
                 action="Preempting",
                 related=(PODS, pod.document) if self._names_preemptor else None,
             )
+
+    def _call_back(self, victim: Pod) -> bool:
+        """Stop waiting for the devices of a pod that is not on its node yet."""
+        waiting = self._claim_changed.get(victim.uid) if self._calls_back else None
+        if waiting is None:
+            return False
+        self._called_back.add(victim.uid)
+        waiting.set()
+        return True
+
+    async def _evict(self, victim: Pod, scheduler: str) -> bool:
+        """False: it has gone already."""
+        condition = {
+            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+            "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+        }  # fmt: skip
+        try:
+            updated = self._condition(victim, condition)
+            if updated is not None:
+                await self._patch_status(victim, {"conditions": [updated]})
+            await self._client.delete(PODS, victim.namespace, victim.name, uid=victim.uid)
+        except (NotFound, Conflict):
+            return False
+        return True
 
     async def _withdraw(self, pod: Pod) -> None:
         """Take back what a pod was told about the node that it will be on."""

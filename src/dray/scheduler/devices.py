@@ -28,6 +28,7 @@ from dray.allocation import (
 from dray.allocation.allocator import CANNOT_ALLOCATE
 from dray.allocation.policies import occupancy
 from dray.api import claims, matching
+from dray.api.field import quote
 from dray.scheduler import extended, footprint
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.nodes import Node
@@ -511,7 +512,7 @@ def binding_state(claim: Document) -> Ready | Waiting | Failed:
             if condition is not None and condition.get("status") == "True":
                 return Failed(
                     f"device binding failed: claim={claim['metadata']['name']}, reason={condition.get('reason', '')}, "
-                    f'message="{condition.get("message", "")}"'
+                    f"message={quote(condition.get('message', ''))}"
                 )
         if any((said.get(name) or {}).get("status") != "True" for name in conditions):
             return Waiting()

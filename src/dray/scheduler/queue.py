@@ -133,6 +133,10 @@ class Queue:
     def at_gate(self, uid: str) -> Queued | None:
         return self._gated.get(uid)
 
+    def is_due(self, uid: str) -> bool:
+        """Whether the pod is tried soon, whatever happens meanwhile."""
+        return uid in self._active or uid in self._backing_off
+
     def discard(self, uid: str) -> Queued | None:
         held = self._active.pop(uid, None) or self._backing_off.pop(uid, None)
         if held is not None:

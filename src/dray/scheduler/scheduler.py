@@ -107,6 +107,7 @@ class Scheduler:
         self._rng = rng or random.Random()
         self._gates = gates
         self._advice = advice
+        self._woken_by_any_change = "SchedulerQueueingHints" not in gates
         features = Features.of(gates, release=release)
         self._namespaces = informers.get(NAMESPACES)
         self._budgets = informers.get(POD_DISRUPTION_BUDGETS)
@@ -149,6 +150,7 @@ class Scheduler:
             observes_generation="PodObservedGenerationTracking" in gates,
             # 1.36 means to, but hands over an object that no reference can be made to.
             names_preemptor=release != 36,
+            calls_back=release >= 36,
             metrics=self.metrics,
             clock=clock,
         )
@@ -347,6 +349,9 @@ class Scheduler:
         entry = self.queue.get(uid)
         if "deletionTimestamp" in document["metadata"]:
             if entry is not None:
+                # Where any change of a pod wakes it, it is tried once more when it is deleted.
+                if self.queue.is_due(uid) or (self._woken_by_any_change and self.queue.at_gate(uid) is None):
+                    self._writer.skipped(entry.pod.updated(document))
                 self.queue.discard(uid)
                 self._unlink(entry.pod)
             return

@@ -25,6 +25,7 @@ class Server:
     def __init__(self, **refuse: Exception) -> None:
         self.refuse = refuse
         self.patched: list[tuple[str, dict[str, Any]]] = []
+        self.deleted: list[str] = []
 
     async def patch_status(self, resource: Any, namespace: str, name: str, patch: Any, **_: Any) -> Any:
         self._perhaps("patch_status")
@@ -48,6 +49,7 @@ class Server:
 
     async def delete(self, resource: Any, namespace: str, name: str, **_: Any) -> None:
         self._perhaps("delete")
+        self.deleted.append(name)
 
     def _perhaps(self, verb: str) -> None:
         if verb in self.refuse:
@@ -57,9 +59,13 @@ class Server:
 class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, Any]] = []
+        self.messages: list[str] = []
+        self.something = asyncio.Event()
 
     def event(self, resource: Any, obj: Any, type: str, reason: str, message: str, **more: Any) -> None:
         self.events.append((reason, more.get("related")))
+        self.messages.append(message)
+        self.something.set()
 
 
 def writer(server: Server, told: Told | None = None, **options: Any) -> Writer:
@@ -131,3 +137,44 @@ def test_less_important_pods_lose_the_node_that_is_taken_from_under_them() -> No
     )
     asyncio.run(work)
     assert server.patched == [("humble", {"nominatedNodeName": None})]
+
+
+def conditional(**status: Any) -> dict[str, Any]:
+    """A claim whose device has to be made ready for its node."""
+    result = {
+        "driver": "d", "pool": "p", "device": "x", "request": "r",
+        "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"],
+    }  # fmt: skip
+    return claim("c", allocation={**ALLOCATION, "devices": {"results": [result]}}, **status)
+
+
+@pytest.mark.parametrize("calls_back", [True, False])
+def test_a_pod_that_waits_for_its_devices_loses_its_place_but_not_its_life(calls_back: bool) -> None:
+    told, server, humble = Told(), Server(), pod("humble")
+    work = writer(server, told, calls_back=calls_back)
+
+    async def play() -> str:
+        binding = asyncio.create_task(
+            work.bind(humble, Bind("a", claims=[conditional()]), binding_timeout=1e9)
+        )
+        await told.something.wait()
+        await work.preempt(pod("mighty"), Preempt("a", (humble,)), scheduler="default-scheduler")
+        if not calls_back:
+            binding.cancel()
+        [outcome] = await asyncio.gather(binding, return_exceptions=True)
+        return str(outcome)
+
+    outcome = asyncio.run(play())
+    assert told.messages[-1].endswith("on node a (in kube-scheduler memory).") is calls_back
+    assert ("humble" in server.deleted) is not calls_back
+    if calls_back:
+        assert outcome == 'running PreBind plugin "DynamicResources": preempted by DefaultPreemption'
+
+
+def test_what_a_driver_says_of_a_failure_is_quoted() -> None:
+    conditions = [{"type": "broken", "status": "True", "reason": "Oops", "message": 'it "broke"\n'}]
+    failed = conditional(devices=[{"driver": "d", "pool": "p", "device": "x", "conditions": conditions}])
+    assert failure(Server(), Bind("a", claims=[failed])) == (
+        'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=Oops, '
+        'message="it \\"broke\\"\\n"'
+    )

@@ -6,36 +6,66 @@ from typing import Any, cast
 
 import pytest
 
-from dray.api.release import everything
+from dray.api.release import Gates, everything
 from dray.client.client import Client
 from dray.client.informers import Informers
-from dray.client.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Resource
-from dray.scheduler.binding import Recorder
+from dray.client.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
 from dray.scheduler.config import SchedulerProfile
 from dray.scheduler.scheduler import Scheduler
 
 from .making import pod
 
 
-class Silent:
-    def event(self, *_: Any, **__: Any) -> None:
-        raise AssertionError("nothing is to be told")
+class Told:
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def event(self, resource: Any, obj: Any, type: str, reason: str, message: str, **_: Any) -> None:
+        self.messages.append(message)
+
+
+def scheduling(informers: Informers, gates: Gates, told: Told | None = None) -> Scheduler:
+    return Scheduler(
+        cast(Client, None), informers, told or Told(), profiles=[SchedulerProfile()], gates=gates
+    )
 
 
 @pytest.mark.parametrize("resource", [PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES])
 @pytest.mark.parametrize(("plugin", "wakes"), [("VolumeBinding", True), ("NodePorts", False)])
 def test_storage_wakes_those_that_wait_for_it(resource: Resource, plugin: str, wakes: bool) -> None:
     informers = Informers(cast(Client, None))
-    scheduler = Scheduler(
-        cast(Client, None),
-        informers,
-        cast(Recorder, Silent()),
-        profiles=[SchedulerProfile()],
-        gates=everything().gates(),
-    )
+    scheduler = scheduling(informers, everything().gates())
     scheduler.queue.add(pod())
     entry = scheduler.queue.pop()
     assert entry is not None
     scheduler.queue.failed(entry, rejected_by=frozenset({plugin}))
     informers.get(resource)._replace([{"metadata": {"name": "x", "namespace": "default"}}], "1")
     assert scheduler.queue.has_sleepers is not wakes
+
+
+@pytest.mark.parametrize(
+    ("hints", "asleep", "told"), [(True, True, False), (True, False, True), (False, True, True)]
+)
+def test_a_pod_is_skipped_aloud_if_it_is_deleted_when_its_turn_comes(
+    hints: bool, asleep: bool, told: bool
+) -> None:
+    """Asleep it is not tried any more, unless any change of a pod wakes it."""
+    informers, heard = Informers(cast(Client, None)), Told()
+    gates = everything().gates().with_changes({"SchedulerQueueingHints": hints})
+    scheduler = scheduling(informers, gates, heard)
+    document = pod("p").document
+    informers.get(PODS)._replace([document], "1")
+    if asleep:
+        entry = scheduler.queue.pop()
+        assert entry is not None
+        scheduler.queue.failed(entry, rejected_by=frozenset({"NodePorts"}))
+    deleted = {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "2"}
+    informers.get(PODS)._replace([{**document, "metadata": deleted}], "2")
+    assert heard.messages == (["skip schedule deleting pod: default/p"] if told else [])
+    assert scheduler.queue.get(deleted["uid"]) is None
