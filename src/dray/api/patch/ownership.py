@@ -6,7 +6,7 @@ sets or by key unless atomic, and free-form JSON by its objects' keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -259,16 +259,21 @@ class ListNode(_Container):
             )
         return "k:" + _encode(key).decode()
 
+    def _keyed(self, items: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+        """The items that can have a path element, each with it."""
+        for item in items:
+            try:
+                key = self.element(item)
+            except ValueError:
+                continue
+            yield key, item
+
     def made(self, value: Any) -> FieldSet:
         if not value:
             return EMPTY
         result: FieldSet = {SELF: EMPTY}
         node = self.item
-        for item in value:
-            try:
-                key = self.element(item)
-            except ValueError:
-                continue
+        for key, item in self._keyed(value):
             # Several items with one key are owned together.
             result[key] = EMPTY if node is LEAF or key in result else node.made(item)
         return result
@@ -276,11 +281,7 @@ class ListNode(_Container):
     def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:
         result: dict[str, tuple[Node, Any]] = {}
         node = self.item
-        for item in value:
-            try:
-                key = self.element(item)
-            except ValueError:
-                continue
+        for key, item in self._keyed(value):
             if (seen := result.get(key)) is None:
                 result[key] = (node, item)
             else:
