@@ -453,11 +453,18 @@ class Writer:
         self._recorder.event(PODS, pod.document, "Warning", "FailedScheduling", text, action="Scheduling")
 
     async def preempt(
-        self, pod: Pod, chosen: Preempt, *, scheduler: str, displaced: Sequence[Pod] = ()
+        self,
+        pod: Pod,
+        chosen: Preempt,
+        *,
+        scheduler: str,
+        displaced: Sequence[Pod] = (),
+        for_devices: bool = False,
     ) -> None:
         """Evict the victims: tell them why, then delete them.
 
         ``displaced``: less important pods that were promised room on the node, which they will not find there.
+        ``for_devices``: what the victims' claims have is to come free, as it does when they are gone.
         """
         for other in displaced:
             await self._withdraw(other)
@@ -465,7 +472,7 @@ class Writer:
             if victim.terminating:
                 continue
             text = f"Preempted by pod {pod.uid} on node {chosen.node}"
-            if self._call_back(victim):
+            if not for_devices and self._call_back(victim):
                 text += " (in kube-scheduler memory)."
             elif not await self._evict(victim, scheduler):
                 continue

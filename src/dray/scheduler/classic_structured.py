@@ -1,7 +1,7 @@
 """1.30's structured parameters: which instances of a node a claim would get. Pure; upstream's order and words.
 
-Each request takes the first instance that is free and selected, without looking back. Unlike upstream, the claims of
-one pod see what its earlier claims took, so no instance is given twice.
+Each request takes the first instance that is free and selected, without looking back. Unless that release is emulated,
+the claims of one pod see what its earlier claims took, so no instance is given twice.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Protocol
 
@@ -103,6 +103,7 @@ class Placement:
         """
         self.cluster = cluster
         self.profile = profile or Profile()
+        self._scoring = replace(self.profile.scoring, release=release)
         self._rng = rng
         self._namespaces = namespaces
         self._served_by_devices = served_by_devices
@@ -355,7 +356,7 @@ class Placement:
 
     def score_of(self, pod: Pod, node: Node, devices: DeviceCheck | None) -> float:
         """The part of the score that depends on this node alone."""
-        score = self.profile.scoring.of_node(pod, node)
+        score = self._scoring.of_node(pod, node)
         if devices is not None and self._device_score is not None:
             score += self.profile.scoring.weights.get("DynamicResources", 0) * self._device_score(node)
         return score

@@ -564,8 +564,15 @@ class Scheduler:
             nominated = decision.preempt.node
             displaced = self._displace(pod, nominated)
             placement.nominate(pod, nominated, decision.promise)
-            name = self._profile(pod).name
-            self._spawn(self._writer.preempt(pod, decision.preempt, scheduler=name, displaced=displaced))
+            self._spawn(
+                self._writer.preempt(
+                    pod,
+                    decision.preempt,
+                    scheduler=self._profile(pod).name,
+                    displaced=displaced,
+                    for_devices=decision.promise is not None,
+                )
+            )
         elif pod.nominated_node and not decision.keeps_promise:
             nominated = ""
             placement.withdraw(pod.uid)

@@ -25,10 +25,14 @@ DEFAULT_WEIGHTS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How a profile weighs its scores. ``most_allocated`` packs instead of spreading."""
+    """How a profile weighs its scores. ``most_allocated`` packs instead of spreading.
+
+    ``release``: the minor release whose rules hold.
+    """
 
     weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     most_allocated: bool = False
+    release: int = 37
 
     def of_node(self, pod: Pod, node: Node) -> float:
         """The part of the score that depends on this node alone."""
@@ -37,7 +41,7 @@ class Scoring:
         if weight := weights.get("NodeResourcesFit", 0):
             score += weight * (most_allocated if self.most_allocated else least_allocated)(pod, node)
         if weight := weights.get("NodeResourcesBalancedAllocation", 0):
-            score += weight * balanced_allocation(pod, node)
+            score += weight * balanced_allocation(pod, node, release=self.release)
         return score
 
 
@@ -54,15 +58,20 @@ def most_allocated(pod: Pod, node: Node) -> int:
     return (cpu + memory) // 2
 
 
-def balanced_allocation(pod: Pod, node: Node) -> int:
-    """Cpu and memory should be used in like proportion; how much the pod improves that counts."""
-    if not (pod.requests.cpu or pod.requests.memory):
+def balanced_allocation(pod: Pod, node: Node, *, release: int = 37) -> int:
+    """Cpu and memory should be used in like proportion.
+
+    Since 1.33 that is no matter for pods which ask for neither, and since 1.36 it counts how much the pod improves it.
+    """
+    if release >= 33 and not (pod.requests.cpu or pod.requests.memory):
         return 0
     with_pod = _balance(
         node, node.requested.cpu + pod.requests.cpu, node.requested.memory + pod.requests.memory
     )
+    if release < 36:
+        return with_pod
     without = _balance(node, node.requested.cpu, node.requested.memory)
-    return int(MAX // 2 + (with_pod - without) / 2)
+    return MAX // 2 + (MAX // 2 + with_pod - without) // 2
 
 
 def preferred_nodes(pod: Pod, node: Node) -> int:
@@ -98,12 +107,12 @@ def _used_share(capacity: int, used: int) -> int:
     return 0 if capacity == 0 else min(used, capacity) * MAX // capacity
 
 
-def _balance(node: Node, cpu: int, memory: int) -> float:
+def _balance(node: Node, cpu: int, memory: int) -> int:
     shares = [
         min(used / capacity, 1.0)
         for used, capacity in ((cpu, node.allocatable.cpu), (memory, node.allocatable.memory))
         if capacity
     ]
     if len(shares) < 2:
-        return float(MAX)
-    return (1 - math.fabs(shares[0] - shares[1]) / 2) * MAX
+        return MAX
+    return int((1 - math.fabs(shares[0] - shares[1]) / 2) * MAX)

@@ -59,7 +59,7 @@ def test_a_pod_is_skipped_aloud_if_it_is_deleted_when_its_turn_comes(
     informers, heard = Informers(cast(Client, None)), Told()
     gates = everything().gates().with_changes({"SchedulerQueueingHints": hints})
     scheduler = scheduling(informers, gates, heard)
-    document = pod("p").document
+    document = dict(pod("p").document)
     informers.get(PODS)._replace([document], "1")
     if asleep:
         entry = scheduler.queue.pop()

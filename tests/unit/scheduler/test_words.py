@@ -95,7 +95,7 @@ def test_an_emulated_release_fails_to_find_what_it_never_wrote_down() -> None:
 
 
 def shared(users: int) -> dict[str, Any]:
-    allocation = {"devices": {"results": []}}
+    allocation: dict[str, Any] = {"devices": {"results": []}}
     return claim(allocation=allocation, reservedFor=[{"resource": "pods", "name": f"p{i}", "uid": f"u{i}"} for i in range(users)])  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_no_claim_is_freed_where_another_could_not_be_had_anyway() -> None:
 
 def test_an_emulated_release_fails_over_one_node_where_a_selector_fails() -> None:
     """Otherwise the pod goes where it can."""
-    devices = {"a": [{"name": "gpu-0", "attributes": {"size": {"int": 1}}}], "b": ["gpu-0"]}
+    devices: dict[str, Any] = {"a": [{"name": "gpu-0", "attributes": {"size": {"int": 1}}}], "b": ["gpu-0"]}
     picky = 'device.attributes["gpu.example.com"].size == 1'
     for faithful, outcome in ((True, Failure), (False, Bind)):
         stage = Stage(devices, faithful=faithful)
