@@ -7,22 +7,26 @@ is on record in the status, and the uid stays there until the pod is released an
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api.claims import controller_of
-from dray.api.errors import NotFound, StatusError
+from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.kinds import Object
+from dray.client.client import PatchType
 from dray.client.resources import JOBS, PODS, ObjectKey
 from dray.controllers.framework import Kit, for_each
 from dray.controllers.workloads import owning, tallying
 from dray.controllers.workloads.keeping import PodKeeper
-from dray.controllers.workloads.tallying import Tally, Verdict
+from dray.controllers.workloads.recording import on_record, so_far, status_of, with_record
+from dray.controllers.workloads.tallying import Backoff, Failures, Tally, Verdict
 
 Document = Mapping[str, Any]
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 MANAGER: Final = "kubernetes.io/job-controller"
+_BURST: Final = 500  # pods that are made or deleted before a job is looked at again
+_LONGEST_PREFIX: Final = 58
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,114 +48,27 @@ def has_ended(job: Document, pod: Document) -> bool:
     """Finished; or deleted before it could, where the job does not want to wait for how that ends."""
     if owning.is_finished(pod):
         return True
-    policy = job["spec"].get("podReplacementPolicy") or (
-        "Failed" if job["spec"].get("podFailurePolicy") else "TerminatingOrFailed"
-    )
-    return policy != "Failed" and "deletionTimestamp" in pod["metadata"]
+    return not tallying.replaces_failed_only(job) and "deletionTimestamp" in pod["metadata"]
 
 
-def on_record(job: Document) -> dict[str, list[str]]:
-    """The uids of pods that are to be counted, by how they ended."""
-    uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
-    return {kind: list(uncounted.get(kind) or ()) for kind in ("succeeded", "failed")}
-
-
-def so_far(job: Document) -> Tally:
-    """What a job has come to with the pods on record."""
-    tally, recorded = Tally.of(job), on_record(job)
-    succeeded = tally.succeeded if tallying.is_indexed(job) else tally.succeeded + len(recorded["succeeded"])
-    return Tally(succeeded, tally.failed + len(recorded["failed"]), tally.done, tally.given_up)
-
-
-def with_record(
-    job: Document, tally: Tally, ended: Iterable[Document], decided: Verdict | None, now: str
-) -> Object:
-    """The status that puts ended pods on record; the numbers still leave them out."""
-    recorded = on_record(job)
-    for pod in ended:
-        if owning.phase(pod) == "Succeeded":
-            recorded["succeeded"].append(pod["metadata"]["uid"])
-        elif tallying.judge(job, pod).action != "Ignore":
-            recorded["failed"].append(pod["metadata"]["uid"])
-    status = dict(job.get("status") or {})
-    indexes = {k: v for k, v in tally.status(job).items() if k.endswith("Indexes")}
-    status |= indexes | {"uncountedTerminatedPods": {k: v for k, v in recorded.items() if v}}
-    if decided is not None:
-        status["conditions"] = _with(status.get("conditions") or (), decided.ahead, decided, now)
-    return status
-
-
-def _with(conditions: Sequence[Object], kind: str, decided: Verdict, now: str) -> list[Object]:
-    if any(c["type"] == kind for c in conditions):
-        return list(conditions)
-    return [*conditions, _condition(kind, "True", decided.reason, decided.message, now)]
-
-
-def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
-    return {
-        "type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now, "reason": reason,
-        "message": message,
-    }  # fmt: skip
-
-
-def _with_suspension(job: Document, status: Object, now: str) -> Object:
-    """Whether the job is suspended, said where it is or was; a job's time starts when it may run."""
-    suspended = bool(job["spec"].get("suspend"))
-    conditions = list(status.get("conditions") or ())
-    known = next((c for c in conditions if c["type"] == "Suspended"), None)
-    if suspended != (known is not None and known["status"] == "True"):
-        words = (
-            ("True", "JobSuspended", "Job suspended") if suspended else ("False", "JobResumed", "Job resumed")
-        )
-        rest = [c for c in conditions if c["type"] != "Suspended"]
-        status = {**status, "conditions": [*rest, _condition("Suspended", *words, now)]}
-    if suspended:
-        return {k: v for k, v in status.items() if k != "startTime"}
-    return status if status.get("startTime") else {**status, "startTime": now}
-
-
-def status_of(
-    job: Document, tally: Tally, pods: Collection[Document], decided: Verdict | None, *, now: float
-) -> Object:
-    """The whole status once every ended pod is released and can be counted."""
-    moment = owning.timestamp(now)
-    known = job.get("status") or {}
-    counts = ("active", "ready", "terminating", "uncountedTerminatedPods")
-    status: Object = {k: v for k, v in known.items() if k not in counts}
-    status |= tally.status(job)
-    status["uncountedTerminatedPods"] = {}
-    active = [p for p in pods if owning.is_active(p)]
-    leaving = [p for p in pods if not owning.is_finished(p) and not owning.is_active(p)]
-    if active:
-        status["active"] = len(active)
-    status["ready"] = sum(1 for p in active if owning.is_ready(p))
-    status["terminating"] = len(leaving)
-    status = _with_suspension(job, status, moment)
-    if decided is None:
-        return status
-    conditions = _with(status.get("conditions") or (), decided.ahead, decided, moment)
-    if not active and not leaving:
-        conditions = _with(conditions, decided.kind, decided, moment)
-        if decided.kind == "Complete":
-            status["completionTime"] = moment
-    return {**status, "conditions": conditions}
-
-
-def pod_for(job: Document, index: int | None = None, failures: int = 0) -> Object:
+def pod_for(job: Document, index: int | None = None, failures: Failures | None = None) -> Object:
     """A pod of a job; for an indexed one, the pod of an index that has failed so often."""
     wanted = owning.pod_from(job["spec"]["template"], JOBS, job)
     metadata = wanted["metadata"]
-    metadata["finalizers"] = [*(metadata.get("finalizers") or ()), FINALIZER]
+    finalizers = metadata.get("finalizers") or ()
+    metadata["finalizers"] = [*finalizers, *(() if FINALIZER in finalizers else (FINALIZER,))]
     if index is None:
         return wanted
-    name = job["metadata"]["name"]
+    name, failures = job["metadata"]["name"], failures or Failures()
     metadata["annotations"] = {**(metadata.get("annotations") or {}), tallying.INDEX: str(index)}
     if job["spec"].get("backoffLimitPerIndex") is not None:
-        metadata["annotations"][tallying.FAILURES] = str(failures)
+        metadata["annotations"][tallying.FAILURES] = str(failures.counted)
+        if failures.ignored:
+            metadata["annotations"][tallying.IGNORED] = str(failures.ignored)
     metadata["labels"] = {**metadata["labels"], tallying.INDEX: str(index)}
-    metadata["generateName"] = f"{name}-{index}-"
-    spec = dict(wanted["spec"])
-    spec["hostname"] = spec.get("hostname") or f"{name}-{index}"
+    ending = f"-{index}-"
+    metadata["generateName"] = f"{name[: _LONGEST_PREFIX - len(ending)]}{ending}"
+    spec = {**wanted["spec"], "hostname": f"{name}-{index}"}
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{tallying.INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
     for group in ("initContainers", "containers"):
@@ -173,16 +90,21 @@ def _knowing(container: Document, variable: Object) -> Object:
 class JobController(PodKeeper[Lost]):
     name = "job-controller"
     resource = JOBS
+    finalizers = (FINALIZER,)
 
     def __init__(self, kit: Kit) -> None:
         self._written: dict[ObjectKey, Document] = {}  # newer than what is seen, for a moment
         self._released: dict[ObjectKey, set[str]] = {}  # pods that are still seen with their finalizer
+        self._backoff: dict[ObjectKey, Backoff] = {}
+        #: Since 1.31 a job is over when its last pod is gone; how it ends is told before.
+        self._delays = kit.gates.release >= (1, 31)
         super().__init__(kit)
 
     def _forget(self, key: ObjectKey) -> None:
         super()._forget(key)
         self._written.pop(key, None)
         self._released.pop(key, None)
+        self._backoff.pop(key, None)
 
     def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
         super()._pod_changed(pod, old)
@@ -200,10 +122,17 @@ class JobController(PodKeeper[Lost]):
         if key is not None:
             self._released.get(key, set()).discard(pod["metadata"]["uid"])
 
+    def _pod_strayed(self, pod: Document) -> None:
+        super()._pod_strayed(pod)
+        if is_tracked(pod):
+            self.enqueue(Lost(pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
     def _is_lost(self, pod: Document) -> bool:
-        """Whether its job is gone; another of the same name is not its own."""
+        """Whether it has no job, or that is gone; another of the same name is not its own."""
         owner = controller_of(pod)
         if owner is None:
+            return True
+        if owner["kind"] != "Job":
             return False
         job = self._owners.get(pod["metadata"]["namespace"], owner["name"])
         return job is None or job["metadata"]["uid"] != owner["uid"]
@@ -215,46 +144,66 @@ class JobController(PodKeeper[Lost]):
         job = owning.newer(self._owners.get(*key), self._written.get(key))
         if job is None or job["spec"].get("managedBy", MANAGER) != MANAGER:
             return None
-        pods = await self._claim(job, self._own(job))
-        if tallying.is_over(job) or "deletionTimestamp" in job["metadata"]:
-            await self._release(key, pods)
+        if tallying.is_over(job):
+            self._backoff.pop(key, None)
+            await self._release(key, self._own(job))
             return await self._expire(key, job)
-        return await self._work(key, job, pods)
+        return await self._work(key, job, await self._claim(job, self._own(job)))
 
     async def _release_lost(self, key: Lost) -> None:
         """Nobody counts the pod any more."""
         pod = self._pods.get(key.namespace, key.pod)
-        if pod is not None and self._is_lost(pod):
+        if pod is not None and is_tracked(pod) and self._is_lost(pod):
             await self._unfinalize(pod)
 
     async def _work(self, key: ObjectKey, job: Document, pods: list[Document]) -> float | None:
         now = self.kit.clock()
+        leaving = "deletionTimestamp" in job["metadata"]
         recorded = {uid for uids in on_record(job).values() for uid in uids} | self._released.get(key, set())
-        ended = [
-            p for p in pods if has_ended(job, p) and is_tracked(p) and p["metadata"]["uid"] not in recorded
-        ]
+        tracked = [p for p in pods if is_tracked(p) and p["metadata"]["uid"] not in recorded]
+        ended = [p for p in tracked if has_ended(job, p) and tallying.is_valid(job, p)]
+        backoff = self._backoff.get(key, Backoff()).after(*_by_success(ended))
         tally = tallying.counted(job, so_far(job), ended)
         active = [p for p in pods if owning.is_active(p)]
-        decided = tallying.earlier_verdict(job) or tallying.verdict(job, tally, active=len(active), now=now)
+        decided = self._verdict(job, tally, active=len(active), pods=pods)
         if decided is not None and decided.kind == "Failed":
             # Whatever still runs has failed with the job.
-            running = [p for p in active if is_tracked(p) and p["metadata"]["uid"] not in recorded]
+            running = [p for p in tracked if owning.is_active(p) and tallying.is_valid(job, p)]
             tally = tallying.counted(job, tally, running)
             ended += running
         if ended:
-            status = with_record(job, tally, ended, decided, owning.timestamp(now))
+            status = with_record(job, tally, ended, decided, owning.timestamp(now), delays=self._delays)
             job = await self._write(key, job, status)
+            self._backoff[key] = backoff
         wait: float | None = None
-        if decided is not None:
-            await for_each(active, lambda pod: self._delete(key, job, pod))
-            await self._release(key, pods)
-            active = []
-        else:
-            await self._release(key, [p for p in pods if has_ended(job, p)])
-            if self._expected.met(key, self._own(job)):
-                wait = await self._fill(key, job, tally, active, pods)
-        await self._report(key, job, tally, decided)
+        problem: StatusError | None = None
+        managed = False
+        try:
+            if decided is not None:
+                await for_each(active, lambda pod: self._delete(key, job, pod))
+                await self._release(key, pods)
+            else:
+                await self._release(key, pods if leaving else [p for p in pods if has_ended(job, p)])
+                managed = not leaving and self._expected.met(key, self._own(job))
+                if managed:
+                    wait = await self._fill(key, job, tally, active, pods)
+        except Conflict:
+            raise
+        except StatusError as failed:
+            problem = failed
+        await self._report(key, job, tally, decided, managed=managed)
+        if problem is not None:
+            raise problem
         return _sooner(wait, self._deadline(job, now) if decided is None else None)
+
+    def _verdict(self, job: Document, tally: Tally, *, active: int, pods: list[Document]) -> Verdict | None:
+        found = tallying.earlier_verdict(job) or tallying.verdict(
+            job, tally, active=active, now=self.kit.clock(), pods=pods
+        )
+        if found is not None and found.reason == "CompletionsReached":
+            # That there are other ways to succeed, and words for them, came with the success policy.
+            return found if "JobSuccessPolicy" in self.kit.gates else Verdict("Complete", "", "")
+        return found
 
     async def _write(self, key: ObjectKey, owner: Document, status: Object) -> Document:
         written = await super()._write(key, owner, status)
@@ -287,43 +236,63 @@ class JobController(PodKeeper[Lost]):
 
     async def _unfinalize(self, pod: Document) -> None:
         metadata = pod["metadata"]
-        patch = {
-            "metadata": {
-                "uid": metadata["uid"],
-                "resourceVersion": metadata["resourceVersion"],
-                "finalizers": [f for f in metadata["finalizers"] if f != FINALIZER],
-            }
-        }
+        patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
         with contextlib.suppress(NotFound):
-            await self.kit.client.patch(PODS, metadata["namespace"], metadata["name"], patch)
+            await self.kit.client.patch(
+                PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+            )
 
     async def _fill(
         self, key: ObjectKey, job: Document, tally: Tally, active: list[Document], pods: list[Document]
     ) -> float | None:
         """Make or delete pods; returns when to come again if failures have to be waited out."""
-        missing = tallying.wanted_active(job, tally) - len(active)
-        if missing < 0:
-            surplus = owning.cheapest_first(active)[:-missing]
+        missing = tallying.wanted_active(job, tally, active=len(active)) - len(active)
+        surplus = tallying.surplus(job, active, max(0, -missing))[:_BURST]
+        if surplus:
             await self._release(key, surplus)  # those are not failures
             await for_each(surplus, lambda pod: self._delete(key, job, pod))
             return None
-        if missing == 0:
+        busy = list(active)
+        if tallying.replaces_failed_only(job):
+            terminating = [p for p in pods if owning.is_terminating(p)]
+            busy += terminating
+            missing -= len(terminating)
+        if missing <= 0:
             return None
-        pause = tallying.pause(pods, self.kit.clock())
-        if pause > 0:
+        now = self.kit.clock()
+        per_index = job["spec"].get("backoffLimitPerIndex") is not None
+        pause = self._backoff.get(key, Backoff()).pause(now)
+        if pause > 0 and not per_index:
             return pause
-        if tallying.is_indexed(job):
-            free = tallying.free_indexes(job, tally, active, missing)
-            numbers = [(i, tallying.failures_before(job, i, pods)) for i in free]
-            await for_each(numbers, lambda number: self._make(key, job, pod_for(job, *number)))
-        else:
-            await owning.slow_start(missing, lambda: self._make(key, job, pod_for(job)))
+        if not tallying.is_indexed(job):
+            await owning.slow_start(min(missing, _BURST), lambda: self._make(key, job, pod_for(job)))
+            return None
+        free = tallying.free_indexes(job, tally, busy, min(missing, _BURST))
+        numbers = [(i, tallying.failures_before(job, i, pods)) for i in free]
+        if per_index:
+            pauses = {i: failures.backoff.pause(now) for i, failures in numbers}
+            if pauses and all(pauses.values()):
+                return min(pauses.values())
+            numbers = [number for number in numbers if not pauses[number[0]]]
+        each = iter(numbers)
+        await owning.slow_start(len(numbers), lambda: self._make(key, job, pod_for(job, *next(each))))
         return None
 
     # -- status
 
-    async def _report(self, key: ObjectKey, job: Document, tally: Tally, decided: Verdict | None) -> None:
-        status = status_of(job, tally, self._own(job), decided, now=self.kit.clock())
+    async def _report(
+        self, key: ObjectKey, job: Document, tally: Tally, decided: Verdict | None, *, managed: bool
+    ) -> None:
+        status = status_of(
+            job,
+            tally,
+            self._own(job),
+            decided,
+            now=self.kit.clock(),
+            delays=self._delays,
+            managed=managed,
+            forgets_start="MutableSchedulingDirectivesForSuspendedJobs" in self.kit.gates,
+        )
         before = {c["type"]: c["status"] for c in (job.get("status") or {}).get("conditions") or ()}
         job = await self._write(key, job, status)
         for condition in status.get("conditions") or ():
@@ -333,6 +302,10 @@ class JobController(PodKeeper[Lost]):
                 word = "Suspended" if condition["status"] == "True" else "Resumed"
                 self._say(job, "Normal", word, condition["message"])
             elif condition["type"] == "Complete":
+                wanted: int | None = job["spec"].get("completions")
+                if wanted is not None and tally.succeeded > wanted:
+                    message = "Too many succeeded pods running after completion count reached"
+                    self._say(job, "Warning", "TooManySucceededPods", message)
                 self._say(job, "Normal", "Completed", "Job completed")
             elif condition["type"] == "Failed":
                 reason, message = condition["reason"], condition["message"]
@@ -356,6 +329,12 @@ class JobController(PodKeeper[Lost]):
                 JOBS, key.namespace, key.name, uid=job["metadata"]["uid"], propagation="Foreground"
             )
         return None
+
+
+def _by_success(pods: Iterable[Document]) -> tuple[list[Document], list[Document]]:
+    listed = list(pods)
+    succeeded = [p for p in listed if owning.phase(p) == "Succeeded"]
+    return succeeded, [p for p in listed if owning.phase(p) != "Succeeded"]
 
 
 def _sooner(a: float | None, b: float | None) -> float | None:

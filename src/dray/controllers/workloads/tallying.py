@@ -14,6 +14,7 @@ Document = Mapping[str, Any]
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 #: How often an index has failed before, as its pod remembers it.
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
+IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 _BACKOFF: Final = 10.0
 _LONGEST: Final = 600.0
 
@@ -39,6 +40,11 @@ def _annotated(pod: Document, name: str, otherwise: int) -> int:
         return int((pod["metadata"].get("annotations") or {}).get(name, ""))
     except ValueError:
         return otherwise
+
+
+def is_valid(job: Document, pod: Document) -> bool:
+    """Whether a pod counts: one of an indexed job must work on an index that it has."""
+    return not is_indexed(job) or 0 <= index_of(pod) < (job["spec"].get("completions") or 0)
 
 
 def parse_indexes(text: str) -> set[int]:
@@ -134,11 +140,12 @@ class Tally:
     def of(cls, job: Document) -> Tally:
         """What the status says."""
         status = job.get("status") or {}
+        indexes = range(job["spec"].get("completions") or 0)  # it may have been made smaller
         return cls(
             succeeded=status.get("succeeded", 0),
             failed=status.get("failed", 0),
-            done=frozenset(parse_indexes(status.get("completedIndexes") or "")),
-            given_up=frozenset(parse_indexes(status.get("failedIndexes") or "")),
+            done=frozenset(parse_indexes(status.get("completedIndexes") or "")).intersection(indexes),
+            given_up=frozenset(parse_indexes(status.get("failedIndexes") or "")).intersection(indexes),
         )
 
     def status(self, job: Document) -> Object:
@@ -155,14 +162,15 @@ class Tally:
 def counted(job: Document, before: Tally, finished: Iterable[Document]) -> Tally:
     """The tally with more pods that have finished, or were deleted before they could."""
     tally = before
-    completions = job["spec"].get("completions") or 0
     per_index: int | None = job["spec"].get("backoffLimitPerIndex")
     for pod in finished:
         index = index_of(pod)
+        if not is_valid(job, pod):
+            continue
         if owning.phase(pod) == "Succeeded":
             if not is_indexed(job):
                 tally = replace(tally, succeeded=tally.succeeded + 1)
-            elif 0 <= index < completions:
+            else:
                 tally = replace(tally, done=tally.done | {index}, given_up=tally.given_up - {index})
             continue
         judged = judge(job, pod)
@@ -173,7 +181,7 @@ def counted(job: Document, before: Tally, finished: Iterable[Document]) -> Tally
         over = judged.action == "FailIndex" or (
             judged.action == "Count" and per_index is not None and failures_of(pod) >= per_index
         )
-        if per_index is not None and over and 0 <= index < completions and index not in tally.done:
+        if per_index is not None and over and index not in tally.done:
             tally = replace(tally, given_up=tally.given_up | {index})
     return replace(tally, succeeded=len(tally.done)) if is_indexed(job) else tally
 
@@ -199,18 +207,20 @@ def earlier_verdict(job: Document) -> Verdict | None:
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition["status"] == "True":
             if condition["type"] == "SuccessCriteriaMet":
-                return Verdict("Complete", condition["reason"], condition["message"])
+                return Verdict("Complete", condition.get("reason", ""), condition.get("message", ""))
             if condition["type"] == "FailureTarget":
-                return Verdict("Failed", condition["reason"], condition["message"])
+                return Verdict("Failed", condition.get("reason", ""), condition.get("message", ""))
     return None
 
 
-def verdict(job: Document, tally: Tally, *, active: int, now: float) -> Verdict | None:
-    """The end of a job, once it is decided."""
+def verdict(
+    job: Document, tally: Tally, *, active: int, now: float, pods: Collection[Document] = ()
+) -> Verdict | None:
+    """The end of a job, once it is decided; ``pods`` are looked at for containers that restart too often."""
     spec = job["spec"]
     if tally.fatal:
         return Verdict("Failed", "PodFailurePolicy", tally.fatal)
-    if tally.failed > spec.get("backoffLimit", 6):
+    if tally.failed > spec.get("backoffLimit", 6) or _restarts_too_often(job, pods):
         return Verdict("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     started = owning.seconds((job.get("status") or {}).get("startTime"))
     limit = spec.get("activeDeadlineSeconds")
@@ -231,6 +241,21 @@ def verdict(job: Document, tally: Tally, *, active: int, now: float) -> Verdict 
     if complete:
         return Verdict("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
     return None
+
+
+def _restarts_too_often(job: Document, pods: Collection[Document]) -> bool:
+    """Where containers are restarted in place, that is what failing means."""
+    spec = job["spec"]
+    if spec["template"]["spec"].get("restartPolicy") != "OnFailure":
+        return False
+    restarts = sum(
+        known.get("restartCount", 0)
+        for pod in pods
+        if owning.phase(pod) in ("Running", "Pending")
+        for group in ("initContainerStatuses", "containerStatuses")
+        for known in (pod.get("status") or {}).get(group) or ()
+    )
+    return bool(restarts >= max(spec.get("backoffLimit", 6), 1))
 
 
 def _success_policy(job: Document, tally: Tally) -> str:
@@ -256,49 +281,103 @@ def is_over(job: Document) -> bool:
 # -- what to run ----------------------------------------------------------------------------------------------------
 
 
-def wanted_active(job: Document, tally: Tally) -> int:
+def replaces_failed_only(job: Document) -> bool:
+    """Whether a pod is replaced when it has ended, rather than when it is deleted."""
+    spec = job["spec"]
+    return bool(spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None)
+
+
+def wanted_active(job: Document, tally: Tally, *, active: int) -> int:
+    """How many pods should run; once one has succeeded, a job without a number of them lets the others finish."""
     spec = job["spec"]
     if spec.get("suspend"):
         return 0
     parallel: int = spec.get("parallelism", 1)
     completions: int | None = spec.get("completions")
     if completions is None:
-        return 0 if tally.succeeded else parallel
-    return max(0, min(parallel, completions - tally.succeeded - len(tally.given_up)))
+        return active if tally.succeeded else parallel
+    return max(0, min(parallel, completions - tally.succeeded))
 
 
-def free_indexes(job: Document, tally: Tally, active: Iterable[Document], count: int) -> list[int]:
+def surplus(job: Document, active: Sequence[Document], count: int) -> list[Document]:
+    """At least so many pods to give up: first those whose index is not the job's, or is another's."""
+    found: list[Document] = []
+    left = owning.cheapest_first(active)
+    if is_indexed(job):
+        kept: dict[int, Document] = {}
+        for pod in left:
+            if not is_valid(job, pod):
+                found.append(pod)
+            else:
+                if (other := kept.pop(index_of(pod), None)) is not None:
+                    found.append(other)  # the dearest comes last
+                kept[index_of(pod)] = pod
+        left = [pod for pod in left if pod not in found]
+    return [*found, *left[: max(0, count - len(found))]]
+
+
+def free_indexes(job: Document, tally: Tally, busy: Iterable[Document], count: int) -> list[int]:
     """The lowest indexes that nobody works on and that are not over."""
-    taken = {index_of(pod) for pod in active} | tally.done | tally.given_up
+    taken = {index_of(pod) for pod in busy} | tally.done | tally.given_up
     free = (i for i in range(job["spec"].get("completions") or 0) if i not in taken)
     return [index for index, _ in zip(free, range(count), strict=False)]
 
 
-def failures_before(job: Document, index: int, pods: Iterable[Document]) -> int:
-    """How often an index has failed, by the pods that are still there."""
-    found = 0
+class Failures(NamedTuple):
+    """How often an index has failed, and how often that was ignored, by the pod that failed last."""
+
+    counted: int = 0
+    ignored: int = 0
+    last: float = 0.0
+
+    @property
+    def backoff(self) -> Backoff:
+        return Backoff(self.counted + self.ignored, self.last)
+
+
+def failures_before(job: Document, index: int, pods: Iterable[Document]) -> Failures:
+    found = Failures()
     for pod in pods:
         if index_of(pod) == index and owning.phase(pod) == "Failed":
-            found = max(found, failures_of(pod) + (judge(job, pod).action != "Ignore"))
+            ignored = judge(job, pod).action == "Ignore"
+            counts = failures_of(pod) + (not ignored), _annotated(pod, IGNORED, 0) + ignored
+            found = max(found, Failures(*counts, ended(pod)))
     return found
 
 
-def pause(pods: Sequence[Document], now: float) -> float:
-    """How long to wait after failures: ever longer, until a pod succeeds."""
-    last_success = max((ended(p) for p in pods if owning.phase(p) == "Succeeded"), default=0.0)
-    failed = [ended(p) for p in pods if owning.phase(p) == "Failed"]
-    recent = [moment for moment in failed if moment > last_success]
-    if not recent:
-        return 0.0
-    return max(recent) + min(_BACKOFF * 2.0 ** (min(len(recent), 7) - 1), _LONGEST) - now
+class Backoff(NamedTuple):
+    """Failures since the last success, and when the last one was."""
+
+    failures: int = 0
+    last: float = 0.0
+
+    def after(self, succeeded: Collection[Document], failed: Collection[Document]) -> Backoff:
+        """With pods that have ended since."""
+        if not succeeded:
+            times = [ended(pod) for pod in failed]
+            return Backoff(self.failures + len(times), max(times)) if times else self
+        success = max(ended(pod) for pod in succeeded)
+        later = [moment for moment in map(ended, failed) if moment > success]
+        return Backoff(len(later), max(later)) if later else Backoff()
+
+    def pause(self, now: float) -> float:
+        """How long to wait before another pod is made: ever longer, until a pod succeeds."""
+        if not self.failures:
+            return 0.0
+        return max(0.0, self.last + min(_BACKOFF * 2.0 ** (min(self.failures, 7) - 1), _LONGEST) - now)
 
 
 def ended(pod: Document) -> float:
-    """When a pod's last container ended, or else when it was deleted or made."""
-    times = [
-        owning.seconds(((s.get("state") or {}).get("terminated") or {}).get("finishedAt"))
-        for s in (pod.get("status") or {}).get("containerStatuses") or ()
-    ]
+    """When a pod's last container ended, or else when it was no longer ready, was deleted, or was made."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    times = [((s.get("state") or {}).get("terminated") or {}).get("finishedAt") for s in statuses]
+    if times and all(times):
+        return max(map(owning.seconds, times))
+    ready = owning.condition(pod, "Ready")
+    if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
+        return owning.seconds(ready["lastTransitionTime"])
     metadata = pod["metadata"]
-    otherwise = metadata.get("deletionTimestamp") or metadata.get("creationTimestamp")
-    return max((t for t in times if t), default=owning.seconds(otherwise))
+    if metadata.get("deletionTimestamp"):
+        grace: int = metadata.get("deletionGracePeriodSeconds", 0)
+        return owning.seconds(metadata["deletionTimestamp"]) - grace
+    return owning.seconds(metadata.get("creationTimestamp"))

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.controllers.workloads import tallying
-from dray.controllers.workloads.jobs import has_ended, pod_for, so_far, status_of, with_record
-from dray.controllers.workloads.tallying import Tally
+from dray.controllers.workloads.jobs import has_ended, pod_for
+from dray.controllers.workloads.recording import so_far, status_of, with_record
+from dray.controllers.workloads.tallying import Backoff, Tally, Verdict
 
 Object = dict[str, Any]
 
@@ -114,10 +115,76 @@ def test_a_success_policy_can_be_met_before_all_indexes_are_done():
 
 def test_failures_are_waited_out_ever_longer_until_something_succeeds():
     failed = [pod(name, "Failed") for name in "abc"]
-    assert tallying.pause(failed[:1], 100.0) == 10.0
-    assert tallying.pause(failed, 100.0) == 40.0
-    assert tallying.pause(failed, 500.0) < 0
-    assert tallying.pause([*failed, pod("d", "Succeeded")], 100.0) == 0.0
+    once = Backoff().after([], failed[:1])
+    assert once.pause(100.0) == 10.0
+    assert once.after([], failed[1:]).pause(100.0) == 40.0
+    assert once.after([], failed[1:]).pause(500.0) == 0.0
+    assert once.after([pod("d", "Succeeded")], []).pause(100.0) == 0.0
+    assert once.after([], []) == once
+
+
+def test_a_pod_has_ended_when_the_best_witness_says_so():
+    bare = {"metadata": {"creationTimestamp": "1970-01-01T00:00:01Z"}, "status": {"phase": "Failed"}}
+    assert tallying.ended(bare) == 1.0
+    deleted = {"deletionTimestamp": "1970-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30}
+    gone = {**bare, "metadata": {**bare["metadata"], **deleted}}
+    assert tallying.ended(gone) == 10.0
+    unready = {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:00:20Z"}
+    assert tallying.ended({**gone, "status": {"conditions": [unready]}}) == 20.0
+    assert tallying.ended(pod("p", "Failed", conditions=[unready])) == 100.0
+
+
+def test_a_job_without_a_number_lets_the_others_finish_once_one_has_succeeded():
+    one = job(parallelism=3)
+    assert tallying.wanted_active(one, Tally(), active=1) == 3
+    assert tallying.wanted_active(one, Tally(succeeded=1), active=2) == 2
+
+
+def test_containers_that_restart_in_place_fail_the_job_too():
+    one = job(backoffLimit=2)
+    one["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+
+    def ends(restarts: int) -> bool:
+        running = pod("p", "Running", containerStatuses=[{"name": "c", "restartCount": restarts}])
+        return tallying.verdict(one, Tally(), active=1, now=0, pods=[running]) is not None
+
+    assert not ends(1)
+    assert ends(2)
+
+
+def test_pods_of_an_index_that_is_not_or_no_longer_free_go_first():
+    one = indexed(completions=2)
+    pods = [pod("a", "Running", index=0), pod("b", "Running", index=0), pod("c", "Running", index=5)]
+    assert {p["metadata"]["name"] for p in tallying.surplus(one, pods, 0)} in ({"a", "c"}, {"b", "c"})
+    assert tallying.counted(one, Tally(), [pod("c", "Failed", index=5)]) == Tally()
+
+
+def test_a_suspended_job_tells_so_in_place_and_its_time_starts_anew():
+    def told(suspend: bool, status: Object, **options: bool) -> Object:
+        return status_of(job(suspend=suspend, status=status), Tally(), [], None, now=60.0, **options)
+
+    other = {"type": "Other", "status": "True"}
+    suspended = told(True, {"startTime": "1970-01-01T00:00:00Z", "conditions": []})
+    assert "startTime" not in suspended
+    kept = told(True, {"startTime": "1970-01-01T00:00:00Z", "conditions": []}, forgets_start=False)
+    assert kept["startTime"] == "1970-01-01T00:00:00Z"
+    resumed = told(False, {**kept, "conditions": [*kept["conditions"], other]})
+    assert [c["type"] for c in resumed["conditions"]] == ["Suspended", "Other"]
+    assert resumed["conditions"][0]["reason"] == "JobResumed"
+    assert resumed["startTime"] == "1970-01-01T00:01:00Z"
+
+
+def test_old_releases_end_a_job_at_once_and_without_a_word():
+    done = Verdict("Complete", "", "")
+    leaving = pod("p", "Running")
+    leaving["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:00Z"
+    status = status_of(job(), Tally(succeeded=1), [leaving], done, now=0.0, delays=False)
+    assert [set(c) for c in status["conditions"]] == [
+        {"type", "status", "lastProbeTime", "lastTransitionTime"}
+    ]
+    assert status["conditions"][0]["type"] == "Complete"
+    waiting = status_of(job(), Tally(succeeded=1), [leaving], done, now=0.0)
+    assert [c["type"] for c in waiting["conditions"]] == ["SuccessCriteriaMet"]
 
 
 def test_a_pod_on_record_is_counted_whether_or_not_the_number_was_stored():
@@ -149,4 +216,4 @@ def test_a_container_that_sets_its_index_itself_is_left_alone():
     one = indexed(completions=1)
     own = {"name": "JOB_COMPLETION_INDEX", "value": "mine"}
     one["spec"]["template"]["spec"]["containers"][0]["env"] = [own]
-    assert pod_for(one, 0, 0)["spec"]["containers"][0]["env"] == [own]
+    assert pod_for(one, 0)["spec"]["containers"][0]["env"] == [own]
