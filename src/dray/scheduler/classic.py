@@ -18,7 +18,7 @@ from dray.scheduler.deciding import Bind, Failure, Today, Unschedulable
 from dray.scheduler.devices import PLUGIN
 from dray.scheduler.generations import Mixed, MixedPlan
 from dray.scheduler.pods import Pod
-from dray.scheduler.verdicts import Rejection, unavailable
+from dray.scheduler.verdicts import Gated, Rejection, unavailable
 
 Document = Mapping[str, Any]
 
@@ -64,23 +64,26 @@ class Classic:
             return str(problem)
         return "" if self._alone else str(today(_names(found)))
 
-    def begin(self, pod: Pod, today: Today) -> Attempt | Mixed | Rejection | Failure | None:
+    def begin(self, pod: Pod, today: Today) -> Attempt | Mixed | Rejection | Gated | Failure | None:
         try:
             found = self._claims(pod)
-            if not found:
-                return None
+        except NotReady as problem:
+            return _everywhere(problem) if self._early else Gated(str(problem))
+        if not found:
+            return None
+        try:
             context = self._context(pod)
             entries = [self._entry(pod, name, claim, context) for name, claim in found]
         except (NotReady, MissingParameters) as problem:
-            return Rejection(PLUGIN, (str(problem),), resolvable=False)
+            return _everywhere(problem)
         except NotOurs as problem:
             return Failure(f'running PreFilter plugin "{PLUGIN}": {problem}')
         attempt = Attempt(pod, entries, context, self.book, as_in_130=self._alone)
         match None if self._alone else today(_names(found)):
             case None:
                 return attempt
-            case Rejection() as rejection:
-                return rejection
+            case (Rejection() | Gated()) as refusal:
+                return refusal
             case rest:
                 return Mixed(attempt, rest)
 
@@ -196,6 +199,10 @@ class Classic:
             raise NotReady("unallocated immediate resourceclaim")
         answers = ((context or {}).get("status") or {}).get("resourceClaims") or ()
         return Entry(name, claim, nodes, answer=next((a for a in answers if a["name"] == name), None))
+
+
+def _everywhere(problem: Exception) -> Rejection:
+    return Rejection(PLUGIN, (str(problem),), resolvable=False)
 
 
 def _names(found: list[tuple[str, Document]]) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """One attempt to place one pod, from what is known to what is to be done. Nothing is written here.
 
-The outcome is a value: ``Bind`` (go and write this), ``Unschedulable`` (say this, and perhaps make room) or
-``Failure`` (something is broken, try again later).
+The outcome is a value: ``Bind`` (go and write this), ``Unschedulable`` (say this, and perhaps make room), ``Failure``
+(something is broken, try again later) or ``Gated`` (say nothing, and wait until a claim is there).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dray.scheduler.neighbours import Constraint
 from dray.scheduler.nodes import Node
 from dray.scheduler.placement import Found, NotFound, Placement, Promise
 from dray.scheduler.pods import Pod
-from dray.scheduler.verdicts import Rejection, unavailable
+from dray.scheduler.verdicts import Gated, Rejection, unavailable
 
 Document = Mapping[str, Any]
 
@@ -101,7 +101,7 @@ def decide(
     new_share_id: Callable[[], str],
     clock: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
-) -> Bind | Unschedulable | Failure:
+) -> Bind | Unschedulable | Failure | Gated:
     cluster = placement.cluster
     if not len(cluster):
         return Unschedulable("no nodes available to schedule pods", frozenset({"NodeName"}))
@@ -115,7 +115,7 @@ def decide(
         before = storage.reject(pod)
     if before is None and profile.enabled(devices.PLUGIN):
 
-        def today(others: Container[str]) -> devices.Attempt | Rejection | None:
+        def today(others: Container[str]) -> devices.Attempt | Rejection | Gated | None:
             return devices.Attempt.begin(
                 pod,
                 ledger,
@@ -130,8 +130,8 @@ def decide(
         match classic.begin(pod, today) if classic is not None else today(()):
             case Rejection() as rejection:
                 before = rejection
-            case Failure() as failure:
-                return failure
+            case (Failure() | Gated()) as outcome:
+                return outcome
             case started:
                 attempt = started
     if before is not None:
@@ -144,16 +144,16 @@ def decide(
         return Unschedulable(message, frozenset({before.plugin}), keeps_promise=after.keeps_promise)
     reachable = None if storage is None or not pod.volume_claims else partial(storage.on, pod)
     try:
-        outcome = placement.find(pod, attempt, spread=spread, volumes=reachable)
+        found = placement.find(pod, attempt, spread=spread, volumes=reachable)
     except (AllocationError, devices.SearchTimeout) as problem:
         return Failure(f'running "{devices.PLUGIN}" filter plugin: {problem}')
     decision: Bind | Unschedulable
-    if isinstance(outcome, Found):
-        decision = Bind(outcome.node, outcome.plan, attempt.claims if attempt is not None else ())
+    if isinstance(found, Found):
+        decision = Bind(found.node, found.plan, attempt.claims if attempt is not None else ())
     else:
         judge = placement.supposing(pod, spread=spread, volumes=reachable)
         room = _Room(pod, profile, placement, ledger, budgets, judge)
-        decision = _unplaced(pod, outcome, attempt, room, options)
+        decision = _unplaced(pod, found, attempt, room, options)
     return decision if classic is None or attempt is None else classic.refine(attempt, decision)
 
 

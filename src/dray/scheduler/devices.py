@@ -33,7 +33,7 @@ from dray.scheduler import extended, footprint
 from dray.scheduler.ledger import Ledger
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import Pod
-from dray.scheduler.verdicts import Rejection
+from dray.scheduler.verdicts import Gated, Rejection
 
 PLUGIN = "DynamicResources"
 
@@ -225,8 +225,10 @@ class Attempt:
         monotonic: Callable[[], float] = time.monotonic,
         promised: Promised = lambda node: (),
         others: Container[str] = (),
-    ) -> Attempt | Rejection | None:
+    ) -> Attempt | Rejection | Gated | None:
         """An attempt, a "no" for every node, or None when the pod has nothing to do with devices.
+
+        ``Gated``: a claim has gone, or is about to, since the pod was let into the queue.
 
         ``promised``: what others are to get on a node, which this pod must leave alone. ``others``: the pod's claims
         of another generation.
@@ -235,7 +237,7 @@ class Attempt:
             return None
         found = pod_claims(pod.document, ledger, others=others)
         if isinstance(found, str):
-            return _everywhere(found)
+            return Gated(found)
         resources = extended.wanted(pod, ledger.classes) if options.extended_resources else {}
         if not found and not resources:
             return None

@@ -183,6 +183,12 @@ class Queue:
         else:
             self._back_off(entry)
 
+    def hold(self, entry: Queued, gate: str) -> None:
+        """What the pod needs has gone since it was let in: it goes back to its gate, as if it had not been tried."""
+        entry.attempts -= 1
+        entry.gated_by = gate
+        self._gated[entry.pod.uid] = entry
+
     def settled(self, entry: Queued) -> None:
         """The last attempt's outcome is written: the next one may begin, if there is a reason for it."""
         entry.settling = False

@@ -51,6 +51,7 @@ from dray.scheduler.placement import Placement
 from dray.scheduler.pods import Pod, Views
 from dray.scheduler.preemption import Budget
 from dray.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF, Change, Queue, Queued
+from dray.scheduler.verdicts import Gated
 from dray.scheduler.volumes import Storage
 
 log = logging.getLogger(__name__)
@@ -471,6 +472,9 @@ class Scheduler:
             clock=self._clock,
             monotonic=self._monotonic,
         )
+        if isinstance(decision, Gated):
+            self.queue.hold(entry, decision.reason)
+            return False
         self.metrics.attempt(profile.name, type(decision).__name__, self._monotonic() - began)
         match decision:
             case Bind():

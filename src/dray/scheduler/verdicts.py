@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -13,6 +14,13 @@ class Rejection(NamedTuple):
     plugin: str
     reasons: tuple[str, ...]
     resolvable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The pod is not to be tried now: something that it needs is not there for it to use."""
+
+    reason: str
 
 
 def unavailable(

@@ -17,6 +17,7 @@ from dray.scheduler.nodes import Cluster
 from dray.scheduler.placement import Placement
 from dray.scheduler.pods import Pod
 from dray.scheduler.preemption import Budget
+from dray.scheduler.verdicts import Gated
 
 _serial = itertools.count()
 
@@ -131,7 +132,7 @@ class Stage:
         ]
         return pod(resourceClaims=entries, **spec)
 
-    def decide(self, wanted: Pod) -> Bind | Unschedulable | Failure:
+    def decide(self, wanted: Pod) -> Bind | Unschedulable | Failure | Gated:
         return decide(
             wanted,
             profile=self.profile,

@@ -19,7 +19,7 @@ from dray.scheduler.devices import NodePlan
 from dray.scheduler.generations import Mixed
 from dray.scheduler.nodes import Node
 from dray.scheduler.pods import Pod
-from dray.scheduler.verdicts import Rejection
+from dray.scheduler.verdicts import Gated, Rejection
 
 Doc = dict[str, Any]
 
@@ -138,13 +138,17 @@ def begun(found: Classic, subject: Pod) -> Attempt:
         (claim("a", spec={"resourceClassName": "x"}), "resource class x does not exist"),
         (claim("a", status={"allocation": {}, "deallocationRequested": True}), "resourceclaim must be reallocated"),
         (claim("a", status={"allocation": {}, "reservedFor": [{"uid": "q"}]}), "resourceclaim in use"),
-        (claim("a", metadata={"deletionTimestamp": "now"}), 'resourceclaim "a" is being deleted'),
     ],
 )  # fmt: skip
 def test_a_pod_waits_for_what_others_have_to_do_first(classic: Any, document: Doc, said: str) -> None:
     rejection = classic(document).begin(pod("a"), nothing_more)
     assert isinstance(rejection, Rejection)
     assert rejection.reasons == (said,)
+
+
+def test_a_pod_whose_claim_is_about_to_go_is_not_tried(classic: Any) -> None:
+    leaving = claim("a", metadata={"deletionTimestamp": "now"})
+    assert classic(leaving).begin(pod("a"), nothing_more) == Gated('resourceclaim "a" is being deleted')
 
 
 def test_one_delayed_claim_gets_its_node_selected_at_once(classic: Any) -> None:

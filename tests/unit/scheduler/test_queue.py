@@ -115,3 +115,14 @@ def test_without_news_a_pod_sleeps_on_when_its_outcome_is_written() -> None:
     queue.discard(entry.pod.uid)
     queue.settled(entry)
     assert len(queue) == 0
+
+
+def test_a_pod_that_turns_out_not_to_be_ready_waits_at_its_gate() -> None:
+    queue = Queue(clock=Clock())
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.hold(entry, "its claim has gone")
+    assert (queue.pop(), queue.at_gate(entry.pod.uid), entry.attempts) == (None, entry, 0)
+    queue.update(entry.pod, gate="", may_help=True)
+    assert queue.pop() is entry

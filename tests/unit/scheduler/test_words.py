@@ -9,6 +9,7 @@ import pytest
 
 from dray.scheduler.deciding import Bind, Failure, Unschedulable
 from dray.scheduler.placement import NotFound, Placement
+from dray.scheduler.verdicts import Gated
 from dray.scheduler.volumes import Storage
 
 from .making import Stage, claim, cluster, node, pod, slice_of
@@ -151,3 +152,13 @@ def test_an_emulated_release_fails_over_one_node_where_a_selector_fails() -> Non
         stage.ledger.set_slice(slice_of("b", ["gpu-0"]))
         decision = stage.decide(stage.user(claim(selector=picky), requests={"cpu": "500m"}))
         assert isinstance(decision, outcome)
+
+
+def test_nothing_is_said_of_a_claim_that_has_gone_since_the_pod_was_let_in() -> None:
+    stage = Stage({"a": ["gpu-0"]})
+    leaving = claim("c")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    user = stage.user(leaving)
+    assert stage.decide(user) == Gated('resourceclaim "c" is being deleted')
+    stage.ledger.remove_claim(leaving)
+    assert stage.decide(user) == Gated('resourceclaim.resource.k8s.io "c" not found')
