@@ -28,6 +28,11 @@ VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 #: Since then a claim or a consumer that nothing can be done about does not hold up the others.
 _EACH_FOR_ITSELF_SINCE: Final = (1, 36)
 _REMEMBERED: Final = 5000
+#: Before that we do as upstream's releases did, to whom a claim that they have made counts as there for a while, even
+#: if somebody deletes it, and who give those that are missing new names.
+_OUR_OWN_WAY_SINCE: Final = (1, 37)
+_BELIEVED: Final = 100
+_BELIEVED_SECONDS: Final = 3600.0
 
 Document = Mapping[str, Any]
 
@@ -45,6 +50,13 @@ class Made(NamedTuple):
 
     pod: str
     entry: str
+
+
+class Belief(NamedTuple):
+    """A claim that was made, and when."""
+
+    name: str
+    since: float
 
 
 # -- decisions ------------------------------------------------------------------------------------------------------
@@ -127,12 +139,12 @@ class ClaimController(Controller[Key]):
 
         With ``protected_from_birth``, claims made here have the finalizer that the scheduler would give them. With
         ``names_are_given``, a claim that a pod's status names and that is not there is made under that name. Upstream
-        makes one under another name, and writes that into the status.
+        makes one under another name, and writes that into the status; so do we in the shape of its releases.
         """
         super().__init__(kit)
         get = kit.informers.get
         self._protected_from_birth = protected_from_birth
-        self._names_are_given = names_are_given
+        self._names_are_given = names_are_given and kit.gates.release >= _OUR_OWN_WAY_SINCE
         self._resource = kit.resource(RESOURCE_CLAIMS, *self.versions)
         self._pods = get(PODS, indexers={"named claim": _named_claims})
         self._claims = get(self._resource, indexers={"owning pod": _owner_uid})
@@ -140,11 +152,13 @@ class ClaimController(Controller[Key]):
         self._classic_templates = self._other_templates()
         self._gone: dict[str, None] = {}  # uids of deleted pods, oldest first
         self._made: dict[Made, str] = {}  # names of claims that no informer has shown yet
+        self._beliefs: dict[Made, Belief] = {}  # claims that count as there, oldest first
         self._told: dict[str, list[Object]] = {}  # pod uid → what we wrote and no informer has shown yet
         self._waiting: dict[ObjectKey, dict[ObjectKey, None]] = {}  # missing template → pods
         self._usurped: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim with a name taken from pods → pods
         self._pods_only = kit.gates.release < _EACH_FOR_ITSELF_SINCE
         self._in_order = self._pods_only and not self.fixed_names
+        self._believes = kit.gates.release < _OUR_OWN_WAY_SINCE and not self.fixed_names
         self._admin_access = "DRAAdminAccess" in kit.gates
         self._alternatives = "DRAPrioritizedList" in kit.gates
         if self.name == ClaimController.name:
@@ -213,6 +227,7 @@ class ClaimController(Controller[Key]):
         self._told.pop(uid, None)
         for entry in pod["spec"].get("resourceClaims") or ():
             self._made.pop(Made(uid, entry["name"]), None)
+            self._beliefs.pop(Made(uid, entry["name"]), None)
         self._gone[uid] = None
         while len(self._gone) > _REMEMBERED:
             del self._gone[next(iter(self._gone))]
@@ -278,7 +293,8 @@ class ClaimController(Controller[Key]):
             if wanted.claim is None:
                 pass
             elif (claim := self._claims.get(namespace, wanted.claim)) is None:
-                if wanted.generated and self._made.get(Made(pod["metadata"]["uid"], wanted.entry)) is None:
+                made = Made(pod["metadata"]["uid"], wanted.entry)
+                if wanted.generated and self._was_made(made) != wanted.claim:
                     return True
                 stuck = not wanted.generated
             elif wanted.generated and claims.not_for_pod(pod, claim):
@@ -396,11 +412,31 @@ class ClaimController(Controller[Key]):
         made = self._made.get(Made(pod, entry))
         if made is not None:
             return made
+        found = None
         for claim in self._claims.by_index("owning pod", pod):
             metadata = claim["metadata"]
-            if (metadata.get("annotations") or {}).get(claims.POD_CLAIM_ANNOTATION) == entry:
-                return str(metadata["name"])
-        return None
+            its_entry = (metadata.get("annotations") or {}).get(claims.POD_CLAIM_ANNOTATION)
+            self._beliefs.pop(Made(pod, its_entry or ""), None)  # now it is known
+            if its_entry == entry and found is None:
+                found = str(metadata["name"])
+        return found or self._was_made(Made(pod, entry))
+
+    def _was_made(self, made: Made) -> str | None:
+        """The claim that was made for an entry not long ago, whatever has become of it."""
+        if (name := self._made.get(made)) is not None:
+            return name
+        belief = self._beliefs.get(made)
+        if belief is None or self.kit.clock() - belief.since > _BELIEVED_SECONDS:
+            return None
+        return belief.name
+
+    def _remember(self, made: Made, namespace: str, name: str) -> None:
+        if self._claims.get(namespace, name) is None:
+            self._made[made] = name
+        if self._believes:
+            self._beliefs[made] = Belief(name, self.kit.clock())
+            if len(self._beliefs) > _BELIEVED:
+                del self._beliefs[next(iter(self._beliefs))]
 
     async def _make(self, pod: Object, entry: str, template_name: str, given: str) -> str | None:
         """The name of a new claim, if possible the given one; None if the template is of another generation."""
@@ -428,8 +464,7 @@ class ClaimController(Controller[Key]):
             ) from problem
         created.inc("success", admin)
         name: str = made["metadata"]["name"]
-        if self._claims.get(namespace, name) is None:
-            self._made[Made(pod["metadata"]["uid"], entry)] = name
+        self._remember(Made(pod["metadata"]["uid"], entry), namespace, name)
         return name
 
     async def _create(self, pod: Object, wanted: Object, given: str) -> Object:

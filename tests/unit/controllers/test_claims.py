@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -227,17 +228,66 @@ async def test_a_claim_that_was_made_and_not_told_of_is_adopted():
 
 
 async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told():
-    async with scene(CLAIMS, emulate="1.36", settings=AS_UPSTREAM) as s:
+    async with server("1.36") as s:
         await template(s)
         await pod(s, entries=[{"name": n, "resourceClaimTemplateName": "t"} for n in ("a", "b")])
+        async with controllers(s, CLAIMS):
+            before = await status_of(s)
+        async with controllers(s, CLAIMS, settings=AS_UPSTREAM):
+            await s.client.delete(RESOURCE_CLAIMS, "default", before["a"])
+
+            async def anew() -> bool:
+                return (await statuses(s)).get("a") not in (None, before["a"])
+
+            await until(anew)
+            assert (await statuses(s))["b"] == before["b"]
+
+
+async def test_old_releases_make_a_deleted_claim_anew_only_when_they_have_forgotten_that_they_made_it():
+    later = 0.0
+    clock = {"clock": lambda: time.time() + later}
+    async with scene(CLAIMS, emulate="1.36", settings=AS_UPSTREAM, **clock) as s:
+        await template(s)
+        await pod(s)
         before = await status_of(s)
-        await s.client.delete(RESOURCE_CLAIMS, "default", before["a"])
+        await s.client.delete(RESOURCE_CLAIMS, "default", before["gpu"])
+        await s.quiet()
+        assert await statuses(s) == before
+        assert not (await s.client.list(RESOURCE_CLAIMS)).items
+        later = 3700.0
+        await s.client.patch(PODS, "default", "p", {"metadata": {"labels": {"look": "again"}}})
 
         async def anew() -> bool:
-            return (await statuses(s)).get("a") not in (None, before["a"])
+            return await statuses(s) != before
 
         await until(anew)
-        assert (await statuses(s))["b"] == before["b"]
+
+
+async def test_a_pod_that_was_made_to_name_a_claim_that_is_not_there_names_its_own_again():
+    async with scene(CLAIMS, emulate="1.36", settings=AS_UPSTREAM) as s:
+        await template(s)
+        await pod(s)
+        before = await status_of(s)
+        await s.quiet()
+        wrong = [{"name": "gpu", "resourceClaimName": "ghost"}]
+        await s.client.patch_status(PODS, "default", "p", {"status": {"resourceClaimStatuses": wrong}})
+
+        async def again() -> bool:
+            return await statuses(s) == before
+
+        await until(again)
+        assert len((await s.client.list(RESOURCE_CLAIMS)).items) == 1
+
+
+async def test_a_deleted_claim_is_made_anew():
+    async with scene(CLAIMS, settings=AS_UPSTREAM) as s:
+        await template(s)
+        owner = await pod(s)
+        made = (await claims_of(s, owner))["gpu"]
+        await s.quiet()
+        await s.client.delete(RESOURCE_CLAIMS, "default", made["metadata"]["name"])
+        anew = (await claims_of(s, owner))["gpu"]
+        assert anew["metadata"]["uid"] != made["metadata"]["uid"]
 
 
 # -- with names that the API server has given
