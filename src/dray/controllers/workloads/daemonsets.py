@@ -24,6 +24,7 @@ class DaemonSetController(PodKeeper[ObjectKey]):
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
         self._nodes = kit.informers.get(NODES)
+        self._digest_of = revisions.hash_of_template(kit.gates.release)
         #: When a pod last failed, and for how long the next has to wait, by set, its generation, and node.
         self._failures: dict[tuple[str, int, str], tuple[float, float]] = {}
         self._revisions = kit.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owning.by_owner})
@@ -46,7 +47,9 @@ class DaemonSetController(PodKeeper[ObjectKey]):
         pods = await self._claim(daemons, own)
         kept = await revisions.claimed(self.kit.client, DAEMONSETS, daemons, self._revisions)
         try:
-            current = await revisions.record(self.kit.client, DAEMONSETS, key, daemons, kept)
+            current = await revisions.record(
+                self.kit.client, DAEMONSETS, key, daemons, kept, digest_of=self._digest_of
+            )
         except revisions.Collision:
             return await self._collided(key, daemons)
         digest = current["metadata"]["labels"][revisions.HASH_LABEL]

@@ -118,9 +118,9 @@ class DeploymentController(Controller[ObjectKey]):
 
     async def _make_set(self, key: ObjectKey, deployment: Document, sets: list[Document]) -> Document | None:
         spec, metadata = deployment["spec"], deployment["metadata"]
-        collisions = (deployment.get("status") or {}).get("collisionCount") or 0
+        collisions = (deployment.get("status") or {}).get("collisionCount")
         template, selector = spec["template"], spec["selector"]
-        digest = hashing.template_hash(template, collisions)
+        digest = hashing.template_hash(template, collisions, self.kit.gates.release)
         labels = {**((template.get("metadata") or {}).get("labels") or {}), rollout.HASH_LABEL: digest}
         number = rollout.next_revision(None, sets)
         made: Object = {
@@ -172,7 +172,7 @@ class DeploymentController(Controller[ObjectKey]):
         self.kit.recorder.event(DEPLOYMENTS, dict(deployment), "Warning", rollout.CREATE_ERROR, message)
 
     async def _collided(
-        self, key: ObjectKey, deployment: Document, name: str, collisions: int
+        self, key: ObjectKey, deployment: Document, name: str, collisions: int | None
     ) -> Document | None:
         """A set of that name is there: ours, seen too late, or one with another template."""
         other = await self.kit.client.get(REPLICASETS, key.namespace, name)
@@ -180,7 +180,7 @@ class DeploymentController(Controller[ObjectKey]):
         ours = owner is not None and owner["uid"] == deployment["metadata"]["uid"]
         if ours and rollout.current_set(deployment, [other]) is not None:
             return other
-        status = {**(deployment.get("status") or {}), "collisionCount": collisions + 1}
+        status = {**(deployment.get("status") or {}), "collisionCount": (collisions or 0) + 1}
         await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})
         return None
 

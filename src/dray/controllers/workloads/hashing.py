@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
+from dray.controllers.workloads import dumping
 
 Document = Mapping[str, Any]
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 _OFFSET: Final = 2166136261
 _PRIME: Final = 16777619
 _MASK: Final = 0xFFFFFFFF
-_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def safe(number: int) -> str:
@@ -28,7 +26,15 @@ def fnv1(data: bytes) -> int:
     return found
 
 
-def template_hash(template: Document, collisions: int = 0) -> str:
-    """A short name for a pod template; collisions draw another one."""
-    digest = hashlib.blake2s(_encode(template) + collisions.to_bytes(4, "big"), digest_size=4).digest()
-    return safe(int.from_bytes(digest, "big"))
+def fnv1a(data: bytes) -> int:
+    """FNV-1a with 32 bits."""
+    found = _OFFSET
+    for byte in data:
+        found = (found ^ byte) * _PRIME & _MASK
+    return found
+
+
+def template_hash(template: Document, collisions: int | None, release: tuple[int, int]) -> str:
+    """A short name for a pod template, the one it has upstream; collisions draw another one."""
+    count = b"" if collisions is None else collisions.to_bytes(8, "little")
+    return safe(fnv1a(dumping.template(template, release).encode() + count))

@@ -24,7 +24,7 @@ _LONGEST_PREFIX: Final = 223
 _GO_ESCAPES: Final = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 #: The short name of a remembered template, given what is remembered, its owner, and how often names have collided.
-Digest = Callable[[Document, Document, int], str]
+Digest = Callable[[Document, Document, int | None], str]
 
 
 class Collision(Exception):
@@ -36,14 +36,19 @@ def data_of(owner: Document) -> Object:
     return {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
 
 
-def hash_of_data(data: Document, owner: Document, collisions: int) -> str:
+def hash_of_data(data: Document, owner: Document, collisions: int | None) -> str:
     """How StatefulSets name their revisions: by the very bytes that are remembered."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashing.safe(hashing.fnv1(f"{text.translate(_GO_ESCAPES)}{collisions}".encode()))
+    return hashing.safe(hashing.fnv1(f"{text.translate(_GO_ESCAPES)}{collisions or 0}".encode()))
 
 
-def hash_of_template(data: Document, owner: Document, collisions: int) -> str:
-    return hashing.template_hash(owner["spec"]["template"], collisions)
+def hash_of_template(release: tuple[int, int]) -> Digest:
+    """How DaemonSets do: by the template, as their release knows it."""
+
+    def digest(data: Document, owner: Document, collisions: int | None) -> str:
+        return hashing.template_hash(owner["spec"]["template"], collisions, release)
+
+    return digest
 
 
 def template_in(revision: Document) -> Document:
@@ -80,7 +85,7 @@ async def record(
     owner: Document,
     known: Collection[Document],
     *,
-    digest_of: Digest = hash_of_template,
+    digest_of: Digest,
     label: str = HASH_LABEL,
 ) -> Object:
     """The revision of the owner's present template, which is made, or made the newest, where that is needed."""
@@ -96,7 +101,7 @@ async def record(
                 revision["metadata"]["name"],
                 {"revision": following},
             )
-    collisions = (owner.get("status") or {}).get("collisionCount") or 0
+    collisions = (owner.get("status") or {}).get("collisionCount")
     digest = digest_of(data, owner, collisions)
     labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
     metadata: Object = {

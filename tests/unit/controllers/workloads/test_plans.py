@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from dray.controllers.workloads import cronjobs, hashing, owning, placing, revisions, statefulsets
+from dray.controllers.workloads import cronjobs, owning, placing, revisions, statefulsets
 from dray.controllers.workloads.expecting import PATIENCE_SECONDS, Expectations
 
 Object = dict[str, Any]
@@ -262,21 +262,7 @@ def test_the_cheapest_pods_go_first():
     assert order == ["unscheduled", "unready", "also-crowded", "ready-crowded", "ready-alone", "costly"]
 
 
-def test_names_of_templates_differ_and_collisions_draw_another():
-    first = hashing.template_hash({"spec": {"a": 1}})
-    assert first == hashing.template_hash({"spec": {"a": 1}})
-    assert (
-        len({first, hashing.template_hash({"spec": {"a": 2}}), hashing.template_hash({"spec": {"a": 1}}, 1)})
-        == 3
-    )
-
-
 def test_revisions_in_use_are_kept_and_the_oldest_others_go():
     known = [{"metadata": {"name": f"r{i}"}, "revision": i} for i in range(5)]
     gone = revisions.expendable(known, in_use={"r0"}, limit=2)
     assert [r["metadata"]["name"] for r in gone] == ["r1", "r2"]
-
-
-def test_hashes_are_those_of_the_books():
-    assert hashing.fnv1(b"foobar") == 0x31F0B262
-    assert hashing.safe(1234567890) == "56789bcdf4"
