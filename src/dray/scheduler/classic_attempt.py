@@ -93,7 +93,6 @@ class Attempt:
 
     def judge(self, node: Node) -> Given | Rejection:
         """What the node would give, as far as this generation is concerned."""
-        missing: dict[str, Document] = {}
         here = True
         said: Rejection | None = None
         given: list[tuple[Entry, Document]] = []
@@ -102,9 +101,10 @@ class Attempt:
             matches = entry.nodes is None or entry.nodes(node.name, node.labels)
             if entry.allocated:
                 if not matches:
+                    # Noted down even where another claim rules the node out, or it would be kept for nothing.
                     here = False
                     if entry.delayed:
-                        missing[entry.claim["metadata"]["uid"]] = entry.claim
+                        self.unavailable[entry.claim["metadata"]["uid"]] = entry.claim
             elif said is not None:
                 continue
             elif not matches:
@@ -117,9 +117,6 @@ class Attempt:
                         given.append((entry, allocation))
             elif node.name in ((entry.answer or {}).get("unsuitableNodes") or ()):
                 said = _UNSUITABLE
-        if said is None or not self._as_in_130:
-            # Elsewhere also where another claim rules the node out, or these would be kept for nothing.
-            self.unavailable |= missing
         if said is not None or not here:
             return said or _NOT_HERE
         return Given(
@@ -141,9 +138,8 @@ class Attempt:
             return Rejection(PLUGIN, (f"checking structured parameters failed: {problem}",), resolvable=False)
         if allocation is None:
             return _UNSUITABLE
-        if not self._as_in_130:  # which gives an instance to each of the pod's claims
-            for place, name in holdings(allocation):
-                taken.setdefault(place, set()).add(name)
+        for place, name in holdings(allocation):
+            taken.setdefault(place, set()).add(name)
         return allocation
 
     @property

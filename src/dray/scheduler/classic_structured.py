@@ -1,7 +1,7 @@
 """1.30's structured parameters: which instances of a node a claim would get. Pure; upstream's order and words.
 
-Each request takes the first instance that is free and selected, without looking back. Unless that release is emulated,
-the claims of one pod see what its earlier claims took, so no instance is given twice.
+Each request takes the first instance that is free and selected, without looking back. Unlike upstream, the claims of
+one pod see what its earlier claims took, so no instance is given twice.
 """
 
 from __future__ import annotations
@@ -120,15 +120,14 @@ def _choose(
 ) -> list[str] | None:
     chosen: list[str] = []
     for request in requests:
+        # All are asked, even if one has failed already: another may have a selector that cannot tell.
         selector = request["namedResources"]["selector"]
         for offer in offers:
             found = _first(selector, only, offer, taken, chosen)
             if found is not None:
                 chosen.append(found)
                 break
-        else:
-            return None
-    return chosen
+    return chosen if len(chosen) == len(requests) else None
 
 
 def _first(

@@ -70,6 +70,12 @@ def test_a_selector_that_fails_is_told_with_node_and_driver() -> None:
         allocate(wanted('attributes.string["size"] == "x"'), "n", offers, {})
 
 
+def test_a_selector_that_fails_is_told_even_if_another_request_cannot_be_met() -> None:
+    offers = {Place("n", "d"): [offer("white")]}
+    with pytest.raises(Suitability):
+        allocate(wanted("false", 'attributes.string["size"] == "x"'), "n", offers, {})
+
+
 @given(
     st.lists(st.sampled_from(["black", "white"]), max_size=6), st.lists(st.booleans(), min_size=1, max_size=4)
 )
@@ -241,35 +247,6 @@ def test_of_several_claims_the_first_that_rules_a_node_out_says_why(classic: Any
     rejection = attempt.on(node("n"))
     assert isinstance(rejection, Rejection)
     assert "excluded" in rejection.reasons[0]
-
-
-@pytest.mark.parametrize(("alone", "given"), [(True, ["i-0", "i-0"]), (False, ["i-0", "i-1"])])
-def test_two_claims_of_a_pod_get_one_instance_only_as_in_130(
-    classic: Any, alone: bool, given: list[str]
-) -> None:
-    found = classic(claim("a"), claim("b"), structured=True, alone=alone)
-    found.book.set_slice(
-        {"metadata": {"name": "s"}, "nodeName": "n", "driverName": "d",
-         "namedResources": {"instances": [{"name": "i-0"}, {"name": "i-1"}]}}
-    )  # fmt: skip
-    plan = begun(found, pod("a", "b")).on(node("n"))
-    assert isinstance(plan, Given)
-    assert [name for result in plan.results for name in names(result)] == given
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_claim_in_the_way_is_noted_down_beside_an_unsuitable_one_but_not_in_130(
-    classic: Any, alone: bool
-) -> None:
-    found = classic(claim("a"), claim("b"), structured=True, alone=alone)
-    attempt = begun(found, pod("a", "b"))
-    elsewhere = claim("b", status={"allocation": {}})
-    attempt.entries[1] = Entry("b", elsewhere, nodes=lambda name, labels: False)
-    attempt.on(node("n"))
-    assert attempt.unavailable == ({} if alone else {"b": elsewhere})
-    del attempt.entries[0]
-    attempt.on(node("n"))
-    assert attempt.unavailable == {"b": elsewhere}
 
 
 def test_a_pod_whose_claims_are_all_there_is_bound(classic: Any) -> None:
