@@ -133,9 +133,12 @@ class Queue:
     def at_gate(self, uid: str) -> Queued | None:
         return self._gated.get(uid)
 
-    def is_due(self, uid: str) -> bool:
-        """Whether the pod is tried soon, whatever happens meanwhile."""
-        return uid in self._active or uid in self._backing_off
+    def is_due(self, uid: str, *, woken: bool = False) -> bool:
+        """Whether it is the pod's turn; ``woken``: or would be if something woke it now."""
+        if uid in self._active:
+            return True
+        sleeper = self._unschedulable.get(uid) if woken else None
+        return sleeper is not None and not self._is_backing_off(sleeper)
 
     def discard(self, uid: str) -> Queued | None:
         held = self._active.pop(uid, None) or self._backing_off.pop(uid, None)
@@ -242,10 +245,13 @@ class Queue:
             self._unschedulable[entry.pod.uid] = entry
             return
         entry.woken = False
-        if entry.last_attempt + self._backoff(entry.failures) > self._clock():
+        if self._is_backing_off(entry):
             self._back_off(entry)
         else:
             self._activate(entry)
+
+    def _is_backing_off(self, entry: Queued) -> bool:
+        return entry.last_attempt + self._backoff(entry.failures) > self._clock()
 
     def _activate(self, entry: Queued) -> None:
         serial = next(self._serial)

@@ -350,8 +350,8 @@ class Scheduler:
         entry = self.queue.get(uid)
         if "deletionTimestamp" in document["metadata"]:
             if entry is not None:
-                # Where any change of a pod wakes it, it is tried once more when it is deleted.
-                if self.queue.is_due(uid) or (self._woken_by_any_change and self.queue.at_gate(uid) is None):
+                # Where any change of a pod wakes it, its deletion does.
+                if self.queue.is_due(uid, woken=self._woken_by_any_change):
                     self._writer.skipped(entry.pod.updated(document))
                 self.queue.discard(uid)
                 self._unlink(entry.pod)

@@ -30,9 +30,9 @@ class Told:
         self.messages.append(message)
 
 
-def scheduling(informers: Informers, gates: Gates, told: Told | None = None) -> Scheduler:
+def scheduling(informers: Informers, gates: Gates, told: Told | None = None, **more: Any) -> Scheduler:
     return Scheduler(
-        cast(Client, None), informers, told or Told(), profiles=[SchedulerProfile()], gates=gates
+        cast(Client, None), informers, told or Told(), profiles=[SchedulerProfile()], gates=gates, **more
     )
 
 
@@ -50,21 +50,28 @@ def test_storage_wakes_those_that_wait_for_it(resource: Resource, plugin: str, w
 
 
 @pytest.mark.parametrize(
-    ("hints", "asleep", "told"), [(True, True, False), (True, False, True), (False, True, True)]
+    ("hints", "asleep", "rested", "told"),
+    [
+        (True, True, True, False),
+        (True, False, False, True),
+        (False, True, True, True),
+        (False, True, False, False),
+    ],
 )
 def test_a_pod_is_skipped_aloud_if_it_is_deleted_when_its_turn_comes(
-    hints: bool, asleep: bool, told: bool
+    hints: bool, asleep: bool, rested: bool, told: bool
 ) -> None:
-    """Asleep it is not tried any more, unless any change of a pod wakes it."""
-    informers, heard = Informers(cast(Client, None)), Told()
+    """Asleep it is not tried any more, unless any change of a pod wakes it and it has rested."""
+    informers, heard, now = Informers(cast(Client, None)), Told(), [0.0]
     gates = everything().gates().with_changes({"SchedulerQueueingHints": hints})
-    scheduler = scheduling(informers, gates, heard)
+    scheduler = scheduling(informers, gates, heard, monotonic=lambda: now[0])
     document = dict(pod("p").document)
     informers.get(PODS)._replace([document], "1")
     if asleep:
         entry = scheduler.queue.pop()
         assert entry is not None
         scheduler.queue.failed(entry, rejected_by=frozenset({"NodePorts"}))
+    now[0] += 60 if rested else 0
     deleted = {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "2"}
     informers.get(PODS)._replace([{**document, "metadata": deleted}], "2")
     assert heard.messages == (["skip schedule deleting pod: default/p"] if told else [])
