@@ -56,14 +56,21 @@ class BindingError(Exception):
 
     ``reserved``: the claims that have been, or may have been, reserved for it on the way. Other claims may be reserved
     for it too, by another scheduler, and are not ours to release. ``made``: the claim made for extended resources.
+    ``announced``: the pod with the node that it was to be on.
     """
 
     def __init__(
-        self, message: str, *, reserved: Sequence[Document] = (), made: Document | None = None
+        self,
+        message: str,
+        *,
+        reserved: Sequence[Document] = (),
+        made: Document | None = None,
+        announced: Document | None = None,
     ) -> None:
         super().__init__(message)
         self.reserved = reserved
         self.made = made
+        self.announced = announced
 
 
 class Nominate(Enum):
@@ -89,12 +96,14 @@ class Writer:
         observes_generation: bool = True,
         names_preemptor: bool = True,
         calls_back: bool = True,
+        dates_all: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``observes_generation``: conditions tell which generation of the pod they are about.
 
         ``names_preemptor``: the event of a pod that had to go refers to the one it had to go for. ``calls_back``: a pod
-        that still waits for its devices need not go, it only loses its place.
+        that still waits for its devices need not go, it only loses its place. ``dates_all``: allocations are dated even
+        if they are somebody else's.
         """
         self._client = client
         self._ledger = ledger
@@ -105,6 +114,7 @@ class Writer:
         self._observes_generation = observes_generation
         self._names_preemptor = names_preemptor
         self._calls_back = calls_back
+        self._dates_all = dates_all
         self._clock = clock
         self._claim_changed: dict[str, asyncio.Event] = {}  # by the pods that wait for their devices
         self._called_back: set[str] = set()  # pods that wait for their devices, and need not any more
@@ -114,12 +124,13 @@ class Writer:
     async def bind(self, pod: Pod, decision: Bind, *, binding_timeout: float) -> None:
         """Carry out a decision, or raise ``BindingError`` with upstream's words."""
         reserved: list[Document] = []
+        announced: Document | None = None
         stage = f'PreBind plugin "{devices.PLUGIN}"'
         try:
             if decision.claims or decision.plan is not None:
                 conditions = self._binding_conditions and _has_conditions(decision)
                 if self._is_worth_telling(conditions or decision.carry is not None):
-                    await self._announce(pod, decision.node)
+                    announced = await self._announce(pod, decision.node)
                 bound = await self._bind_claims(pod, decision, reserved)
                 if decision.plan is not None and decision.plan.held:
                     await self._patch_status(pod, {HELD: list(decision.plan.held)})
@@ -132,7 +143,10 @@ class Writer:
         except (StatusError, BindingError) as problem:
             made = problem.made if isinstance(problem, BindingError) else None
             raise BindingError(
-                f"running {stage}: {problem}", reserved=reserved, made=made or _made(reserved)
+                f"running {stage}: {problem}",
+                reserved=reserved,
+                made=made or _made(reserved),
+                announced=announced,
             ) from problem
         self._recorder.event(
             PODS,
@@ -147,14 +161,15 @@ class Writer:
         """Whether to say on which node a pod will be; ``waits``: somebody else has to act before it can be bound."""
         return self._nominate is Nominate.ALWAYS or (waits and self._nominate is Nominate.WHEN_WAITING)
 
-    async def _announce(self, pod: Pod, node: str) -> None:
+    async def _announce(self, pod: Pod, node: str) -> Document | None:
         """Say where the pod will be. That it cannot be said keeps nobody from binding it."""
         try:
-            await self._patch_status(pod, {"nominatedNodeName": node})
+            return await self._patch_status(pod, {"nominatedNodeName": node})
         except NotFound:
             raise
         except StatusError as problem:
             log.warning("cannot nominate node %s for pod %s: %s", node, pod.key, problem)
+            return None
 
     async def _bind_claims(self, pod: Pod, decision: Bind, reserved: list[Document]) -> list[Document]:
         plan = decision.plan or devices.NodePlan((), ())
@@ -230,7 +245,8 @@ class Writer:
                     f"claim {claim['metadata']['namespace']}/{claim['metadata']['name']} "
                     "got deallocated elsewhere in the meantime"
                 )
-            if not current.get("allocationTimestamp"):
+            # 1.36 dates the allocations of others too, which the API server does not let it do.
+            if not current.get("allocationTimestamp") and (allocation is not None or self._dates_all):
                 status["allocation"] = {**current, "allocationTimestamp": timestamp(self._clock())}
         status["reservedFor"] = [*(status.get("reservedFor") or ()), claims.consumer(pod.document)]
         return {**claim, "status": status}

@@ -152,6 +152,7 @@ class Scheduler:
             # 1.36 means to, but hands over an object that no reference can be made to.
             names_preemptor=release != 36,
             calls_back=release >= 36,
+            dates_all=not advice,
             metrics=self.metrics,
             clock=clock,
         )
@@ -509,6 +510,8 @@ class Scheduler:
         except BindingError as problem:
             await self._undo(entry, decision, problem)
             self._catch_up(entry)
+            if problem.announced is not None and _version(problem.announced) > _version(entry.pod.document):
+                entry.pod = entry.pod.updated(problem.announced)
             await self._writer.report(entry.pod, reason="SchedulerError", message=str(problem), nominated="")
             self._requeue(entry)
         else:

@@ -26,6 +26,7 @@ class Server:
         self.refuse = refuse
         self.patched: list[tuple[str, dict[str, Any]]] = []
         self.deleted: list[str] = []
+        self.claims: list[dict[str, Any]] = []
 
     async def patch_status(self, resource: Any, namespace: str, name: str, patch: Any, **_: Any) -> Any:
         self._perhaps("patch_status")
@@ -38,6 +39,7 @@ class Server:
 
     async def update_status(self, resource: Any, namespace: str, document: Any, **_: Any) -> Any:
         self._perhaps("update_status")
+        self.claims.append(document)
         return document
 
     async def get(self, resource: Any, namespace: str, name: str) -> Any:
@@ -178,3 +180,22 @@ def test_what_a_driver_says_of_a_failure_is_quoted() -> None:
         'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=Oops, '
         'message="it \\"broke\\"\\n"'
     )
+
+
+@pytest.mark.parametrize("dates_all", [True, False])
+def test_an_allocation_of_somebody_else_is_dated_only_as_in_1_36(dates_all: bool) -> None:
+    server = Server()
+    undated = claim("c", allocation={"devices": {"results": []}})
+    work = writer(server, dates_all=dates_all)
+    asyncio.run(work.bind(pod("p"), Bind("a", claims=[undated]), binding_timeout=1.0))
+    assert ("allocationTimestamp" in server.claims[0]["status"]["allocation"]) is dates_all
+
+
+def test_a_failed_binding_tells_what_it_has_made_of_the_pod() -> None:
+    server = Server(update_status=Invalid("no"))
+    work = writer(server).bind(
+        pod("p"), Bind("a", claims=[claim("c", allocation=ALLOCATION)]), binding_timeout=1.0
+    )
+    with pytest.raises(BindingError) as caught:
+        asyncio.run(work)
+    assert caught.value.announced == {"metadata": {"name": "p"}}
