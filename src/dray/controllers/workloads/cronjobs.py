@@ -9,10 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dray.api.batch.schedule import Schedule, ScheduleError
 from dray.api.claims import controller_of
-from dray.api.errors import AlreadyExists, NotFound, StatusError
+from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.kinds import Object
 from dray.client.resources import CRONJOBS, JOBS, ObjectKey, key_of
 from dray.controllers.framework import Controller, Kit
+from dray.controllers.serviceaccounts import is_terminating
 from dray.controllers.workloads import owning, tallying
 
 Document = Mapping[str, Any]
@@ -68,13 +69,6 @@ def job_for(cron: Document, when: datetime) -> Object:
     }
 
 
-def references(cron: Document, active: list[Object]) -> list[Object]:
-    """How the status names running jobs. A reference stays as it was made, whatever becomes of the job."""
-    known = {r["uid"]: r for r in (cron.get("status") or {}).get("active") or ()}
-    made = sorted(active, key=lambda job: job["metadata"]["name"])
-    return [known.get(job["metadata"]["uid"]) or _reference(job) for job in made]
-
-
 def _rfc3339(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
@@ -104,100 +98,169 @@ class CronJobController(Controller[ObjectKey]):
 
     async def sync(self, key: ObjectKey) -> float | None:
         cron = self._crons.get(*key)
-        if cron is None or "deletionTimestamp" in cron["metadata"]:
+        if cron is None:
             return None
         mine = self._jobs.by_index("owner", cron["metadata"]["uid"])
-        active = [j for j in mine if not tallying.is_over(j)]
-        self._say_finished(cron, mine)
-        await self._clean_up(key, cron, mine)
+        deleted = await self._clean_up(key, cron, mine)
+        active = await self._still_active(key, cron, mine, deleted)
         status: Object = {k: v for k, v in (cron.get("status") or {}).items() if k != "active"}
-        wait: float | None = None
-        if not cron["spec"].get("suspend"):
-            now = datetime.fromtimestamp(self.kit.clock(), UTC)
-            try:
-                times = due(cron, now)
-            except ZoneInfoNotFoundError as problem:
-                message = f'invalid timeZone: "{cron["spec"]["timeZone"]}": {problem}'
-                self._say(cron, "Warning", "UnknownTimeZone", message)
-                return None
-            except (ScheduleError, ValueError) as problem:
-                message = f'unparseable schedule: "{cron["spec"]["schedule"]}" : {problem}'
-                self._say(cron, "Warning", "UnparseableSchedule", message)
-                return None
-            if times.missed > _TOO_MANY:
-                message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-                self._say(cron, "Warning", "TooManyMissedTimes", message)
-            if times.latest is not None:
-                active = await self._start(key, cron, active, times.latest, status)
-            if times.following is not None:
-                wait = max(0.1, times.following.timestamp() - self.kit.clock())
-        succeeded = [(j.get("status") or {}).get("completionTime") for j in mine if tallying.is_over(j)]
-        last = max([t for t in (*succeeded, status.get("lastSuccessfulTime")) if t], default=None)
+        ended = [(job.get("status") or {}).get("completionTime") for job in mine if _has_succeeded(job)]
+        last = max([t for t in (*ended, status.get("lastSuccessfulTime")) if t], default=None)
         if last is not None:
             status["lastSuccessfulTime"] = last
+        problem: StatusError | None = None
+        wait: float | None = None
+        times = self._due(cron)
+        if times is not None:
+            if times.latest is not None:
+                try:
+                    active = await self._start(key, cron, active, times.latest, status)
+                except StatusError as failed:
+                    problem = failed
+            if times.following is not None:
+                wait = max(0.1, times.following.timestamp() - self.kit.clock())
         if active:
-            status["active"] = references(cron, active)
+            status["active"] = active
         if not owning.same(status, cron.get("status") or {}):
             await self.kit.client.update_status(CRONJOBS, key.namespace, {**cron, "status": status})
+        if problem is not None:
+            raise problem
         return wait
 
-    def _say_finished(self, cron: Document, mine: list[Object]) -> None:
-        listed = {reference["uid"] for reference in (cron.get("status") or {}).get("active") or ()}
+    def _due(self, cron: Document) -> Times | None:
+        """When jobs are to be started; None if none are."""
+        spec = cron["spec"]
+        if "deletionTimestamp" in cron["metadata"]:
+            return None
+        name = spec.get("timeZone")
+        try:
+            _zone(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            self._say(
+                cron, "Warning", "UnknownTimeZone", f'invalid timeZone: "{name}": unknown time zone {name}'
+            )
+            return None
+        if spec.get("suspend"):
+            return None
+        try:
+            times = due(cron, datetime.fromtimestamp(self.kit.clock(), UTC))
+        except (ScheduleError, ValueError) as problem:
+            message = f'unparseable schedule: "{spec["schedule"]}" : {problem}'
+            self._say(cron, "Warning", "UnparseableSchedule", message)
+            return None
+        if times.missed > _TOO_MANY:
+            message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+            self._say(cron, "Warning", "TooManyMissedTimes", message)
+        return times
+
+    async def _still_active(
+        self, key: ObjectKey, cron: Document, mine: list[Object], deleted: set[str]
+    ) -> list[Object]:
+        """The jobs that were started and are not over. A reference stays as it was made, whatever becomes of the job."""
+        listed = [r for r in (cron.get("status") or {}).get("active") or () if r["uid"] not in deleted]
+        known = {reference["uid"] for reference in listed}
+        there = {job["metadata"]["uid"] for job in mine}
+        over: set[str] = set()
         for job in mine:
-            if job["metadata"]["uid"] in listed and tallying.is_over(job):
-                ended = "Complete" if owning.condition(job, "Complete") else "Failed"
-                message = f"Saw completed job: {job['metadata']['name']}, condition: {ended}"
-                self._say(cron, "Normal", "SawCompletedJob", message)
+            name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+            if tallying.is_over(job):
+                if uid in known:
+                    over.add(uid)
+                    ended = "Complete" if _has_succeeded(job) else "Failed"
+                    message = f"Saw completed job: {name}, condition: {ended}"
+                    self._say(cron, "Normal", "SawCompletedJob", message)
+            elif uid not in known:
+                seen = await self.kit.client.get(CRONJOBS, key.namespace, key.name)
+                fresh: list[Object] = (seen.get("status") or {}).get("active") or []
+                if any(reference["uid"] == uid for reference in fresh):
+                    listed = fresh  # it was started a moment ago
+                    known = {reference["uid"] for reference in listed}
+                else:
+                    message = f"Saw a job that the controller did not create or forgot: {name}"
+                    self._say(cron, "Warning", "UnexpectedJob", message)
+        for reference in listed:
+            if reference["uid"] not in there and await self._is_missing(key, reference["name"]):
+                over.add(reference["uid"])
+                message = f"Active job went missing: {reference['name']}"
+                self._say(cron, "Normal", "MissingJob", message)
+        return [reference for reference in listed if reference["uid"] not in over]
+
+    async def _is_missing(self, key: ObjectKey, name: str) -> bool:
+        try:
+            await self.kit.client.get(JOBS, key.namespace, name)
+        except NotFound:
+            return True
+        return False
 
     async def _start(
         self, key: ObjectKey, cron: Document, active: list[Object], when: datetime, status: Object
     ) -> list[Object]:
         policy = cron["spec"].get("concurrencyPolicy", "Allow")
+        wanted = job_for(cron, when)
+        if any(reference["name"] == wanted["metadata"]["name"] for reference in active):
+            return active
         if active and policy == "Forbid":
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
             self._say(cron, "Normal", "JobAlreadyActive", message)
             return active
         if policy == "Replace":
-            for job in active:
-                await self._delete(key, cron, job)
+            for reference in active:
+                await self._delete(key, cron, reference["name"], reference["uid"])
             active = []
-        status["lastScheduleTime"] = owning.timestamp(when.timestamp())
         try:
-            made = await self.kit.client.create(JOBS, key.namespace, job_for(cron, when))
+            made = await self.kit.client.create(JOBS, key.namespace, wanted)
         except AlreadyExists:
-            return active
+            made = await self.kit.client.get(JOBS, key.namespace, wanted["metadata"]["name"])
+            owner = controller_of(made)
+            if owner is None or owner["uid"] != cron["metadata"]["uid"]:
+                return active  # somebody else's, whatever it does
         except StatusError as problem:
-            self._say(cron, "Warning", "FailedCreate", f"Error creating job: {problem}")
+            if not (isinstance(problem, Forbidden) and is_terminating(problem)):
+                self._say(cron, "Warning", "FailedCreate", f"Error creating job: {problem}")
             raise
-        self._say(cron, "Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
-        return [*active, made]
+        else:
+            self._say(cron, "Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+        status["lastScheduleTime"] = owning.timestamp(when.timestamp())
+        return [*active, _reference(made)]
 
     def _say(self, cron: Document, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self.kit.recorder.event(CRONJOBS, dict(cron), kind, reason, message)
 
-    async def _clean_up(self, key: ObjectKey, cron: Document, mine: list[Object]) -> None:
+    async def _clean_up(self, key: ObjectKey, cron: Document, mine: list[Object]) -> set[str]:
+        """Delete finished jobs beyond those that are kept; tells which."""
         spec = cron["spec"]
+        gone: set[str] = set()
         for kind, limit in (
             ("Complete", spec.get("successfulJobsHistoryLimit", 3)),
             ("Failed", spec.get("failedJobsHistoryLimit", 1)),
         ):
             done = [j for j in mine if (owning.condition(j, kind) or {}).get("status") == "True"]
-            done.sort(key=lambda j: (j["status"].get("startTime") or "", j["metadata"]["name"]))
+            done.sort(key=_started)
             for job in done[: max(0, len(done) - limit)]:
-                await self._delete(key, cron, job)
+                metadata = job["metadata"]
+                if await self._delete(key, cron, metadata["name"], metadata["uid"]):
+                    gone.add(metadata["uid"])
+        return gone
 
-    async def _delete(self, key: ObjectKey, cron: Document, job: Document) -> None:
+    async def _delete(self, key: ObjectKey, cron: Document, name: str, uid: str) -> bool:
         try:
-            await self.kit.client.delete(
-                JOBS,
-                key.namespace,
-                job["metadata"]["name"],
-                uid=job["metadata"]["uid"],
-                propagation="Background",
-            )
+            await self.kit.client.delete(JOBS, key.namespace, name, uid=uid, propagation="Background")
         except NotFound:
-            return
-        self._say(cron, "Normal", "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
+            return True
+        except StatusError as problem:
+            self._say(cron, "Warning", "FailedDelete", f"Deleted job: {problem}")
+            return False
+        self._say(cron, "Normal", "SuccessfulDelete", f"Deleted job {name}")
+        return True
+
+
+def _has_succeeded(job: Document) -> bool:
+    return (owning.condition(job, "Complete") or {}).get("status") == "True"
+
+
+def _started(job: Document) -> tuple[bool, str, str]:
+    started = (job.get("status") or {}).get("startTime") or ""
+    return not started, started, job["metadata"]["name"]
 
 
 def _reference(job: Document) -> Object:
