@@ -54,6 +54,10 @@ class Expectations:
                 _drop(kept, owner, uid)
         return owner not in self._making and owner not in self._deleting
 
+    def unseen(self, owner: Hashable) -> tuple[frozenset[str], frozenset[str]]:
+        """The uids of pods that were made, and of those that were deleted, but have not been seen so yet."""
+        return frozenset(self._making.get(owner, ())), frozenset(self._deleting.get(owner, ()))
+
     def forget(self, owner: Hashable) -> None:
         self._making.pop(owner, None)
         self._deleting.pop(owner, None)

@@ -283,6 +283,7 @@ class JobController(PodKeeper[Lost]):
     async def _report(
         self, key: ObjectKey, job: Document, tally: Tally, decided: Verdict | None, *, managed: bool
     ) -> None:
+        made, deleted = self._expected.unseen(key)
         status = status_of(
             job,
             tally,
@@ -292,6 +293,8 @@ class JobController(PodKeeper[Lost]):
             delays=self._delays,
             managed=managed,
             forgets_start="MutableSchedulingDirectivesForSuspendedJobs" in self.kit.gates,
+            made=made,
+            deleted=deleted,
         )
         before = {c["type"]: c["status"] for c in (job.get("status") or {}).get("conditions") or ()}
         job = await self._write(key, job, status)

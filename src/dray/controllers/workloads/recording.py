@@ -95,9 +95,12 @@ def status_of(
     delays: bool = True,
     managed: bool = True,
     forgets_start: bool = True,
+    made: Collection[str] = (),
+    deleted: Collection[str] = (),
 ) -> Object:
     """The whole status once every ended pod is released and can be counted.
 
+    Pods that were ``made`` or ``deleted`` just now count as such before they are seen so.
     A release that ``delays`` the end waits for pods on their way out. One that ``forgets_start`` clears the time of a
     job that is suspended. A job that is not ``managed`` at present does not tell whether it is.
     """
@@ -107,11 +110,13 @@ def status_of(
     status: Object = {k: v for k, v in known.items() if k not in counts}
     status |= tally.status(job)
     status["uncountedTerminatedPods"] = {}
-    active = [p for p in pods if owning.is_active(p)]
-    leaving = sum(1 for p in pods if owning.is_terminating(p))
+    running = [p for p in pods if owning.is_active(p)]
+    staying = [p for p in running if p["metadata"]["uid"] not in deleted]
+    leaving = len(running) - len(staying) + sum(1 for p in pods if owning.is_terminating(p))
+    active = len(staying) + len(set(made) - {p["metadata"]["uid"] for p in pods})
     if active:
-        status["active"] = len(active)
-    status["ready"] = sum(1 for p in active if owning.is_ready(p))
+        status["active"] = active
+    status["ready"] = sum(1 for p in staying if owning.is_ready(p))
     status["terminating"] = leaving
     if not status.get("startTime") and not job["spec"].get("suspend"):
         status["startTime"] = moment

@@ -174,6 +174,12 @@ def test_a_suspended_job_tells_so_in_place_and_its_time_starts_anew():
     assert resumed["startTime"] == "1970-01-01T00:01:00Z"
 
 
+def test_what_was_just_made_or_deleted_counts_before_it_is_seen():
+    pods = [pod(name, "Running") for name in "ab"]
+    status = status_of(job(), Tally(), pods, None, now=0.0, made={"b", "c", "d"}, deleted={"a"})
+    assert (status["active"], status["terminating"]) == (3, 1)
+
+
 def test_old_releases_end_a_job_at_once_and_without_a_word():
     done = Verdict("Complete", "", "")
     leaving = pod("p", "Running")
