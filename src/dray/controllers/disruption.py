@@ -28,6 +28,10 @@ Document = Mapping[str, Any]
 DELETION_SECONDS: Final = 120.0
 
 
+#: Kinds of workloads that have no size of their own, as the API calls their resources.
+_WITHOUT_SCALE: Final = {"DaemonSet": "daemonsets.apps", "Job": "jobs.batch"}
+
+
 class NoScale(Exception):
     """It is not known how many pods there should be."""
 
@@ -180,11 +184,24 @@ class DisruptionController(Controller[ObjectKey]):
             self.kit.recorder.event(
                 self._resource, budget, "Warning", "CalculateExpectedPodCountFailed", message
             )
+        else:
+            self._say_unmanaged(budget, pods)
         status = status_of(budget, pods, wanted, now=now, problem=problem)
         if status != (budget.get("status") or {}):
             await self.kit.client.update_status(self._resource, key.namespace, {**budget, "status": status})
         waiting = [to_epoch(when) for when in status.get("disruptedPods", {}).values()]
         return max(min(waiting) + DELETION_SECONDS - now, 0.1) if waiting else None
+
+    def _say_unmanaged(self, budget: Object, pods: Collection[Document]) -> None:
+        """A budget that depends on how many pods there should be cannot know it of pods that nobody manages."""
+        if needs_scale(budget) and any(controller_of(pod) is None for pod in pods):
+            message = (
+                f"Pods selected by this PodDisruptionBudget (selector: {_selector_text(budget['spec']['selector'])}) "
+                "were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which "
+                'may result in undefined behavior. To account for these pods please set ".spec.minAvailable" field of '
+                "the PDB to an integer value."
+            )
+            self.kit.recorder.event(self._resource, budget, "Warning", "UnmanagedPods", message)
 
     def _scale(self, pods: Collection[Document]) -> int:
         """The sizes of all workloads that the pods belong to; pods of nobody are left out."""
@@ -195,6 +212,8 @@ class DisruptionController(Controller[ObjectKey]):
                 continue
             workload = self._workload(pod["metadata"]["namespace"], owner)
             if workload is None:
+                if owner["kind"] in _WITHOUT_SCALE:
+                    raise NoScale(f"{_WITHOUT_SCALE[owner['kind']]} does not implement the scale subresource")
                 raise NoScale(f'found no controllers for pod "{pod["metadata"]["name"]}"')
             sizes[workload["metadata"]["uid"]] = workload["spec"].get("replicas", 1)
         return sum(sizes.values())
@@ -207,3 +226,17 @@ class DisruptionController(Controller[ObjectKey]):
             return None
         above = controller_of(found)
         return self._workload(namespace, above) if above is not None else found
+
+
+def _selector_text(selector: Document) -> str:
+    """A selector as Go prints it."""
+    labels = "".join(f"{k}: {v}," for k, v in sorted((selector.get("matchLabels") or {}).items()))
+    wanted = "".join(
+        f"LabelSelectorRequirement{{Key:{one['key']},Operator:{one['operator']},"
+        f"Values:[{' '.join(one.get('values') or ())}],}},"
+        for one in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{wanted}}},}}"
+    )

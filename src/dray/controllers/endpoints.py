@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.api.kinds import Object
 from dray.api.selectors import from_labels
-from dray.client.resources import ENDPOINTS, PODS, SERVICES, ObjectKey, Resource, key_of
+from dray.client.resources import ENDPOINTS, NODES, PODS, SERVICES, ObjectKey, Resource, key_of
 from dray.controllers.framework import Controller, Kit
 from dray.controllers.pods import condition_of
 from dray.controllers.serviceaccounts import is_terminating
@@ -20,6 +20,9 @@ ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "E
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
+HEADLESS: Final = "service.kubernetes.io/headless"
+_ZONE: Final = "topology.kubernetes.io/zone"
+_RESERVED: Final = frozenset({SERVICE_LABEL, MANAGED_BY, HEADLESS})
 _PER_SLICE: Final = 100
 _FAMILIES: Final = {"IPv4": ".", "IPv6": ":"}
 
@@ -100,10 +103,25 @@ def _addresses(pod: Document, family: str) -> list[str]:
     return [address for address in listed if _FAMILIES[family] in address]
 
 
-def endpoint(service: Document, pod: Document, addresses: list[str]) -> Object:
+def _hostname(service: Document, pod: Document) -> str:
+    """The name by which one pod of a service is found, if it has one."""
+    spec = pod["spec"]
+    named: str = spec.get("hostname") or ""
+    return named if spec.get("subdomain") == service["metadata"]["name"] else ""
+
+
+def _labels(service: Document) -> dict[str, str]:
+    """A service's own labels, and whether it has an address."""
+    found = {k: v for k, v in (service["metadata"].get("labels") or {}).items() if k not in _RESERVED}
+    if (service.get("spec") or {}).get("clusterIP") in (None, "", "None"):
+        found[HEADLESS] = ""
+    return found
+
+
+def endpoint(service: Document, pod: Document, addresses: list[str], *, zone: str = "") -> Object:
     leaving = "deletionTimestamp" in pod["metadata"]
     found: Object = {
-        "addresses": addresses[:1],
+        "addresses": addresses,
         "conditions": {
             "ready": is_ready(service, pod),
             "serving": _is_serving(pod),
@@ -113,10 +131,16 @@ def endpoint(service: Document, pod: Document, addresses: list[str]) -> Object:
     }
     if pod["spec"].get("nodeName"):
         found["nodeName"] = pod["spec"]["nodeName"]
+    if zone:
+        found["zone"] = zone
+    if hostname := _hostname(service, pod):
+        found["hostname"] = hostname
     return found
 
 
-def slices_for(service: Document, pods: Collection[Document]) -> list[Object]:
+def slices_for(
+    service: Document, pods: Collection[Document], zone_of: Callable[[str], str] = lambda node: ""
+) -> list[Object]:
     """The slices a service should have, without names: for each address family and set of ports."""
     groups: dict[str, tuple[Object, list[Object]]] = {}
     for family in (service.get("spec") or {}).get("ipFamilies") or ("IPv4",):
@@ -125,7 +149,9 @@ def slices_for(service: Document, pods: Collection[Document]) -> list[Object]:
             if addresses:
                 ports = ports_of(service, pod)
                 head = {"addressType": family, "ports": ports}
-                groups.setdefault(repr(head), (head, []))[1].append(endpoint(service, pod, addresses))
+                zone = zone_of(pod["spec"].get("nodeName", ""))
+                made = endpoint(service, pod, addresses, zone=zone)
+                groups.setdefault(repr(head), (head, []))[1].append(made)
     if not groups:
         family = ((service.get("spec") or {}).get("ipFamilies") or ("IPv4",))[0]
         groups["empty"] = ({"addressType": family, "ports": []}, [])
@@ -147,6 +173,8 @@ def subsets_for(service: Document, pods: Collection[Document]) -> list[Object]:
         address: Object = {"ip": pod["status"]["podIP"], "targetRef": _target(pod)}
         if pod["spec"].get("nodeName"):
             address["nodeName"] = pod["spec"]["nodeName"]
+        if hostname := _hostname(service, pod):
+            address["hostname"] = hostname
         kind = "addresses" if is_ready(service, pod) else "notReadyAddresses"
         subset.setdefault(kind, []).append(address)
     return list(groups.values())
@@ -202,6 +230,12 @@ class EndpointSliceController(_OfServices):
         self._resource = kit.resource(ENDPOINT_SLICES)
         self._slices = kit.informers.get(self._resource, indexers={"service": _service_of})
         self._slices.add_handler(on_delete=self._slice_gone)
+        self._nodes = kit.informers.get(NODES)
+
+    def _zone_of(self, name: str) -> str:
+        node = self._nodes.get("", name) if name else None
+        found: str = (node["metadata"].get("labels") or {}).get(_ZONE, "") if node is not None else ""
+        return found
 
     def _slice_gone(self, document: Document) -> None:
         for name in _service_of(dict(document)):
@@ -212,7 +246,7 @@ class EndpointSliceController(_OfServices):
         service = self._selecting(key)
         if service is None:
             return None  # its slices go with it, by their owner reference
-        wanted = slices_for(service, backends(service, self._pods.items()))
+        wanted = slices_for(service, backends(service, self._pods.items()), self._zone_of)
         present = self._slices.by_index("service", f"{key.namespace}/{key.name}")
         spare = sorted(present, key=lambda s: str(s["metadata"]["name"]))
         for made in wanted:
@@ -239,10 +273,9 @@ class EndpointSliceController(_OfServices):
             "apiVersion": "v1", "kind": "Service", "name": key.name, "uid": service["metadata"]["uid"],
             "controller": True, "blockOwnerDeletion": True,
         }  # fmt: skip
-        labels = service["metadata"].get("labels") or {}
         metadata = {
             "generateName": f"{key.name}-",
-            "labels": {**labels, SERVICE_LABEL: key.name, MANAGED_BY: MANAGER},
+            "labels": {**_labels(service), SERVICE_LABEL: key.name, MANAGED_BY: MANAGER},
             "ownerReferences": [owner],
         }
         try:
@@ -273,10 +306,7 @@ class EndpointsController(_OfServices):
             if (present.get("subsets") or []) != subsets:
                 await self.kit.client.update(ENDPOINTS, key.namespace, {**present, "subsets": subsets})
             return None
-        labels = {
-            **(service["metadata"].get("labels") or {}),
-            "endpoints.kubernetes.io/managed-by": "endpoint-controller",
-        }
+        labels = {**_labels(service), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
         made: Object = {"metadata": {"name": key.name, "labels": labels}, "subsets": subsets}
         try:
             await self.kit.client.create(ENDPOINTS, key.namespace, made)
