@@ -313,7 +313,8 @@ class StatefulSetController(PodKeeper[ObjectKey]):
                 pod = situation.pods[index]
                 await self._volumes.make(key, stateful, index, pod["metadata"]["name"])
                 await self._volumes.settle(key, stateful, index, pod, stays=True)
-        await for_each(step.make, lambda index: self._start(key, situation, index, kept))
+        numbers = iter(step.make)
+        await owning.slow_start(len(step.make), lambda: self._start(key, situation, next(numbers), kept))
         if claims:
             for index in step.surplus:
                 await self._volumes.settle(key, stateful, index, situation.pods[index], stays=False)
