@@ -293,8 +293,9 @@ class ClaimController(Controller[Key]):
             if wanted.claim is None:
                 pass
             elif (claim := self._claims.get(namespace, wanted.claim)) is None:
-                made = Made(pod["metadata"]["uid"], wanted.entry)
-                if wanted.generated and self._was_made(made) != wanted.claim:
+                key = Made(pod["metadata"]["uid"], wanted.entry)
+                made = self._made.get(key) or (self._believed(key) if self._beliefs else None)
+                if wanted.generated and made != wanted.claim:
                     return True
                 stuck = not wanted.generated
             elif wanted.generated and claims.not_for_pod(pod, claim):
@@ -318,7 +319,7 @@ class ClaimController(Controller[Key]):
 
     def _is_used_by(self, namespace: str, consumer: Document) -> bool | None:
         """Whether a consumer is still there; None if only the server can tell."""
-        if not _is_pod(consumer):
+        if consumer.get("apiGroup") or consumer["resource"] != "pods":
             return True  # somebody we do not know
         if consumer["uid"] in self._gone:
             return False
@@ -409,34 +410,27 @@ class ClaimController(Controller[Key]):
 
     def _find(self, pod: str, entry: str) -> str | None:
         """The claim that was made for an entry before, though the pod's status does not tell."""
-        made = self._made.get(Made(pod, entry))
-        if made is not None:
+        key, found = Made(pod, entry), None
+        if (made := self._made.get(key)) is not None:
             return made
-        found = None
         for claim in self._claims.by_index("owning pod", pod):
             metadata = claim["metadata"]
             its_entry = (metadata.get("annotations") or {}).get(claims.POD_CLAIM_ANNOTATION)
             self._beliefs.pop(Made(pod, its_entry or ""), None)  # now it is known
             if its_entry == entry and found is None:
                 found = str(metadata["name"])
-        return found or self._was_made(Made(pod, entry))
+        return found or (self._believed(key) if self._beliefs else None)
 
-    def _was_made(self, made: Made) -> str | None:
+    def _believed(self, key: Made) -> str | None:
         """The claim that was made for an entry not long ago, whatever has become of it."""
-        if (name := self._made.get(made)) is not None:
-            return name
-        belief = self._beliefs.get(made)
-        if belief is None or self.kit.clock() - belief.since > _BELIEVED_SECONDS:
-            return None
-        return belief.name
+        belief = self._beliefs.get(key)
+        fresh = belief is not None and self.kit.clock() - belief.since < _BELIEVED_SECONDS
+        return belief.name if belief is not None and fresh else None
 
-    def _remember(self, made: Made, namespace: str, name: str) -> None:
-        if self._claims.get(namespace, name) is None:
-            self._made[made] = name
-        if self._believes:
-            self._beliefs[made] = Belief(name, self.kit.clock())
-            if len(self._beliefs) > _BELIEVED:
-                del self._beliefs[next(iter(self._beliefs))]
+    def _believe(self, key: Made, name: str) -> None:
+        self._beliefs[key] = Belief(name, self.kit.clock())
+        if len(self._beliefs) > _BELIEVED:
+            del self._beliefs[next(iter(self._beliefs))]
 
     async def _make(self, pod: Object, entry: str, template_name: str, given: str) -> str | None:
         """The name of a new claim, if possible the given one; None if the template is of another generation."""
@@ -464,7 +458,11 @@ class ClaimController(Controller[Key]):
             ) from problem
         created.inc("success", admin)
         name: str = made["metadata"]["name"]
-        self._remember(Made(pod["metadata"]["uid"], entry), namespace, name)
+        key = Made(pod["metadata"]["uid"], entry)
+        if self._claims.get(namespace, name) is None:
+            self._made[key] = name
+        if self._believes:
+            self._believe(key, name)
         return name
 
     async def _create(self, pod: Object, wanted: Object, given: str) -> Object:
@@ -517,7 +515,7 @@ class ClaimController(Controller[Key]):
         if claim is None or not self.is_mine(claim):
             return
         consumers = (claim.get("status") or {}).get("reservedFor") or ()
-        if self._pods_only and not all(map(_is_pod, consumers)):
+        if self._pods_only and any(c.get("apiGroup") or c["resource"] != "pods" for c in consumers):
             return
         remaining = [c for c in consumers if await self._is_still_used_by(key.namespace, c)]
         status = self.released(claim, remaining)
@@ -551,10 +549,6 @@ class ClaimController(Controller[Key]):
         except NotFound:
             return False
         return bool(pod["metadata"]["uid"] == consumer["uid"])
-
-
-def _is_pod(consumer: Document) -> bool:
-    return consumer["resource"] == "pods" and not consumer.get("apiGroup")
 
 
 def _extended(pod: Document) -> str | None:
