@@ -315,7 +315,8 @@ class Writer:
                     metadata = claim["metadata"]
                     current = self._ledger.claim(metadata["namespace"], metadata["name"])
                     if current is None:
-                        raise BindingError(f'resourceclaim.resource.k8s.io "{metadata["name"]}" not found')
+                        who = f"{metadata['namespace']}/{metadata['name']}"
+                        raise BindingError(f'could not find ResourceClaim "{who}"')
                     match devices.binding_state(current):
                         case devices.Failed(message):
                             raise BindingError(message)

@@ -70,9 +70,9 @@ class Told:
         self.something.set()
 
 
-def writer(server: Server, told: Told | None = None, **options: Any) -> Writer:
+def writer(server: Server, told: Told | None = None, ledger: Ledger | None = None, **options: Any) -> Writer:
     return Writer(
-        cast(Client, server), Ledger(), told or Told(), binding_conditions=True, nominate=Nominate.ALWAYS,
+        cast(Client, server), ledger or Ledger(), told or Told(), binding_conditions=True, nominate=Nominate.ALWAYS,
         metrics=Metrics(), **options,
     )  # fmt: skip
 
@@ -199,3 +199,19 @@ def test_a_failed_binding_tells_what_it_has_made_of_the_pod() -> None:
     with pytest.raises(BindingError) as caught:
         asyncio.run(work)
     assert caught.value.announced == {"metadata": {"name": "p"}}
+
+
+def test_a_claim_that_goes_while_its_devices_are_waited_for_is_named() -> None:
+    told, ledger = Told(), Ledger()
+    work = writer(Server(), told, ledger=ledger)
+    waiting = conditional()
+
+    async def play() -> None:
+        binding = asyncio.create_task(work.bind(pod("p"), Bind("a", claims=[waiting]), binding_timeout=1e9))
+        await told.something.wait()
+        ledger.remove_claim(waiting)
+        work.claims_changed()
+        await binding
+
+    with pytest.raises(BindingError, match='DynamicResources": could not find ResourceClaim "default/c"'):
+        asyncio.run(play())
