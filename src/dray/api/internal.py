@@ -47,7 +47,6 @@ _ORDER: Final[Mapping[str, tuple[str, ...]]] = {
         "downwardAPI", "fc", "azureFile", "configMap", "vsphereVolume", "azureDisk", "photonPersistentDisk",
         "projected", "portworxVolume", "scaleIO", "storageos", "csi", "ephemeral", "image",
     ),
-    "core/v1.PodResourceClaim": ("name", "resourceClaimName", "resourceClaimTemplateName"),
 }  # fmt: skip
 #: What the internal struct keeps in the pod's security context and the wire beside it.
 _IN_SECURITY_CONTEXT: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
@@ -58,14 +57,20 @@ _ZEROS: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-def render(type_name: str, value: Mapping[str, Any] | None) -> Any:
-    """An object of a type, as upstream's internal struct would be printed."""
-    return None if value is None else _struct(schema.type_of(type_name), value)
+#: Major and minor number; None: with all fields there ever were.
+Release = tuple[int, int] | None
 
 
-def diff(type_name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def render(type_name: str, value: Mapping[str, Any] | None, release: Release = None) -> Any:
+    """An object of a type, as upstream's internal struct would be printed, with the fields that a release has."""
+    if value is None:
+        return None
+    return _struct(schema.type_of(type_name, f"{release[0]}.{release[1]}" if release else None), value)
+
+
+def diff(type_name: str, old: Mapping[str, Any], new: Mapping[str, Any], release: Release = None) -> str:
     """What changed between two objects, line by line with three lines around each change."""
-    before, after = (_lines(render(type_name, value)) for value in (old, new))
+    before, after = (_lines(render(type_name, value, release)) for value in (old, new))
     lines = difflib.unified_diff(before, after, n=3)
     return "".join(line for line in lines if not line.startswith(("--- ", "+++ ")))
 
@@ -83,17 +88,17 @@ def _struct(type_: Struct, value: Mapping[str, Any]) -> dict[str, Any]:
         return {f.name: _any(f.type, value[f.name]) for f in type_.fields if value.get(f.name) is not None}
     if type_.name == "core/v1.PodTemplateSpec":
         about = render("meta/v1.ObjectMeta", value.get("metadata") or {})
-        return {**about, "Spec": render("core/v1.PodSpec", value.get("spec") or {})}
+        return {**about, "Spec": _any(type_.by_name["spec"].type, value.get("spec"))}
     if type_.name == "core/v1.PodSpec" and value.get("securityContext") is not None:
         moved = {part: value[part] for part in _IN_SECURITY_CONTEXT if part in value}
         value = {**value, "securityContext": {**value["securityContext"], **moved}}
     shown: dict[str, Any] = {}
     for name in _names(type_):
         known = type_.by_name.get(name)
-        if known is None:
-            shown[_go(name)] = value.get(name, False if name in _PLAIN_BOOLS else None)
-        else:
+        if known is not None:
             shown[_go(name)] = _field(known, value.get(name))
+        elif name in _IN_SECURITY_CONTEXT:
+            shown[_go(name)] = value.get(name, False if name in _PLAIN_BOOLS else None)
     return shown
 
 

@@ -214,11 +214,11 @@ def _check_template_kept(spec: Mapping[str, Any], old: Object, ctx: Context) -> 
         kept = _with_resources(before.get("spec") or {}, template.get("spec") or {})
         if kept == (template.get("spec") or {}):
             return []
-        shown = internal.render("core/v1.PodSpec", template.get("spec"))
+        shown = internal.render("core/v1.PodSpec", template.get("spec"), ctx.gates.release)
         return [field.invalid(SPEC.child("template.spec"), shown, "field is immutable")]
     if template == before:
         return []
-    shown = internal.render("core/v1.PodTemplateSpec", template)
+    shown = internal.render("core/v1.PodTemplateSpec", template, ctx.gates.release)
     return [field.invalid(TEMPLATE, shown, "field is immutable")]
 
 

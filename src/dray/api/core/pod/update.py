@@ -50,7 +50,7 @@ def check_update(new: Part, old: Part, opts: Options) -> list[FieldError]:
     if before.get("schedulingGates"):
         found += _allow_narrowing(undone, before)
     if undone != before:
-        change = internal.diff("core/v1.PodSpec", before, undone)
+        change = internal.diff("core/v1.PodSpec", before, undone, opts.gates.release)
         words = f"pod updates may not change fields other than {_UPDATABLE}\n{change}"
         found.append(field.forbidden(SPEC, words))
     return found

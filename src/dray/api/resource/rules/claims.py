@@ -37,7 +37,8 @@ class ClaimRules(Subdomain):
 
     def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(new) + metadata_update(new, old)
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_="resource/v1.ResourceClaimSpec")
+        type_, release = "resource/v1.ResourceClaimSpec", ctx.gates.release
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
         return errs
 
 
@@ -112,8 +113,8 @@ class TemplateRules(Subdomain):
         errs = finalizers(new)
         _template_spec(new, ctx, errs)
         errs += metadata_update(new, old)
-        type_ = "resource/v1.ResourceClaimTemplateSpec"
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_)
+        type_, release = "resource/v1.ResourceClaimTemplateSpec", ctx.gates.release
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
         return errs
 
 

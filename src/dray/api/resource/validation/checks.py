@@ -211,7 +211,10 @@ def equal(new: Any, old: Any) -> bool:
     return new in (None, []) and old in (None, [])
 
 
-def immutable(new: Any, old: Any, path: Path, errs: Errors, *, type_: str = "") -> None:
+def immutable(
+    new: Any, old: Any, path: Path, errs: Errors, *, type_: str = "", release: internal.Release = None
+) -> None:
     """Report a change; of a value with a ``type_`` upstream prints its internal struct."""
     if not equal(new, old):
-        errs.append(field.invalid(path, internal.render(type_, new) if type_ else new, "field is immutable"))
+        shown = internal.render(type_, new, release) if type_ else new
+        errs.append(field.invalid(path, shown, "field is immutable"))

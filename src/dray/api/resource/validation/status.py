@@ -78,7 +78,8 @@ def claim_status(new: Object, old: Object, path: Path, errs: Errors, gates: Gate
     if allocation is not None:
         here = path.child("allocation")
         if allocated_before is not None:
-            checks.immutable(allocation, allocated_before, here, errs, type_="resource/v1.AllocationResult")
+            type_ = "resource/v1.AllocationResult"
+            checks.immutable(allocation, allocated_before, here, errs, type_=type_, release=gates.release)
         else:
             known = request_names((new.get("spec") or {}).get("devices") or {})
             _allocation(allocation, here, known, errs, gates)
