@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from dray.api import claims
+from dray.api.claims import Document
 from dray.api.errors import AlreadyExists, NotFound
 from dray.api.kinds import Object
 from dray.client.informers import Informer
-from dray.client.resources import POD_SCHEDULING_CONTEXTS, RESOURCE_CLAIM_TEMPLATES
-from dray.controllers.claims import FIELD_MANAGER, ClaimController, Document, Key, owning_pod
-from dray.controllers.claims import VERSIONS as MODERN
+from dray.client.resources import POD_SCHEDULING_CONTEXTS
+from dray.controllers.claims import CLASSIC_VERSIONS, VERSIONS, ClaimController, Key
+from dray.controllers.claims_deciding import owning_pod
+from dray.controllers.claims_making import FIELD_MANAGER, ClaimMaker, Made
 from dray.controllers.framework import Kit, NotServed
 
 #: On claims that the scheduler allocated; drivers' controllers have finalizers of their own.
@@ -101,47 +103,64 @@ def negotiation(pod: Document) -> Object:
     }
 
 
+# -- making ---------------------------------------------------------------------------------------------------------
+
+
+class ClassicClaimMaker(ClaimMaker):
+    def _manager(self) -> str:
+        # Each generation's controller has entries of its own to keep.
+        return super()._manager() if self._others is None else f"Classic{FIELD_MANAGER}"
+
+    def _shape(self, pod: Document, entry: str, template: Document) -> Object:
+        made = super()._shape(pod, entry, template)
+        [owner] = made["metadata"]["ownerReferences"]
+        owner["blockOwnerDeletion"] = True
+        return made
+
+    def _is_of_another_generation(self, pod: Document, entry: Document) -> bool:
+        if self._others is None:
+            return False
+        namespace, template = pod["metadata"]["namespace"], claims.claim_source(entry)[1] or ""
+        if self._templates.get(namespace, template) is not None:
+            return self._others.get(namespace, template) is not None
+        known = next((r.claim for r in claims.references(pod) if r.entry == entry["name"]), None)
+        return known is None or self._claims.get(namespace, known) is None
+
+    async def _is_in_another_generation(self, namespace: str, template: str) -> bool:
+        return False  # else it would have been left to the other controller before
+
+    def _find(self, key: Made) -> str | None:
+        """Also a claim from before an upgrade, when its name alone told what it is for."""
+        if (found := super()._find(key)) is not None:
+            return found
+        for claim in self._claims.by_index("owning pod", key.pod):
+            metadata, owner = claim["metadata"], owning_pod(claim)
+            annotated = claims.POD_CLAIM_ANNOTATION in (metadata.get("annotations") or {})
+            if not annotated and owner is not None and metadata["name"] == f"{owner['name']}-{key.entry}":
+                return str(metadata["name"])
+        return None
+
+
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
 class ClassicClaimController(ClaimController):
     name = "classic-resourceclaim-controller"
-    versions: tuple[str, ...] = ("v1alpha2",)
+    versions: ClassVar[tuple[str, ...]] = CLASSIC_VERSIONS
+    other_versions = VERSIONS
     finalizer = FINALIZER
+    maker = ClassicClaimMaker
 
     def __init__(self, kit: Kit) -> None:
-        if claims.has_fixed_names(kit.gates.release) != self.fixed_names:
+        if claims.has_fixed_names(kit.gates.release) != self.maker.fixed_names:
             raise NotServed("claims with such names")
         self._contexts = self._negotiations(kit)
-        discovered = kit.discovered
-        modern = discovered.newest(RESOURCE_CLAIM_TEMPLATES, MODERN) if discovered is not None else None
-        self._alone = modern is None
-        self._modern_templates = kit.informers.get(modern) if modern is not None else None
-        if not self._alone:
-            self.manager = (
-                f"Classic{FIELD_MANAGER}"  # each generation's controller has entries of its own to keep
-            )
         super().__init__(kit)
 
     def _negotiations(self, kit: Kit) -> Informer | None:
         return kit.informers.get(kit.resource(POD_SCHEDULING_CONTEXTS, *self.versions))
 
     # -- beside other generations -----------------------------------------------------------------------------------
-
-    def _other_templates(self) -> None:
-        return None
-
-    def _is_of_another_generation(self, pod: Document, entry: Document) -> bool:
-        if self._modern_templates is None:
-            return False
-        namespace, template = pod["metadata"]["namespace"], claims.claim_source(entry)[1] or ""
-        if self._templates.get(namespace, template) is not None:
-            return self._modern_templates.get(namespace, template) is not None
-        known = next((r.claim for r in claims.references(pod) if r.entry == entry["name"]), None)
-        return known is None or self._claims.get(namespace, known) is None
-
-    def _is_alone(self) -> bool:
-        return self._alone
 
     def is_mine(self, claim: Document) -> bool:
         return "resourceClassName" in claim["spec"]
@@ -205,23 +224,6 @@ class ClassicClaimController(ClaimController):
             )
 
     # -- what is different ------------------------------------------------------------------------------------------
-
-    def make(self, pod: Document, entry: str, template: Document) -> Object:
-        made = super().make(pod, entry, template)
-        [owner] = made["metadata"]["ownerReferences"]
-        owner["blockOwnerDeletion"] = True
-        return made
-
-    def _find(self, pod: str, entry: str) -> str | None:
-        """Also a claim from before an upgrade, when its name alone told what it is for."""
-        if (found := super()._find(pod, entry)) is not None:
-            return found
-        for claim in self._claims.by_index("owning pod", pod):
-            metadata, owner = claim["metadata"], owning_pod(claim)
-            annotated = claims.POD_CLAIM_ANNOTATION in (metadata.get("annotations") or {})
-            if not annotated and owner is not None and metadata["name"] == f"{owner['name']}-{entry}":
-                return str(metadata["name"])
-        return None
 
     def released(self, claim: Document, remaining: Iterable[Document]) -> Object | None:
         return released(claim, remaining)

@@ -9,51 +9,53 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.api import claims
+from dray.api.claims import Document
 from dray.api.kinds import Object
-from dray.controllers.claims import Document, Key
-from dray.controllers.classic import ClassicClaimController
+from dray.client.informers import Informer
+from dray.controllers.classic import ClassicClaimController, ClassicClaimMaker
 from dray.controllers.framework import Kit
 from dray.controllers.templates import TemplateProblem
 
 
-class EarlyClaimController(ClassicClaimController):
-    name = "early-resourceclaim-controller"
-    versions = ("v1alpha2", "v1alpha1")
+def foreign(pod: Document, entry: Document, known: Informer) -> str:
+    """Why the claim that has the name of the pod's is not the pod's, or an empty string."""
+    wanted = claims.reference(pod, entry, fixed_names=True)
+    claim = known.get(pod["metadata"]["namespace"], wanted.claim or "")
+    if not wanted.generated or claim is None:
+        return ""
+    return claims.not_for_pod(pod, claim, kind="pod")
+
+
+class EarlyClaimMaker(ClassicClaimMaker):
     fixed_names = True
 
-    def _negotiations(self, kit: Kit) -> None:
-        return None
-
-    # -- making -----------------------------------------------------------------------------------------------------
-
-    def make(self, pod: Document, entry: str, template: Document) -> Object:
-        made = super().make(pod, entry, template)
+    def _shape(self, pod: Document, entry: str, template: Document) -> Object:
+        made = super()._shape(pod, entry, template)
         metadata = made["metadata"]
         del metadata["generateName"], metadata["annotations"][claims.POD_CLAIM_ANNOTATION]
         metadata["name"] = claims.fixed_name(pod, {"name": entry})
         return made
 
-    def _pod_needs_work(self, pod: Object) -> bool:
-        entries = pod["spec"].get("resourceClaims") or ()
-        return super()._pod_needs_work(pod) or any(self._foreign(pod, entry) for entry in entries)
+    async def _status(self, pod: Object, entry: Document) -> tuple[Object | None, bool]:
+        if problem := foreign(pod, entry, self._claims):
+            raise TemplateProblem(problem)
+        return await super()._status(pod, entry)
 
-    async def _claim_status(self, pod: Object, entry: Document) -> tuple[Object | None, bool]:
-        if foreign := self._foreign(pod, entry):
-            raise TemplateProblem(foreign)
-        return await super()._claim_status(pod, entry)
-
-    def _foreign(self, pod: Document, entry: Document) -> str:
-        """Why the claim that has the name of the pod's is not the pod's, or an empty string."""
-        wanted = claims.reference(pod, entry, fixed_names=True)
-        claim = self._claims.get(pod["metadata"]["namespace"], wanted.claim or "")
-        if not wanted.generated or claim is None:
-            return ""
-        return claims.not_for_pod(pod, claim, kind="pod")
-
-    async def _tell(self, key: Key, uid: str, statuses: list[Object]) -> None:
+    async def _tell(self, pod: Document, statuses: list[Object]) -> None:
         """The name says it all."""
 
-    # -- consumers --------------------------------------------------------------------------------------------------
+
+class EarlyClaimController(ClassicClaimController):
+    name = "early-resourceclaim-controller"
+    versions = ("v1alpha2", "v1alpha1")
+    maker = EarlyClaimMaker
+
+    def _negotiations(self, kit: Kit) -> None:
+        return None
+
+    def _pod_needs_work(self, pod: Object) -> bool:
+        entries = pod["spec"].get("resourceClaims") or ()
+        return super()._pod_needs_work(pod) or any(foreign(pod, entry, self._claims) for entry in entries)
 
     def released(self, claim: Document, remaining: Iterable[Document]) -> Object | None:
         status = claim.get("status") or {}

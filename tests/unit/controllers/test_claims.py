@@ -6,125 +6,19 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dray.api.claimnames import generate_name
 from dray.api.claims import FINALIZER, POD_CLAIM_ANNOTATION
 from dray.api.errors import AlreadyExists
 from dray.api.kinds import Object
 from dray.client.events import EventRecorder
-from dray.client.informers import Informers
 from dray.client.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
-from dray.controllers.claims import ClaimController, is_needlessly_protected, released, should_reserve
-from dray.controllers.framework import Kit
-from dray.controllers.templates import TemplateProblem, from_template
+from dray.controllers.claims_making import ClaimMaker
+from dray.controllers.framework import Kit, SharedInformers
 from tests.unit.controllers.scene import Scene, controllers, owned_by, scene, server, until
 
 CLAIMS = "resourceclaim-controller"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 RESULT = {"request": "r", "driver": "d.example.com", "pool": "n", "device": "gpu-0"}
-
-
-# -- decisions
-
-
-def claim(*reserved: str, allocated: bool = True, protected: bool = True, deleting: bool = False) -> Object:
-    metadata: Object = {"name": "c", "finalizers": [FINALIZER, "x"] if protected else ["x"]}
-    if deleting:
-        metadata["deletionTimestamp"] = "now"
-    status: Object = {"reservedFor": consumers(*reserved)}
-    if allocated:
-        status["allocation"] = {"devices": {}}
-    return {"metadata": metadata, "status": status}
-
-
-def consumers(*names: str) -> list[Object]:
-    return [{"resource": "pods", "name": name, "uid": name} for name in names]
-
-
-def test_a_consumer_that_leaves_others_behind_only_leaves():
-    assert released(claim("a", "b"), consumers("b")) == {
-        "reservedFor": consumers("b"), "allocation": {"devices": {}},
-    }  # fmt: skip
-
-
-def test_the_last_consumer_takes_the_allocation_with_it():
-    assert released(claim("a"), []) == {"reservedFor": []}
-
-
-def test_what_somebody_else_allocated_stays_allocated():
-    assert "allocation" in released(claim("a", protected=False), [])
-
-
-def test_an_allocation_that_nobody_used_stays_until_the_claim_is_deleted():
-    assert released(claim(), []) is None
-    assert released(claim(deleting=True), []) == {"reservedFor": []}
-
-
-def test_a_claim_in_use_is_kept_even_while_it_is_deleted():
-    assert released(claim("a", deleting=True), consumers("a")) is None
-    assert not is_needlessly_protected(claim("a"))
-    assert is_needlessly_protected(claim(allocated=False))
-
-
-def test_reservations_are_made_for_pods_that_bypassed_the_scheduler():
-    def pod(**spec: Any) -> Object:
-        return {"metadata": {"uid": "p"}, "spec": spec, "status": {"phase": "Pending"}}
-
-    assert should_reserve(pod(nodeName="n"), claim())
-    assert not should_reserve(pod(), claim())
-    assert not should_reserve(pod(nodeName="n"), claim(allocated=False))
-    assert not should_reserve(pod(nodeName="n"), claim("p"))
-    finished = {**pod(nodeName="n"), "status": {"phase": "Succeeded"}}
-    assert not should_reserve(finished, claim("somebody-else")), (
-        "it would be released at once, and so on for ever"
-    )
-
-
-@given(st.text("ab", min_size=1, max_size=253), st.text("cd", min_size=1, max_size=63))
-def test_generated_names_have_something_of_both(pod, entry):
-    name = generate_name(pod, entry)
-    assert len(name) <= 58
-    assert name[0] in "ab"
-    if len(pod) + len(entry) + 2 <= 57:
-        assert name == f"{pod}-{entry}-"
-
-
-TEMPLATE = {
-    "spec": {"metadata": {"labels": {"team": "blue"}, "annotations": {"note": "x"}}, "spec": SPEC},
-}
-POD = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}}
-
-
-def test_a_claim_has_what_its_template_says_and_belongs_to_the_pod():
-    made = from_template(POD, "gpu", TEMPLATE, admin_access=True, alternatives=True)
-    assert made["spec"] == SPEC
-    assert made["metadata"] == {
-        "generateName": "p-gpu-",
-        "labels": {"team": "blue"},
-        "annotations": {"note": "x", POD_CLAIM_ANNOTATION: "gpu"},
-        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}],
-    }
-    assert POD_CLAIM_ANNOTATION not in TEMPLATE["spec"]["metadata"]["annotations"]
-
-
-@pytest.mark.parametrize(
-    ("request_", "words"),
-    [
-        ({"exactly": {"adminAccess": True}}, "admin access is requested"),
-        ({"adminAccess": True}, "admin access is requested"),
-        ({"firstAvailable": [{"name": "a"}]}, "template includes a prioritized list of subrequests"),
-    ],
-)
-def test_features_that_are_off_are_refused(request_, words):
-    template = {"spec": {"spec": {"devices": {"requests": [{"name": "r", **request_}]}}}}
-    with pytest.raises(TemplateProblem, match=words):
-        from_template(POD, "gpu", template, admin_access=False, alternatives=False)
-
-
-# -- on a real server
-
 AS_UPSTREAM = {CLAIMS: {"names_are_given": False}}
 
 
@@ -352,10 +246,11 @@ async def test_a_given_name_that_somebody_took_is_used_when_that_claim_goes():
 
 
 class Race:
-    """A client to whom a claim appears that no informer has shown."""
+    """A client to whom a claim and its template appear that no informer has shown."""
 
     def __init__(self, there: Object) -> None:
         self.there = there
+        self.told: list[Object] = []
 
     async def create(self, resource: Any, namespace: str, obj: Object) -> Object:
         if obj["metadata"].get("name") == self.there["metadata"]["name"]:
@@ -363,28 +258,42 @@ class Race:
         return {**obj, "metadata": {**obj["metadata"], "name": "another"}}
 
     async def get(self, resource: Any, namespace: str, name: str) -> Object:
-        return self.there
+        return {"spec": {"spec": SPEC}} if resource == RESOURCE_CLAIM_TEMPLATES else self.there
+
+    async def apply(self, resource: Any, namespace: str, obj: Object, **options: Any) -> None:
+        self.told += obj["status"]["resourceClaimStatuses"]
 
 
-@pytest.mark.parametrize(("owner", "name"), [("u", "given"), ("somebody-else", "another")])
-async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_alone(owner, name):
+@pytest.mark.parametrize(("uid", "name"), [("u", "given"), ("somebody-else", "another")])
+async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_alone(uid, name):
     there = {
         "metadata": {
             "name": "given",
             "namespace": "default",
-            "ownerReferences": [{"uid": owner, "controller": True}],
+            "ownerReferences": [{"uid": uid, "controller": True}],
         }
+    }
+    owner = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+        "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]},
+        "status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "given"}]},
     }
     async with server() as s:
         kit = Kit(
-            client=Race(there),
-            informers=Informers(s.client),
+            client=(client := Race(there)),
+            informers=(informers := SharedInformers(s.client)),
             recorder=EventRecorder(s.client, component="x"),
             gates=s.api.gates,
         )
-        controller = ClaimController(kit)
-        wanted = from_template(POD, "gpu", TEMPLATE, admin_access=True, alternatives=True)
-        assert (await controller._create(POD, wanted, "given"))["metadata"]["name"] == name
+        maker = ClaimMaker(
+            kit,
+            claims=informers.get(RESOURCE_CLAIMS, indexers=ClaimMaker.INDEXERS),
+            templates=informers.get(RESOURCE_CLAIM_TEMPLATES),
+            others=None,
+        )
+        await maker.make_for(owner)
+        assert maker.made("u", "gpu") == name
+        assert client.told == ([] if name == "given" else [{"name": "gpu", "resourceClaimName": name}])
 
 
 async def test_a_controller_that_knows_nothing_of_given_names_names_its_own():
