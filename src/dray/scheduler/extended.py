@@ -175,3 +175,18 @@ def _request(
     map_to(name)
     exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count - available}
     return {"name": name, "exactly": exactly}, mappings
+
+
+def stand_in(pod: Pod) -> str:
+    """The uid under which a claim yet to be made is known."""
+    return f"extended-resources-of-{pod.uid}"
+
+
+def planned(claim: Mapping[str, Any], pod: Pod) -> dict[str, Any]:
+    """A claim that is still to be made, under a name of its own until it is."""
+    metadata = {
+        "namespace": pod.namespace,
+        "name": f"<extended resources of {pod.name}>",
+        "uid": stand_in(pod),
+    }
+    return {**claim, "metadata": metadata}

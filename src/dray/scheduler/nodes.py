@@ -137,6 +137,14 @@ class Cluster:
         self._log_start = self.position + 1
         self._log.clear()
 
+    def touch_these(self, names: set[str] | None) -> None:
+        """Devices came free: what was learnt about these nodes (None: about any) holds no longer."""
+        if names is None:
+            self.touch_all()
+        else:
+            for name in names:
+                self.touch(name)
+
     def set_node(self, document: Mapping[str, Any]) -> Node:
         name = document["metadata"]["name"]
         node = self._nodes.get(name)

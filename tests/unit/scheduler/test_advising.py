@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.scheduler.binding import _shortened
 from dray.scheduler.deciding import Unschedulable
 from dray.scheduler.pods import Pod
 
@@ -94,9 +93,3 @@ def test_a_message_stays_short_in_a_large_cluster() -> None:
     message = failed(stage, stage.user(claim("c", selector=long))).message
     assert "on 8 of 200 nodes" in message
     assert len(message) < 600
-
-
-def test_an_event_is_cut_where_upstream_cuts_it() -> None:
-    assert _shortened("x" * 1024) == "x" * 1024
-    cut = _shortened("ä" * 600)
-    assert cut.endswith(" ...") and len(cut.encode()) <= 1024
