@@ -73,7 +73,7 @@ def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
         # The wait is for the caches of other API servers, and there are none. Yet whoever looks at a namespace that
         # was just deleted finds it and what is in it, as with upstream's releases.
         "namespace-controller": {"grace_seconds": 0 if spare else 0.5},
-        "resourceclaim-controller": {"protected_from_birth": spare, "names_are_given": spare},
+        "resourceclaim-controller": {"protected_from_birth": spare},
         "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
         "certificatesigningrequest-signing-controller": {
             "certificate": keys.ca.read_text(),

@@ -52,13 +52,8 @@ class ClaimController(Controller[Key]):
     finalizer = claims.FINALIZER
     maker: ClassVar[type[ClaimMaker]] = ClaimMaker
 
-    def __init__(self, kit: Kit, *, protected_from_birth: bool = False, names_are_given: bool = True) -> None:
-        """Two writes can be spared that upstream makes.
-
-        With ``protected_from_birth``, claims made here have the finalizer that the scheduler would give them. With
-        ``names_are_given``, a claim that a pod's status names and that is not there is made under that name. Upstream
-        makes one under another name, and writes that into the status; so do we in the shape of its releases.
-        """
+    def __init__(self, kit: Kit, *, protected_from_birth: bool = False) -> None:
+        """With ``protected_from_birth``, claims made here spare the scheduler a write: they have its finalizer."""
         super().__init__(kit)
         get = kit.informers.get
         self._resource = kit.resource(RESOURCE_CLAIMS, *self.versions)
@@ -75,7 +70,6 @@ class ClaimController(Controller[Key]):
             templates=self._templates,
             others=get(others) if others is not None else None,
             protected_from_birth=protected_from_birth,
-            names_are_given=names_are_given,
         )
         self._fixed_names = self.maker.fixed_names
         self._gone: dict[str, None] = {}  # uids of deleted pods, oldest first

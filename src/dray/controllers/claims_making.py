@@ -21,8 +21,9 @@ from dray.controllers.framework import Kit
 from dray.controllers.templates import TemplateProblem, from_template
 
 FIELD_MANAGER: Final = "ResourceClaimController"
-#: Before that we do as upstream's releases did, to whom a claim that they have made counts as there for a while, even
-#: if somebody deletes it, and who give those that are missing new names.
+#: From here on a claim that a pod's status names and that is not there is made under that name. In the shape of
+#: upstream's releases we do as they did: a claim that they have made counts as there for a while, even if somebody
+#: deletes it, and those that are missing get new names, which are written into the status.
 _OUR_OWN_WAY_SINCE: Final = (1, 37)
 _BELIEVED: Final = 100
 _BELIEVED_SECONDS: Final = 3600.0
@@ -62,7 +63,6 @@ class ClaimMaker:
         templates: Informer,
         others: Informer | None,
         protected_from_birth: bool = False,
-        names_are_given: bool = True,
     ) -> None:
         """``others``: templates of another generation, where one is served beside this. The rest is the controller's."""
         self._kit = kit
@@ -71,8 +71,8 @@ class ClaimMaker:
         self._templates = templates
         self._others = others
         self._protected_from_birth = protected_from_birth
-        self._names_are_given = names_are_given and kit.gates.release >= _OUR_OWN_WAY_SINCE
-        self._believes = kit.gates.release < _OUR_OWN_WAY_SINCE and not self.fixed_names
+        self._names_are_given = kit.gates.release >= _OUR_OWN_WAY_SINCE
+        self._believes = not self._names_are_given and not self.fixed_names
         self._admin_access = "DRAAdminAccess" in kit.gates
         self._alternatives = "DRAPrioritizedList" in kit.gates
         # Handlers look whether these two have anything in them before they call: most of the time there is nothing.

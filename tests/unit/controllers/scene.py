@@ -126,7 +126,8 @@ async def controllers(
     """Some controllers, until the block ends."""
     ready = asyncio.Event()
     client = Client(InProcess(scene.api, UserInfo("controllers", groups=("system:masters",))))
-    wanted = running.Options(controllers=names, gates=scene.api.gates, settings=settings or {}, **options)
+    options = {"gates": scene.api.gates, **options}
+    wanted = running.Options(controllers=names, settings=settings or {}, **options)
     task = asyncio.create_task(running.run(client, options=wanted, ready=ready.set))
     waiting = asyncio.create_task(ready.wait())
     try:

@@ -10,6 +10,7 @@ import pytest
 from dray.api.claims import FINALIZER, POD_CLAIM_ANNOTATION
 from dray.api.errors import AlreadyExists
 from dray.api.kinds import Object
+from dray.api.release import release_named
 from dray.client.events import EventRecorder
 from dray.client.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.controllers.claims_making import ClaimMaker
@@ -19,7 +20,6 @@ from tests.unit.controllers.scene import Scene, controllers, owned_by, scene, se
 CLAIMS = "resourceclaim-controller"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 RESULT = {"request": "r", "driver": "d.example.com", "pool": "n", "device": "gpu-0"}
-AS_UPSTREAM = {CLAIMS: {"names_are_given": False}}
 
 
 async def template(s: Scene, name: str = "t") -> None:
@@ -127,7 +127,7 @@ async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told(
         await pod(s, entries=[{"name": n, "resourceClaimTemplateName": "t"} for n in ("a", "b")])
         async with controllers(s, CLAIMS):
             before = await status_of(s)
-        async with controllers(s, CLAIMS, settings=AS_UPSTREAM):
+        async with controllers(s, CLAIMS):
             await s.client.delete(RESOURCE_CLAIMS, "default", before["a"])
 
             async def anew() -> bool:
@@ -140,7 +140,7 @@ async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told(
 async def test_old_releases_make_a_deleted_claim_anew_only_when_they_have_forgotten_that_they_made_it():
     later = 0.0
     clock = {"clock": lambda: time.time() + later}
-    async with scene(CLAIMS, emulate="1.36", settings=AS_UPSTREAM, **clock) as s:
+    async with scene(CLAIMS, emulate="1.36", **clock) as s:
         await template(s)
         await pod(s)
         before = await status_of(s)
@@ -158,7 +158,7 @@ async def test_old_releases_make_a_deleted_claim_anew_only_when_they_have_forgot
 
 
 async def test_a_pod_that_was_made_to_name_a_claim_that_is_not_there_names_its_own_again():
-    async with scene(CLAIMS, emulate="1.36", settings=AS_UPSTREAM) as s:
+    async with scene(CLAIMS, emulate="1.36") as s:
         await template(s)
         await pod(s)
         before = await status_of(s)
@@ -174,7 +174,7 @@ async def test_a_pod_that_was_made_to_name_a_claim_that_is_not_there_names_its_o
 
 
 async def test_a_deleted_claim_is_made_anew():
-    async with scene(CLAIMS, settings=AS_UPSTREAM) as s:
+    async with scene(CLAIMS) as s:
         await template(s)
         owner = await pod(s)
         made = (await claims_of(s, owner))["gpu"]
@@ -297,7 +297,7 @@ async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_
 
 
 async def test_a_controller_that_knows_nothing_of_given_names_names_its_own():
-    async with scene(CLAIMS, settings=AS_UPSTREAM) as s:
+    async with scene(CLAIMS, gates=release_named("1.36").gates()) as s:
         await template(s)
         owner = await pod(s)
         born_with = await statuses(s)
@@ -333,7 +333,7 @@ async def test_a_claim_whose_name_somebody_else_took_is_made_anew_when_that_one_
         taken = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "taken"}]}}
         await s.client.patch_status(PODS, "default", "p", taken)
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "taken"}, "spec": SPEC})
-        async with controllers(s, CLAIMS, settings=AS_UPSTREAM):
+        async with controllers(s, CLAIMS):
             await s.quiet()
             assert (await statuses(s))["gpu"] == "taken"
             await s.client.delete(RESOURCE_CLAIMS, "default", "taken")

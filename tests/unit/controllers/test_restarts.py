@@ -67,7 +67,6 @@ async def check(s: Scene, namespace: str) -> None:
 @pytest.mark.parametrize("seed", range(6))
 async def test_whenever_they_are_stopped_the_next_ones_finish_the_work(seed, emulate):
     chance = random.Random(seed)
-    settings = {**SETTINGS, ALL[0]: {"names_are_given": not emulate}}
     async with server(emulate) as s:
         await s.namespace("n")
         await s.client.create(
@@ -75,18 +74,18 @@ async def test_whenever_they_are_stopped_the_next_ones_finish_the_work(seed, emu
         )
         work = asyncio.create_task(users(s, chance, "n"))
         while not work.done():
-            async with controllers(s, *ALL, settings=settings):
+            async with controllers(s, *ALL, settings=SETTINGS):
                 for _ in range(chance.randrange(200)):
                     await asyncio.sleep(0)
         await work
-        async with controllers(s, *ALL, settings=settings):
+        async with controllers(s, *ALL, settings=SETTINGS):
             await s.quiet()
             await check(s, "n")
         await s.client.delete(NAMESPACES, "", "n")
         for _ in range(3):
-            async with controllers(s, *ALL, settings=settings):
+            async with controllers(s, *ALL, settings=SETTINGS):
                 for _ in range(chance.randrange(100)):
                     await asyncio.sleep(0)
-        async with controllers(s, *ALL, settings=settings):
+        async with controllers(s, *ALL, settings=SETTINGS):
             await s.gone(NAMESPACES, "n")
         assert not (await s.client.list(RESOURCE_CLAIMS)).items
