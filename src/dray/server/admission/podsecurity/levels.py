@@ -48,12 +48,7 @@ NOTHING: Final = Policy()
 def policy_of(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError]]:
     """What labels ask for, and what is wrong with them. There is always an answer; a strict one where the enforced
     level cannot be understood."""
-    if not labels:
-        return NOTHING, []
-    for label in labels:
-        if label.startswith(PREFIX):
-            break
-    else:
+    if not labels or not any(label.startswith(PREFIX) for label in labels):
         return NOTHING, []
     reader = _Reader(labels)
     enforce = reader.demand("enforce", otherwise=RESTRICTED)
