@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -130,6 +131,8 @@ def _greet(url: str, kubeconfig: str, devices: Sequence[str], release: Release) 
     for line in devices:
         click.echo(f"  {line}")
     click.echo("Type next:")
+    if (home := _off_the_path()) is not None:
+        click.echo(f'  export PATH="{home}:$PATH"')
     click.echo(f"  export KUBECONFIG={kubeconfig}")
     kinds = "deviceclasses,resourceslices" if today else "resourceclasses,resourceclaims"
     click.echo(f"  kubectl get nodes,{kinds}")
@@ -138,6 +141,13 @@ def _greet(url: str, kubeconfig: str, devices: Sequence[str], release: Release) 
         click.echo("  dray devices    # which are free, and who has the others")
     click.echo("Stop it with: dray down")
     sys.stdout.flush()
+
+
+def _off_the_path() -> Path | None:
+    """Where ``dray`` is, if a shell would not find it: ``make`` runs it out of its virtual environment."""
+    home = Path(sys.executable).parent
+    is_there = (home / "dray").exists()
+    return home if is_there and shutil.which("dray") != str(home / "dray") else None
 
 
 @click.command()
