@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status demo test unit check format chaos conformance bench tools docs protos clean
+.PHONY: help up down status demo test unit check format chaos conformance bench tools docs protos types clean
 
 help: ## list every task
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,7 @@ demo: $(VENV)/.compiled ## play the tour on the running cluster
 check: $(VENV)/.dev ## lint, formatting, types, import contracts
 	@$(BIN)/ruff check src tests scripts
 	@$(BIN)/ruff format --check src tests scripts
+	@$(BIN)/python scripts/document_types.py --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
@@ -77,6 +78,9 @@ docs: $(VENV)/.dev ## write the gallery anew from what the tools say
 
 protos: $(VENV)/.dev ## regenerate the gRPC stubs
 	@$(BIN)/python scripts/protos
+
+types: $(VENV)/.dev ## write the types of documents anew from the API's schema
+	@$(BIN)/python scripts/document_types.py
 
 clean: ## remove everything that was generated
 	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
