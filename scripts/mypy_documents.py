@@ -1,0 +1,80 @@
+"""A plugin for mypy: a key that a ``TypedDict`` does not have is an error wherever it is written down.
+
+mypy itself reports a misspelt key in ``document["nmae"]``, ``pop`` and ``setdefault``, but takes
+``document.get("nmae")`` and ``"nmae" in document`` for questions about keys that some subtype may have. The documents
+of the API have the keys of their type and no others, so these questions are mistakes as well. With keys of a loop over
+names, as in ``for name in ("spec", "status")``, ``get`` has the type of the values, as a subscript has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mypy.nodes import ComparisonExpr
+from mypy.plugin import MethodContext, Plugin
+from mypy.plugins.common import try_getting_str_literals
+from mypy.plugins.default import typed_dict_get_callback
+from mypy.types import Instance, LiteralType, Type, TypedDictType, UnionType, get_proper_type
+
+
+class DocumentPlugin(Plugin):
+    def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+        match fullname:
+            case "typing.Mapping.get":
+                return _get
+            case "typing.Mapping.__contains__":
+                return _contains
+        return None
+
+
+def _get(ctx: MethodContext) -> Type:
+    document = ctx.type
+    if not isinstance(document, TypedDictType) or not ctx.args[0]:
+        return ctx.default_return_type
+    key, key_type = ctx.args[0][0], _literal(ctx.arg_types[0][0])
+    for name in try_getting_str_literals(key, key_type) or ():
+        if name not in document.items:
+            ctx.api.msg.typeddict_key_not_found(document, name, key)
+    return typed_dict_get_callback(ctx._replace(arg_types=[[key_type], *ctx.arg_types[1:]]))
+
+
+def _contains(ctx: MethodContext) -> Type:
+    document = ctx.type
+    if isinstance(document, TypedDictType):
+        key = ctx.args[0][0]
+        known = {name for option in _options(ctx, document) for name in option.items}
+        unknown = set(try_getting_str_literals(key, _literal(ctx.arg_types[0][0])) or ()) - known
+        # mypy discards errors about ``__contains__``: the right side may be something that is iterated over instead.
+        watchers = ctx.api.msg.errors._watchers
+        watcher = watchers.pop() if isinstance(ctx.context, ComparisonExpr) and watchers else None
+        for name in sorted(unknown):
+            ctx.api.msg.typeddict_key_not_found(document, name, key)
+        if watcher is not None:
+            watchers.append(watcher)
+    return ctx.default_return_type
+
+
+def _options(ctx: MethodContext, document: TypedDictType) -> Iterable[TypedDictType]:
+    """All that the right side of ``in`` may be: a key tells the members of a union apart."""
+    if isinstance(ctx.context, ComparisonExpr):
+        for right in ctx.context.operands[1:]:
+            type_ = get_proper_type(ctx.api.get_expression_type(right))
+            if isinstance(type_, UnionType):
+                options = [get_proper_type(item) for item in type_.relevant_items()]
+                if document in options:
+                    return [option for option in options if isinstance(option, TypedDictType)]
+    return [document]
+
+
+def _literal(type_: Type) -> Type:
+    """The type of a loop's variable as the literals that it stands for, where mypy still knows them."""
+    known = get_proper_type(type_)
+    if isinstance(known, UnionType):
+        return UnionType([_literal(item) for item in known.items])
+    if isinstance(known, Instance) and isinstance(known.last_known_value, LiteralType):
+        return known.last_known_value
+    return type_
+
+
+def plugin(version: str) -> type[Plugin]:
+    return DocumentPlugin
