@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, ValuesView
+from typing import Generic
 
-from dray.api.kinds import Object
+from dray.client.resources import T
 
 #: From an object to the values it is found under. Pure: it is asked again for the object that is replaced.
-Indexer = Callable[[Object], Sequence[str]]
+Indexer = Callable[[T], Sequence[str]]
 #: Namespace and name. Not an ``ObjectKey``, which is found under the same but takes longer to make.
 Place = tuple[str, str]
 _Index = dict[str, dict[Place, None]]
 
 
-class ObjectCache:
+class ObjectCache(Generic[T]):
     """Objects of one resource. Reading is a dict look-up; nothing read may be changed."""
 
-    def __init__(self, indexers: Mapping[str, Indexer] | None = None) -> None:
-        self._objects: dict[Place, Object] = {}
+    def __init__(self, indexers: Mapping[str, Indexer[T]] | None = None) -> None:
+        self._objects: dict[Place, T] = {}
         #: All objects, as a live view: copy it before an ``await``.
-        self.values: Callable[[], ValuesView[Object]] = self._objects.values
-        self._indexes: dict[str, tuple[Indexer, _Index]] = {}
+        self.values: Callable[[], ValuesView[T]] = self._objects.values
+        self._indexes: dict[str, tuple[Indexer[T], _Index]] = {}
         for name, indexer in (indexers or {}).items():
             self.add_index(name, indexer)
 
     def __len__(self) -> int:
         return len(self._objects)
 
-    def get(self, namespace: str, name: str) -> Object | None:
+    def get(self, namespace: str, name: str) -> T | None:
         return self._objects.get((namespace, name))
 
-    def items(self) -> Collection[tuple[Place, Object]]:
+    def items(self) -> Collection[tuple[Place, T]]:
         return self._objects.items()
 
-    def by_index(self, index: str, value: str) -> list[Object]:
+    def by_index(self, index: str, value: str) -> list[T]:
         found = self._indexes[index][1].get(value)
         return [self._objects[place] for place in found] if found else []
 
@@ -41,7 +42,7 @@ class ObjectCache:
         """The values under which anything is found at present."""
         return self._indexes[index][1].keys()
 
-    def add_index(self, name: str, indexer: Indexer) -> None:
+    def add_index(self, name: str, indexer: Indexer[T]) -> None:
         """Add an index; adding the same one again does nothing, so that several users can ask for it."""
         if name in self._indexes:
             if self._indexes[name][0] is not indexer:
@@ -52,7 +53,7 @@ class ObjectCache:
         for place, obj in self._objects.items():
             _link(index, indexer(obj), place)
 
-    def put(self, obj: Object) -> Object | None:
+    def put(self, obj: T) -> T | None:
         """Insert or replace; returns what was there."""
         metadata = obj["metadata"]
         place = (metadata.get("namespace", ""), metadata["name"])
@@ -68,7 +69,7 @@ class ObjectCache:
             _link(index, values, place)
         return old
 
-    def remove(self, obj: Object) -> Object | None:
+    def remove(self, obj: T) -> T | None:
         """Remove what is there under the object's name, and return it."""
         metadata = obj["metadata"]
         place = (metadata.get("namespace", ""), metadata["name"])

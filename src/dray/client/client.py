@@ -11,12 +11,19 @@ import enum
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, overload
 
 from dray.api.errors import Expired, Gone
-from dray.api.kinds import Object
-from dray.client.resources import PODS, Resource
+from dray.client.resources import PODS, Resource, T
 from dray.client.transport import AnyReply, Transport, WatchStream, WebSocket
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Binding
+    from dray.api.types.meta import DeleteOptions, ListMeta, ObjectMeta, Status
+    from dray.api.types.policy import Eviction
+
+#: What a patch says: a part of a document, with null for what is to go. A JSON patch is a list of operations.
+Patch = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 PAGE_SIZE: Final = 500
 
@@ -31,10 +38,10 @@ class PatchType(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectList:
+class ObjectList(Generic[T]):
     """A collection as it stood at ``resource_version``. Items may lack ``apiVersion`` and ``kind``, as lists do."""
 
-    items: Sequence[Object]
+    items: Sequence[T]
     resource_version: str
 
 
@@ -51,32 +58,33 @@ class Client:
 
     async def get(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str,
         name: str,
         *,
         subresource: str = "",
         resource_version: str = "",
         timeout: float | None = None,
-    ) -> Object:
+    ) -> T:
         query = _query(resourceVersion=resource_version)
         path = resource.path(namespace, _named(name), subresource)
-        return (await self.transport.request("GET", path, query=query, timeout=timeout)).object
+        found: T = (await self.transport.request("GET", path, query=query, timeout=timeout)).object
+        return found
 
     async def list(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str = "",
         *,
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str = "",
         page_size: int = PAGE_SIZE,
-    ) -> ObjectList:
+    ) -> ObjectList[T]:
         """The whole collection, read page by page at one revision. Namespace "" means all of them."""
         path = resource.path(namespace)
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        items: list[Object] = []
+        items: list[T] = []
         token = ""
         while True:
             if token:
@@ -92,14 +100,15 @@ class Client:
                 page = (await self.transport.request("GET", path, query=_query(**selectors))).object
                 items = []
             items += page.get("items") or ()
-            metadata = page.get("metadata") or {}
+            said: ListMeta | None = page.get("metadata")
+            metadata = said or {}
             token = metadata.get("continue", "")
             if not token:
                 return ObjectList(items, metadata.get("resourceVersion", ""))
 
     def watch(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str = "",
         *,
         resource_version: str = "",
@@ -108,7 +117,7 @@ class Client:
         bookmarks: bool = True,
         send_initial_events: bool = False,
         timeout_seconds: int | None = None,
-    ) -> AbstractAsyncContextManager[WatchStream]:
+    ) -> AbstractAsyncContextManager[WatchStream[T]]:
         """Batches of events after ``resource_version``; with ``send_initial_events`` the collection itself first.
 
         Raises ``Expired`` (410) when that version is too old, and ends plainly when the server ends the watch.
@@ -128,18 +137,45 @@ class Client:
 
     # Writing
 
+    @overload
     async def create(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str,
-        obj: Object,
+        obj: T,
+        *,
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> T: ...
+
+    @overload
+    async def create(
+        self,
+        resource: Resource[Any],
+        namespace: str,
+        obj: Mapping[str, Any],
+        *,
+        name: str,
+        subresource: str,
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> Any: ...
+
+    async def create(
+        self,
+        resource: Resource[Any],
+        namespace: str,
+        obj: Mapping[str, Any],
         *,
         name: str = "",
         subresource: str = "",
         field_manager: str = "",
         dry_run: bool = False,
-    ) -> Object:
-        """Create an object; with ``name`` and ``subresource``, post to a subresource such as ``token``."""
+    ) -> Any:
+        """Create an object; with ``name`` and ``subresource``, post to a subresource such as ``token``.
+
+        What is posted to a subresource, and what it answers, has a type of its own, which the caller knows.
+        """
         query = _write_query(field_manager, dry_run)
         body = _typed(resource, obj) if not subresource else obj
         path = resource.path(namespace, name, subresource)
@@ -147,78 +183,81 @@ class Client:
 
     async def update(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str,
-        obj: Object,
+        obj: T,
         *,
         subresource: str = "",
         field_manager: str = "",
         dry_run: bool = False,
-    ) -> Object:
+    ) -> T:
         """Replace an object. With a ``resourceVersion`` in its metadata a stale one is refused with ``Conflict``."""
         query = _write_query(field_manager, dry_run)
         path = resource.path(namespace, _named(obj["metadata"].get("name", "")), subresource)
-        return (await self.transport.request("PUT", path, query=query, body=_typed(resource, obj))).object
+        body = _typed(resource, obj)
+        written: T = (await self.transport.request("PUT", path, query=query, body=body)).object
+        return written
 
     async def update_status(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str,
-        obj: Object,
+        obj: T,
         *,
         field_manager: str = "",
         dry_run: bool = False,
-    ) -> Object:
+    ) -> T:
         return await self.update(
             resource, namespace, obj, subresource="status", field_manager=field_manager, dry_run=dry_run
         )
 
     async def patch(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str,
         name: str,
-        patch: Object | Sequence[Object],
+        patch: Patch,
         *,
         type: PatchType = PatchType.MERGE,
         subresource: str = "",
         field_manager: str = "",
         force: bool | None = None,
         dry_run: bool = False,
-    ) -> Object:
+    ) -> T:
         """Change an object. A ``resourceVersion`` inside the patch makes the write conditional."""
         query = _write_query(field_manager, dry_run)
         if force is not None:
             query["force"] = "true" if force else "false"
         path = resource.path(namespace, _named(name), subresource)
         reply = await self.transport.request("PATCH", path, query=query, body=patch, content_type=type.value)
-        return reply.object
+        written: T = reply.object
+        return written
 
     async def patch_status(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str,
         name: str,
-        patch: Object | Sequence[Object],
+        patch: Patch,
         *,
         type: PatchType = PatchType.MERGE,
         field_manager: str = "",
-    ) -> Object:
+    ) -> T:
         return await self.patch(
             resource, namespace, name, patch, type=type, subresource="status", field_manager=field_manager
         )
 
     async def apply(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str,
-        obj: Object,
+        obj: T,
         *,
         field_manager: str,
         force: bool = False,
         subresource: str = "",
         dry_run: bool = False,
-    ) -> Object:
+    ) -> T:
         """Server-side apply: own what ``obj`` says, and give up what it no longer says."""
         return await self.patch(
             resource,
@@ -236,7 +275,7 @@ class Client:
 
     async def delete(
         self,
-        resource: Resource,
+        resource: Resource[T],
         namespace: str,
         name: str,
         *,
@@ -245,15 +284,16 @@ class Client:
         grace_seconds: int | None = None,
         propagation: Literal["", "Orphan", "Background", "Foreground"] = "",
         dry_run: bool = False,
-    ) -> Object:
+    ) -> T | Status:
         """Delete an object, if it still has ``uid`` and ``resource_version`` where they are given."""
         options = _delete_options(uid, resource_version, grace_seconds, propagation, dry_run)
         path = resource.path(namespace, _named(name))
-        return (await self.transport.request("DELETE", path, body=options)).object
+        deleted: T | Status = (await self.transport.request("DELETE", path, body=options)).object
+        return deleted
 
     async def delete_collection(
         self,
-        resource: Resource,
+        resource: Resource[Any],
         namespace: str = "",
         *,
         label_selector: str = "",
@@ -261,22 +301,22 @@ class Client:
         grace_seconds: int | None = None,
         propagation: Literal["", "Orphan", "Background", "Foreground"] = "",
         dry_run: bool = False,
-    ) -> Object:
+    ) -> None:
         query = _query(labelSelector=label_selector, fieldSelector=field_selector)
         options = _delete_options("", "", grace_seconds, propagation, dry_run)
-        return (
-            await self.transport.request("DELETE", resource.path(namespace), query=query, body=options)
-        ).object
+        await self.transport.request("DELETE", resource.path(namespace), query=query, body=options)
 
     # Pods
 
     async def bind(self, namespace: str, pod: str, node: str, *, uid: str = "") -> None:
         """Tie a pod to a node."""
-        metadata = {"name": pod, "namespace": namespace}
-        binding: Object = {
+        metadata: ObjectMeta = {"name": pod, "namespace": namespace}
+        if uid:
+            metadata["uid"] = uid
+        binding: Binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": metadata | {"uid": uid} if uid else metadata,
+            "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         await self.create(PODS, namespace, binding, name=pod, subresource="binding")
@@ -291,7 +331,7 @@ class Client:
         dry_run: bool = False,
     ) -> None:
         """Delete a pod if its disruption budgets allow; ``TooManyRequests`` if they do not, for now."""
-        eviction: Object = {
+        eviction: Eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": pod, "namespace": namespace},
@@ -372,7 +412,7 @@ def _named(name: str) -> str:
     return name
 
 
-def _typed(resource: Resource, obj: Object) -> Object:
+def _typed(resource: Resource[Any], obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """The document with its kind, which items of a list lack."""
     if "kind" in obj and "apiVersion" in obj:
         return obj
@@ -381,11 +421,14 @@ def _typed(resource: Resource, obj: Object) -> Object:
 
 def _delete_options(
     uid: str, resource_version: str, grace_seconds: int | None, propagation: str, dry_run: bool
-) -> Object | None:
-    preconditions: Mapping[str, str] = _query(uid=uid, resourceVersion=resource_version)
-    options: Object = {}
-    if preconditions:
-        options["preconditions"] = preconditions
+) -> DeleteOptions | None:
+    options: DeleteOptions = {}
+    if uid or resource_version:
+        options["preconditions"] = {}
+        if uid:
+            options["preconditions"]["uid"] = uid
+        if resource_version:
+            options["preconditions"]["resourceVersion"] = resource_version
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
     if propagation:

@@ -7,11 +7,14 @@ become series (client-go's ``events``). Both are plain state machines: what to w
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from dray.api.kinds import Object
 from dray.client.queues import TokenBucket
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Event as CoreEvent
+    from dray.api.types.events import Event, EventSeries
 
 #: Similar events about an object within the interval, from which on they are combined.
 SIMILAR_LIMIT: Final = 10
@@ -25,32 +28,37 @@ REMEMBERED: Final = 4096
 SERIES_SECONDS: Final = 360.0
 
 
+#: Which object, in a form that can be compared; not its resourceVersion.
+Identity = tuple[tuple[str, object], ...]
+E = TypeVar("E")
+
+
 class Occurrence(NamedTuple):
     """Something worth telling, in the terms of core/v1; the writer turns it into an Event."""
 
-    about: tuple[
-        tuple[str, str], ...
-    ]  # which object, in a form that can be compared; not its resourceVersion
+    about: Identity
     type: str
     reason: str
     message: str
     action: str = ""
-    related: tuple[tuple[str, str], ...] = ()
+    related: Identity = ()
 
 
-class Written(NamedTuple):
+class Written(NamedTuple, Generic[E]):
     """What is to be written: a new Event, or a patch of one written before (with the whole, should it be gone)."""
 
-    event: Object
-    patch: Object | None
+    event: E
+    patch: Mapping[str, Any] | None
 
 
-class Correlator(Protocol):
-    def observe(self, occurrence: Occurrence, event: Object, *, now: float) -> Written | None:
+class Correlator(Protocol[E]):
+    """Decides what becomes of events of one API, which are documents of the type ``E``."""
+
+    def observe(self, occurrence: Occurrence, event: E, *, now: float) -> Written[E] | None:
         """Decide on a fresh ``event``; None: nothing is to be written now."""
         ...
 
-    def tidy(self, *, now: float) -> Iterator[Written]:
+    def tidy(self, *, now: float) -> Iterator[Written[E]]:
         """Forget what is over; yields what has to be written about it."""
         ...
 
@@ -89,9 +97,9 @@ class CountingCorrelator:
     def __init__(self) -> None:
         self._buckets: _Recent[tuple[Any, str], TokenBucket] = _Recent(REMEMBERED)
         self._similar: _Recent[tuple[Any, ...], _Similar] = _Recent(REMEMBERED)
-        self._seen: _Recent[tuple[Any, ...], Object] = _Recent(REMEMBERED)
+        self._seen: _Recent[tuple[Any, ...], CoreEvent] = _Recent(REMEMBERED)
 
-    def observe(self, occurrence: Occurrence, event: Object, *, now: float) -> Written | None:
+    def observe(self, occurrence: Occurrence, event: CoreEvent, *, now: float) -> Written[CoreEvent] | None:
         about, kind, reason, message = occurrence[:4]
         key: tuple[Any, ...] = (about, kind, reason)
         similar = self._similar.get(key)
@@ -107,17 +115,17 @@ class CountingCorrelator:
         written = self._count(key, event)
         return None if self._is_spam(about, kind, now) else written
 
-    def _count(self, key: tuple[Any, ...], event: Object) -> Written:
+    def _count(self, key: tuple[Any, ...], event: CoreEvent) -> Written[CoreEvent]:
         first = self._seen.get(key)
         if first is None:
             self._seen.put(key, event)
             return Written(event, None)
-        changed = {
+        changed: CoreEvent = {
             "count": first["count"] + 1,
             "lastTimestamp": event["lastTimestamp"],
             "message": event["message"],
         }
-        counted = {**first, **changed}
+        counted: CoreEvent = {**first, **changed}
         self._seen.put(key, counted)
         return Written(counted, changed)
 
@@ -128,7 +136,7 @@ class CountingCorrelator:
             self._buckets.put((about, kind), bucket)
         return not bucket.try_take(now)
 
-    def tidy(self, *, now: float) -> Iterator[Written]:
+    def tidy(self, *, now: float) -> Iterator[Written[CoreEvent]]:
         return iter(())
 
 
@@ -136,9 +144,9 @@ class SeriesCorrelator:
     """events.k8s.io: the same again, whatever its note says, begins a series; its count is written when it ends."""
 
     def __init__(self) -> None:
-        self._events: dict[tuple[Any, ...], tuple[Object, float]] = {}
+        self._events: dict[tuple[Any, ...], tuple[Event, float]] = {}
 
-    def observe(self, occurrence: Occurrence, event: Object, *, now: float) -> Written | None:
+    def observe(self, occurrence: Occurrence, event: Event, *, now: float) -> Written[Event] | None:
         about, kind, reason, _, action, related = occurrence
         # Unlike above, an object that has changed in between makes a new event, as upstream has it.
         version = event["regarding"].get("resourceVersion", "")
@@ -148,14 +156,14 @@ class SeriesCorrelator:
             self._events[key] = (event, now)
             return Written(event, None)
         first, _ = known
-        series = {
+        series: EventSeries = {
             "count": first.get("series", {"count": 1})["count"] + 1,
             "lastObservedTime": event["eventTime"],
         }
         self._events[key] = ({**first, "series": series}, now)
         return None if "series" in first else Written({**first, "series": series}, {"series": series})
 
-    def tidy(self, *, now: float) -> Iterator[Written]:
+    def tidy(self, *, now: float) -> Iterator[Written[Event]]:
         for key, (event, last) in list(self._events.items()):
             if now - last > SERIES_SECONDS:
                 del self._events[key]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import NotFound
 from dray.client.client import Client
-from dray.client.resources import Resource
+from dray.client.resources import Resource, T
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import APIResource
 
 
 class Discovery:
@@ -14,16 +18,17 @@ class Discovery:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._versions: dict[str, Mapping[str, Resource]] = {}
+        self._versions: dict[str, Mapping[str, Resource[Any]]] = {}
 
     def forget(self) -> None:
         self._versions.clear()
 
-    async def resources(self, api_version: str) -> Mapping[str, Resource]:
+    async def resources(self, api_version: str) -> Mapping[str, Resource[Any]]:
         """The resources of a group and version by plural name; empty if the server does not have it."""
         if api_version not in self._versions:
             group, _, version = api_version.rpartition("/")
             path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            listed: Sequence[APIResource]
             try:
                 listed = (await self._client.request("GET", path)).object.get("resources") or ()
             except NotFound:
@@ -37,17 +42,17 @@ class Discovery:
             }
         return self._versions[api_version]
 
-    async def find(self, api_version: str, kind: str) -> Resource | None:
+    async def find(self, api_version: str, kind: str) -> Resource[Any] | None:
         """The resource behind a kind, such as one that an object refers to; None if there is none."""
         for resource in (await self.resources(api_version)).values():
             if resource.kind == kind:
                 return resource
         return None
 
-    async def serves(self, resource: Resource) -> bool:
+    async def serves(self, resource: Resource[Any]) -> bool:
         return resource.plural in await self.resources(resource.api_version)
 
-    async def newest(self, resource: Resource, versions: Sequence[str]) -> Resource | None:
+    async def newest(self, resource: Resource[T], versions: Sequence[str]) -> Resource[T] | None:
         """The resource in the first of ``versions`` that the server serves."""
         for version in versions:
             if await self.serves(candidate := resource.at(version)):

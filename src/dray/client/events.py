@@ -11,15 +11,28 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.api.timefmt import from_epoch
 from dray.client.client import Client, PatchType
-from dray.client.correlation import Correlator, CountingCorrelator, Occurrence, SeriesCorrelator, Written
+from dray.client.correlation import (
+    Correlator,
+    CountingCorrelator,
+    Identity,
+    Occurrence,
+    SeriesCorrelator,
+    Written,
+)
 from dray.client.resources import EVENTS, EVENTS_V1, Resource
 from dray.client.transport import Unreachable
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.core import Event as CoreEvent
+    from dray.api.types.core import EventSource, ObjectReference
+    from dray.api.types.events import Event
+    from dray.api.types.meta import ObjectMeta
 
 _log = logging.getLogger(__name__)
 
@@ -55,22 +68,23 @@ class EventRecorder:
         self._host = host
         self._instance = f"{component}-{host or platform.node()}"
         self._clock = clock
-        self._resource = EVENTS_V1 if api else EVENTS
-        self._correlator: Correlator = SeriesCorrelator() if api else CountingCorrelator()
+        # The resource, the correlator and the events are all of the one API or all of the other.
+        self._resource: Resource[Any] = EVENTS_V1 if api else EVENTS
+        self._correlator: Correlator[Any] = SeriesCorrelator() if api else CountingCorrelator()
         self._patience = patience
-        self._queue: asyncio.Queue[tuple[float, Written]] = asyncio.Queue(QUEUE_SIZE)
+        self._queue: asyncio.Queue[tuple[float, Written[Any]]] = asyncio.Queue(QUEUE_SIZE)
         self._last_nanosecond = 0
 
     def event(
         self,
-        resource: Resource,
+        resource: Resource[Any],
         obj: Object,
         type: Literal["Normal", "Warning"],
         reason: str,
         message: str,
         *,
         action: str = "",
-        related: tuple[Resource, Object] | None = None,
+        related: tuple[Resource[Any], Object] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         """Report that something happened to ``obj``, which is of ``resource``."""
@@ -104,7 +118,7 @@ class EventRecorder:
         """Wait until everything reported so far has been written or given up; ``run`` must be running."""
         await self._queue.join()
 
-    def _enqueue(self, written: Written) -> None:
+    def _enqueue(self, written: Written[Any]) -> None:
         try:
             self._queue.put_nowait((time.monotonic() + self._patience, written))
         except asyncio.QueueFull:
@@ -116,7 +130,7 @@ class EventRecorder:
             for written in self._correlator.tidy(now=self._clock()):
                 self._enqueue(written)
 
-    async def _write(self, written: Written) -> None:
+    async def _write(self, written: Written[Any]) -> None:
         for _ in range(ATTEMPTS):
             try:
                 await self._write_once(written)
@@ -133,7 +147,7 @@ class EventRecorder:
             await asyncio.sleep(RETRY_SECONDS * random.uniform(1, 1.25))
         _log.warning("an event could not be written: %s", written.event.get("reason"))
 
-    async def _write_once(self, written: Written) -> None:
+    async def _write_once(self, written: Written[Any]) -> None:
         metadata = written.event["metadata"]
         if written.patch is not None:
             try:
@@ -149,13 +163,15 @@ class EventRecorder:
                 pass  # it has expired: as a new one, with its count
         await self._client.create(self._resource, metadata["namespace"], written.event)
 
-    def _event(self, about: Object, related: Object | None, occurrence: Occurrence, moment: float) -> Object:
-        metadata = {
+    def _event(
+        self, about: ObjectReference, related: ObjectReference | None, occurrence: Occurrence, moment: float
+    ) -> Event | CoreEvent:
+        metadata: ObjectMeta = {
             "name": self._name(about.get("name", ""), moment),
             "namespace": about.get("namespace", "default"),
         }
         if self._resource is EVENTS_V1:
-            event: Object = {
+            event: Event = {
                 "metadata": metadata,
                 "eventTime": f"{_second(int(moment))}.{int(moment % 1 * 1e6):06}Z",
                 "reportingController": self._component,
@@ -168,7 +184,9 @@ class EventRecorder:
             }
             return event if related is None else {**event, "related": related}
         when = f"{_second(int(moment))}Z"
-        source = {"component": self._component} | ({"host": self._host} if self._host else {})
+        source: EventSource = {"component": self._component}
+        if self._host:
+            source["host"] = self._host
         return {
             "metadata": metadata,
             "involvedObject": about,
@@ -196,10 +214,10 @@ def _second(seconds: int) -> str:
     return from_epoch(seconds).removesuffix("Z")
 
 
-def _reference(resource: Resource, obj: Object) -> tuple[Object, tuple[tuple[str, str], ...]]:
+def _reference(resource: Resource[Any], obj: Object) -> tuple[ObjectReference, Identity]:
     """An object as events refer to it, and the same without its version, to be compared."""
     metadata = obj["metadata"]
-    reference: Object = {"apiVersion": resource.api_version, "kind": resource.kind}
+    reference: ObjectReference = {"apiVersion": resource.api_version, "kind": resource.kind}
     for name in ("namespace", "name", "uid"):
         if value := metadata.get(name):
             reference[name] = value

@@ -84,7 +84,9 @@ class HttpTransport:
         return Reply(head.status, head.headers, _document(head, answer))
 
     @asynccontextmanager
-    async def watch(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncIterator[WatchStream]:
+    async def watch(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[WatchStream[Any]]:
         async with self.stream(path, query=query) as pieces:
             yield _watch_events(pieces)
 
@@ -240,12 +242,12 @@ async def _read_all(connection: Connection) -> bytes:
     return b"".join([piece async for piece in _pieces(connection)])
 
 
-async def _watch_events(pieces: AsyncIterator[bytes]) -> WatchStream:
+async def _watch_events(pieces: AsyncIterator[bytes]) -> WatchStream[Any]:
     """One document a line; all complete lines that have arrived are a batch."""
     rest = b""
     async for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
-        batch: list[WatchEvent] = []
+        batch: list[WatchEvent[Any]] = []
         for line in lines:
             if not line.strip():
                 continue

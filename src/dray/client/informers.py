@@ -13,15 +13,17 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from dray.api.errors import BadRequest, Expired, Gone, Invalid, StatusError
-from dray.api.kinds import Object
 from dray.client.cache import Indexer, ObjectCache
 from dray.client.client import Client
-from dray.client.resources import ObjectKey, Resource, key_of
+from dray.client.resources import ObjectKey, Resource, T, key_of
 from dray.client.retry import Backoff
 from dray.client.transport import AnyEvent
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
 
 _log = logging.getLogger(__name__)
 
@@ -33,21 +35,21 @@ SHORTEST_WATCH: Final = 1.0
 #: The annotation on the bookmark that ends the initial events of a watch.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
-OnAdd = Callable[[Object], None]
-OnUpdate = Callable[[Object, Object], None]
-OnDelete = Callable[[Object], None]
+OnAdd = Callable[[T], None]
+OnUpdate = Callable[[T, T], None]
+OnDelete = Callable[[T], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Handler:
+class Handler(Generic[T]):
     """What to call for changes. ``on_update`` gets the old object and the new one, ``on_set`` what is there now."""
 
-    on_add: OnAdd | None = None
-    on_update: OnUpdate | None = None
-    on_set: OnAdd | None = (
+    on_add: OnAdd[T] | None = None
+    on_update: OnUpdate[T] | None = None
+    on_set: OnAdd[T] | None = (
         None  # for an object that was added and one that was updated, where that is all the same
     )
-    on_delete: OnDelete | None = None
+    on_delete: OnDelete[T] | None = None
 
 
 class _Update(NamedTuple):
@@ -58,24 +60,24 @@ class _Update(NamedTuple):
 class Selection(NamedTuple):
     """What an informer informs about."""
 
-    resource: Resource
+    resource: Resource[Any]
     namespace: str = ""
     label_selector: str = ""
     field_selector: str = ""
 
 
-class Informer:
+class Informer(Generic[T]):
     """A live copy of a collection. ``run`` keeps it so; everything else is for its readers."""
 
     def __init__(
         self,
         client: Client,
-        resource: Resource,
+        resource: Resource[T],
         *,
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        indexers: Mapping[str, Indexer] | None = None,
+        indexers: Mapping[str, Indexer[T]] | None = None,
         resync: float | None = None,
         watch_list: bool = False,
         backoff: Backoff = RELIST_BACKOFF,
@@ -85,17 +87,17 @@ class Informer:
         ``watch_list``: get the initial objects through the watch itself where the server can do that.
         """
         self.selection = Selection(resource, namespace, label_selector, field_selector)
-        self.cache = ObjectCache(indexers)
+        self.cache: ObjectCache[T] = ObjectCache(indexers)
         self._client = client
         # Reading is the cache's: handlers ask all the time.
         self.get = self.cache.get  # the object of that namespace and name, or None
         self.by_index = self.cache.by_index  # the objects that an index has under a value
         self.items = self.cache.values  # all objects, as a live view: copy it before an ``await``
-        self._handlers: list[Handler] = []
+        self._handlers: list[Handler[T]] = []
         # The same by what happened, so that nobody is asked in vain. Replaced, not changed: a loop may be going on.
-        self._on_add: tuple[OnAdd, ...] = ()
+        self._on_add: tuple[OnAdd[T], ...] = ()
         self._on_update: tuple[_Update, ...] = ()
-        self._on_delete: tuple[OnDelete, ...] = ()
+        self._on_delete: tuple[OnDelete[T], ...] = ()
         self._resync = resync
         self._watch_list = watch_list
         self._backoff = backoff
@@ -105,7 +107,7 @@ class Informer:
     # Reading
 
     @property
-    def resource(self) -> Resource:
+    def resource(self) -> Resource[T]:
         return self.selection.resource
 
     @property
@@ -121,7 +123,7 @@ class Informer:
         """The version up to which the cache is known to be current."""
         return self._version
 
-    def add_index(self, name: str, indexer: Indexer) -> None:
+    def add_index(self, name: str, indexer: Indexer[T]) -> None:
         self.cache.add_index(name, indexer)
 
     # Handlers
@@ -129,11 +131,11 @@ class Informer:
     def add_handler(
         self,
         *,
-        on_add: OnAdd | None = None,
-        on_update: OnUpdate | None = None,
-        on_set: OnAdd | None = None,
-        on_delete: OnDelete | None = None,
-    ) -> Handler:
+        on_add: OnAdd[T] | None = None,
+        on_update: OnUpdate[T] | None = None,
+        on_set: OnAdd[T] | None = None,
+        on_delete: OnDelete[T] | None = None,
+    ) -> Handler[T]:
         """Call these for changes from now on, and ``on_add`` or ``on_set`` at once for what is there already."""
         handler = Handler(on_add=on_add, on_update=on_update, on_set=on_set, on_delete=on_delete)
         self._handlers.append(handler)
@@ -142,7 +144,7 @@ class Informer:
             self._tell((f for f in (on_add, on_set) if f is not None), obj)
         return handler
 
-    def remove_handler(self, handler: Handler) -> None:
+    def remove_handler(self, handler: Handler[T]) -> None:
         self._handlers.remove(handler)
         self._sort_handlers()
 
@@ -157,14 +159,14 @@ class Informer:
             if f is not None
         )
 
-    def _tell(self, functions: Iterable[Callable[[Object], None]], obj: Object) -> None:
+    def _tell(self, functions: Iterable[Callable[[T], None]], obj: T) -> None:
         for function in functions:
             try:
                 function(obj)
             except Exception:
                 self._mistake()
 
-    def _tell_update(self, old: Object, new: Object) -> None:
+    def _tell_update(self, old: T, new: T) -> None:
         for function, with_old in self._on_update:
             try:
                 if with_old:
@@ -225,13 +227,14 @@ class Informer:
 
     async def _fill_by_watch(self) -> None:
         _, namespace, labels, fields = self.selection
-        received: dict[ObjectKey, Object] = {}
+        received: dict[ObjectKey, T] = {}
         async with self._client.watch(
             self.resource, namespace, label_selector=labels, field_selector=fields, send_initial_events=True
         ) as stream:
             async for batch in stream:
                 for event in batch:
-                    metadata = event.object.get("metadata") or {}
+                    seen: Object = event.object
+                    metadata = seen.get("metadata") or {}
                     if event.type == "BOOKMARK":
                         if INITIAL_EVENTS_END in (metadata.get("annotations") or {}):
                             self._replace(received.values(), metadata["resourceVersion"])
@@ -241,7 +244,7 @@ class Informer:
                     else:
                         received[key_of(event.object)] = event.object
 
-    def _replace(self, objects: Iterable[Object], version: str) -> None:
+    def _replace(self, objects: Iterable[T], version: str) -> None:
         """Make the cache equal to ``objects``, telling handlers of the differences."""
         gone = dict(self.cache.items())
         for obj in objects:
@@ -276,7 +279,7 @@ class Informer:
                     self._apply(event)
         return anything or asyncio.get_running_loop().time() - began >= SHORTEST_WATCH
 
-    def _apply(self, event: AnyEvent) -> None:
+    def _apply(self, event: AnyEvent[T]) -> None:
         kind, obj = event.type, event.object
         if kind == "DELETED":
             self.cache.remove(obj)
@@ -303,19 +306,19 @@ class Informers:
         self._client = client
         self._resync = resync
         self._watch_list = watch_list
-        self._informers: dict[Selection, Informer] = {}
+        self._informers: dict[Selection, Informer[Any]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._running: list[asyncio.Task[None]] = []
 
     def get(
         self,
-        resource: Resource,
+        resource: Resource[T],
         *,
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        indexers: Mapping[str, Indexer] | None = None,
-    ) -> Informer:
+        indexers: Mapping[str, Indexer[T]] | None = None,
+    ) -> Informer[T]:
         """The informer for this selection; made, and started if the others run, when first asked for."""
         selection = Selection(resource, namespace, label_selector, field_selector)
         informer = self._informers.get(selection)
@@ -359,12 +362,11 @@ class Informers:
             # What went wrong outside leaves as it is, not wrapped into a group with our cancelled tasks.
             await group.__aexit__(None, None, None)
 
-    def _start(self, informer: Informer) -> None:
+    def _start(self, informer: Informer[Any]) -> None:
         if self._tasks is not None:
             name = f"informer-{informer.resource}"
             self._running.append(self._tasks.create_task(informer.run(), name=name))
 
 
 def _version(obj: Object) -> str:
-    version: str = obj["metadata"].get("resourceVersion", "")
-    return version
+    return obj["metadata"].get("resourceVersion", "")

@@ -12,15 +12,17 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import NotFound, StatusError
-from dray.api.kinds import Object
 from dray.api.timefmt import format_micro_time
 from dray.client import identities
 from dray.client.client import Client
 from dray.client.metrics import Registry
 from dray.client.resources import LEASES
+
+if TYPE_CHECKING:
+    from dray.api.types.coordination import Lease, LeaseSpec
 
 _log = logging.getLogger(__name__)
 
@@ -68,14 +70,13 @@ class LeaderElector:
         self._sleep = sleep
         self._randomness = randomness
         self._ended = ended
-        self._observed: Object | None = None  # the Lease as last seen or written
+        self._observed: Lease | None = None  # the Lease as last seen or written
         self._observed_at = 0.0
 
     @property
     def leader(self) -> str:
         """Who leads, as far as we have seen; "" if nobody."""
-        holder: str = self._spec().get("holderIdentity") or ""
-        return holder
+        return self._spec().get("holderIdentity") or ""
 
     @property
     def is_leader(self) -> bool:
@@ -143,7 +144,8 @@ class LeaderElector:
         if not self.is_leader or self._observed is None:
             return
         moment = format_micro_time(self._now())
-        record = {
+        record: LeaseSpec = {
+            "holderIdentity": "",
             "leaseDurationSeconds": 1,
             "renewTime": moment,
             "acquireTime": moment,
@@ -151,13 +153,13 @@ class LeaderElector:
         }
         try:
             async with asyncio.timeout(self._renew_deadline):
-                self._see(await self._write({"holderIdentity": "", **record}))
+                self._see(await self._write(record))
         except (StatusError, TimeoutError) as error:
             _log.info("%s/%s could not be given up: %s", self._namespace, self._name, error)
 
     async def _take_or_renew(self) -> bool:
         moment = format_micro_time(self._now())
-        record = {
+        record: LeaseSpec = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": int(self._lease_duration),
             "acquireTime": moment,
@@ -174,7 +176,7 @@ class LeaderElector:
         try:
             found = await self._client.get(LEASES, self._namespace, self._name, timeout=self._renew_deadline)
         except NotFound:
-            lease = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": record}
+            lease: Lease = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": record}
             self._see(await self._client.create(LEASES, self._namespace, lease))
             return True
         if self._observed is None or found.get("spec") != self._observed.get("spec"):
@@ -190,22 +192,26 @@ class LeaderElector:
         self._see(await self._write(record))
         return True
 
-    async def _write(self, record: dict[str, Any]) -> Object:
+    async def _write(self, record: LeaseSpec) -> Lease:
         assert self._observed is not None
         return await self._client.update(
             LEASES, self._namespace, {**self._observed, "spec": {**self._spec(), **record}}
         )
 
-    def _kept(self) -> dict[str, Any]:
+    def _kept(self) -> LeaseSpec:
         """What stays the same while the holder does."""
-        return {
-            name: self._spec()[name] for name in ("acquireTime", "leaseTransitions") if name in self._spec()
-        }
+        spec = self._spec()
+        kept: LeaseSpec = {}
+        if "acquireTime" in spec:
+            kept["acquireTime"] = spec["acquireTime"]
+        if "leaseTransitions" in spec:
+            kept["leaseTransitions"] = spec["leaseTransitions"]
+        return kept
 
-    def _spec(self) -> dict[str, Any]:
+    def _spec(self) -> LeaseSpec:
         return (self._observed or {}).get("spec") or {}
 
-    def _see(self, lease: Object) -> None:
+    def _see(self, lease: Lease) -> None:
         self._observed = lease
         self._observed_at = self._clock()
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from dray.api.errors import ServiceUnavailable
-from dray.api.kinds import Object
 
 #: A document, a JSON patch (a list), or bytes that are encoded already.
-Body = Object | Sequence[Object] | bytes | None
+Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | bytes | None
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Unreachable(ServiceUnavailable):
@@ -23,7 +25,10 @@ class Unreachable(ServiceUnavailable):
 
 
 class AnyReply(Protocol):
-    """An answer with a status below 400. ``body`` is a document where the server sent JSON, else bytes."""
+    """An answer with a status below 400. ``body`` is a document where the server sent JSON, else bytes.
+
+    ``object`` is that document, of whatever type was asked for.
+    """
 
     @property
     def status(self) -> int: ...
@@ -32,16 +37,16 @@ class AnyReply(Protocol):
     @property
     def body(self) -> Any: ...
     @property
-    def object(self) -> Object: ...
+    def object(self) -> Any: ...
 
 
-class AnyEvent(Protocol):
+class AnyEvent(Protocol[T_co]):
     """ADDED, MODIFIED, DELETED or BOOKMARK. ERROR is raised as the ``StatusError`` it carries."""
 
     @property
     def type(self) -> str: ...
     @property
-    def object(self) -> Object: ...
+    def object(self) -> T_co: ...
 
 
 class Reply(NamedTuple):
@@ -52,21 +57,21 @@ class Reply(NamedTuple):
     body: Any
 
     @property
-    def object(self) -> Object:
+    def object(self) -> Any:
         if not isinstance(self.body, dict):
             raise TypeError(f"the answer is no document: {self.body!r:.80}")
         return self.body
 
 
-class WatchEvent(NamedTuple):
+class WatchEvent(NamedTuple, Generic[T]):
     """An event as it comes."""
 
     type: str
-    object: Object
+    object: T
 
 
 #: Batches of what happened, in order. Ends plainly when the server ends the watch, which is no failure.
-WatchStream = AsyncIterator[Sequence[AnyEvent]]
+WatchStream = AsyncIterator[Sequence[AnyEvent[T]]]
 
 
 class WebSocket(Protocol):
@@ -97,7 +102,7 @@ class Transport(Protocol):
 
     def watch(
         self, path: str, *, query: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[WatchStream]:
+    ) -> AbstractAsyncContextManager[WatchStream[Any]]:
         """The events of a collection. ``watch=true`` is the caller's to put into ``query``."""
         ...
 

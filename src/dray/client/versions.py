@@ -85,12 +85,14 @@ class Converting:
         return to_hub(body)
 
     @asynccontextmanager
-    async def watch(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncIterator[WatchStream]:
+    async def watch(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[WatchStream[Any]]:
         path, plural = self._place(path)
         async with self._transport.watch(path, query=query) as stream:
             yield self._events(stream, self._codecs[plural][0]) if plural else stream
 
-    async def _events(self, stream: WatchStream, to_hub: Convert) -> WatchStream:
+    async def _events(self, stream: WatchStream[Any], to_hub: Convert) -> WatchStream[Any]:
         async for batch in stream:
             yield [e if e.type == "BOOKMARK" else WatchEvent(e.type, to_hub(e.object)) for e in batch]
 

@@ -22,7 +22,7 @@ from dray.server.requests import NO_QUERY, Headers, Query, Request
 from dray.server.responses import One, Raw, Response, Streaming
 from dray.server.watching import ERROR, Watching
 
-Body = Object | Sequence[Object] | bytes | None
+Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | bytes | None
 _PATCHES: Final = (list, tuple)  # JSON patches
 
 
