@@ -257,7 +257,7 @@ async def _welcome(cluster: Cluster, driver: str) -> None:
         await _create(client, classes, {"metadata": {"name": driver}, "spec": {"selectors": [selector]}})
 
 
-async def _create(client: Client, resource: Resource, wanted: dict[str, Any]) -> None:
+async def _create(client: Client, resource: Resource[Any], wanted: dict[str, Any]) -> None:
     from dray.api.errors import AlreadyExists
 
     with contextlib.suppress(AlreadyExists):

@@ -65,6 +65,6 @@ def _binding(name: str, kind: str, role: str, subject: str, who: str) -> dict[st
     }
 
 
-async def _make(client: Client, resource: Resource, namespace: str, wanted: dict[str, Any]) -> None:
+async def _make(client: Client, resource: Resource[Any], namespace: str, wanted: dict[str, Any]) -> None:
     with contextlib.suppress(AlreadyExists):
         await client.create(resource, namespace, wanted)

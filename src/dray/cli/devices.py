@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dray.allocation.devices import Device
+    from dray.client.resources import Resource
     from dray.explain import Cluster
     from dray.explain.devices import DeviceView, Summary
 
@@ -208,7 +209,7 @@ def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str,
         async with connect(kubeconfig, context=context) as client:
             changed = asyncio.Event()
 
-            async def listen(resource: Any) -> None:
+            async def listen(resource: Resource[Any]) -> None:
                 while True:
                     version = (await client.list(resource)).resource_version
                     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,10 +43,10 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     import asyncio
 
     from dray.cli.connecting import connect, current_namespace
-    from dray.client.resources import PODS, RESOURCE_CLAIMS
+    from dray.client.resources import PODS, RESOURCE_CLAIMS, Resource
 
     async def ask() -> list[str]:
-        resource = RESOURCE_CLAIMS if ctx.params.get("what") in _CLAIM else PODS
+        resource: Resource[Any] = RESOURCE_CLAIMS if ctx.params.get("what") in _CLAIM else PODS
         async with asyncio.timeout(3), connect(ctx.params.get("kubeconfig")) as client:
             namespace = ctx.params.get("namespace") or current_namespace(ctx.params.get("kubeconfig"))
             found = await client.list(resource, namespace)

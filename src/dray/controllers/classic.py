@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Final
 from dray.api import claims
 from dray.api.claims import Document
 from dray.api.errors import AlreadyExists, NotFound
-from dray.api.kinds import Object
 from dray.client.informers import Informer
 from dray.client.resources import POD_SCHEDULING_CONTEXTS
 from dray.controllers.claims import CLASSIC_VERSIONS, VERSIONS, ClaimController, Key
 from dray.controllers.claims_deciding import owning_pod
 from dray.controllers.claims_making import FIELD_MANAGER, ClaimMaker, Made
 from dray.controllers.framework import Kit, NotServed
+
+Object = Any  # documents have no types here yet
 
 #: On claims that the scheduler allocated; drivers' controllers have finalizers of their own.
 FINALIZER: Final = "dra.k8s.io/delete-protection"
@@ -157,7 +158,7 @@ class ClassicClaimController(ClaimController):
         self._contexts = self._negotiations(kit)
         super().__init__(kit)
 
-    def _negotiations(self, kit: Kit) -> Informer | None:
+    def _negotiations(self, kit: Kit) -> Informer[Any] | None:
         return kit.informers.get(kit.resource(POD_SCHEDULING_CONTEXTS, *self.versions))
 
     # -- beside other generations -----------------------------------------------------------------------------------
@@ -258,6 +259,6 @@ class ClassicClaimController(ClaimController):
                 self.enqueue(Key("pod", metadata["namespace"], metadata["name"]))
         elif self._selected(pod) != node:
             spec = {**(context.get("spec") or {}), "selectedNode": node}
-            await self.kit.client.update(
+            await self.kit.client.update(  # type: ignore[misc]
                 POD_SCHEDULING_CONTEXTS, metadata["namespace"], {**context, "spec": spec}
             )

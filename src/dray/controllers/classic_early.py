@@ -7,6 +7,7 @@ for deallocation, nor helps pods that got their node without the scheduler, nor 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from dray.api import claims
 from dray.api.claims import Document
@@ -17,7 +18,7 @@ from dray.controllers.framework import Kit
 from dray.controllers.templates import TemplateProblem
 
 
-def foreign(pod: Document, entry: Document, known: Informer) -> str:
+def foreign(pod: Document, entry: Document, known: Informer[Any]) -> str:
     """Why the claim that has the name of the pod's is not the pod's, or an empty string."""
     wanted = claims.reference(pod, entry, fixed_names=True)
     claim = known.get(pod["metadata"]["namespace"], wanted.claim or "")
@@ -34,7 +35,7 @@ class EarlyClaimMaker(ClassicClaimMaker):
         metadata = made["metadata"]
         del metadata["generateName"], metadata["annotations"][claims.POD_CLAIM_ANNOTATION]
         metadata["name"] = claims.fixed_name(pod, {"name": entry})
-        return made
+        return made  # type: ignore[no-any-return]
 
     async def _status(self, pod: Object, entry: Document) -> tuple[Object | None, bool]:
         if problem := foreign(pod, entry, self._claims):

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from dray.api import claims
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
 from dray.api.timefmt import from_epoch, to_epoch
 from dray.client.client import PatchType
 from dray.client.resources import (
@@ -26,7 +25,9 @@ from dray.controllers.evictions import NO_EXECUTE, Eviction, Pool, PoolID, Tally
 from dray.controllers.framework import Controller, Kit
 from dray.controllers.pods import disruption
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 
 #: The shortest time between two writes of a rule's status while pods are being evicted.
 STATUS_SECONDS: Final = 10.0
@@ -296,7 +297,7 @@ class DeviceTaintController(Controller[Victim | Rule]):
 
     def _tell(self, victim: Victim, text: str) -> None:
         about = {"metadata": victim._asdict()}
-        self.kit.recorder.event(PODS, about, "Normal", "DeviceTaintManagerEviction", text)
+        self.kit.recorder.event(PODS, about, "Normal", "DeviceTaintManagerEviction", text)  # type: ignore[arg-type]
 
     # -- the status of rules ----------------------------------------------------------------------------------------
 
@@ -312,7 +313,7 @@ class DeviceTaintController(Controller[Victim | Rule]):
                 return STATUS_SECONDS - since
         wanted = evictions.condition(rule, self._tally(rule), now=from_epoch(now))
         if wanted is not None:
-            await self.kit.client.apply(
+            await self.kit.client.apply(  # type: ignore[misc]
                 self._resource,
                 "",
                 {"metadata": {"name": key.name, "uid": key.uid}, "status": {"conditions": [wanted]}},

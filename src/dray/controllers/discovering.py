@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from dray.api.errors import NotFound, StatusError
 from dray.client.client import Client
-from dray.client.resources import Resource
+from dray.client.resources import Resource, T
 
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -23,7 +23,7 @@ class Name(NamedTuple):
 class Served(NamedTuple):
     """A kind the server offers, and what can be done with it."""
 
-    resource: Resource
+    resource: Resource[Any]
     verbs: frozenset[str]
 
     def allows(self, *verbs: str) -> bool:
@@ -45,9 +45,9 @@ class Discovered:
     resources: Sequence[Served]
     failed: Sequence[str] = field(default=())  # as group/version
     versions: Mapping[Name, Sequence[str]] = field(default_factory=dict)
-    kinds: Mapping[tuple[str, str], Resource] = field(default_factory=dict)  # by apiVersion and kind
+    kinds: Mapping[tuple[str, str], Resource[Any]] = field(default_factory=dict)  # by apiVersion and kind
 
-    def newest(self, resource: Resource, versions: Sequence[str]) -> Resource | None:
+    def newest(self, resource: Resource[T], versions: Sequence[str]) -> Resource[T] | None:
         """The resource in the first of ``versions`` that the server has."""
         offered = self.versions.get(Name(resource.group, resource.plural), ())
         return next((resource.at(v) for v in versions if v in offered), None)
@@ -65,7 +65,7 @@ def preferred(offers: Iterable[Offer]) -> Discovered:
     """Of each kind the first version that has it; offers come in the server's order of preference."""
     found: dict[Name, Served] = {}
     versions: dict[Name, list[str]] = {}
-    kinds: dict[tuple[str, str], Resource] = {}
+    kinds: dict[tuple[str, str], Resource[Any]] = {}
     failed = []
     for offer in offers:
         if offer.resources is None:

@@ -185,10 +185,10 @@ class DisruptionController(Controller[ObjectKey]):
                 self._resource, budget, "Warning", "CalculateExpectedPodCountFailed", message
             )
         else:
-            self._say_unmanaged(budget, pods)
+            self._say_unmanaged(budget, pods)  # type: ignore[arg-type]
         status = status_of(budget, pods, wanted, now=now, problem=problem)
         if status != (budget.get("status") or {}):
-            await self.kit.client.update_status(self._resource, key.namespace, {**budget, "status": status})
+            await self.kit.client.update_status(self._resource, key.namespace, {**budget, "status": status})  # type: ignore[misc]
         waiting = [to_epoch(when) for when in status.get("disruptedPods", {}).values()]
         return max(min(waiting) + DELETION_SECONDS - now, 0.1) if waiting else None
 
@@ -201,7 +201,7 @@ class DisruptionController(Controller[ObjectKey]):
                 'may result in undefined behavior. To account for these pods please set ".spec.minAvailable" field of '
                 "the PDB to an integer value."
             )
-            self.kit.recorder.event(self._resource, budget, "Warning", "UnmanagedPods", message)
+            self.kit.recorder.event(self._resource, budget, "Warning", "UnmanagedPods", message)  # type: ignore[arg-type]
 
     def _scale(self, pods: Collection[Document]) -> int:
         """The sizes of all workloads that the pods belong to; pods of nobody are left out."""

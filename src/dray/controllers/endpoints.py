@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
-from dray.api.kinds import Object
 from dray.api.selectors import from_labels
 from dray.client.resources import ENDPOINTS, NODES, PODS, SERVICES, ObjectKey, Resource, key_of
 from dray.controllers.framework import Controller, Kit
 from dray.controllers.pods import condition_of
 from dray.controllers.serviceaccounts import is_terminating
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.discovery import EndpointSlice
 
-ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
+
+ENDPOINT_SLICES: Final[Resource[EndpointSlice]] = Resource(
+    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"
+)
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
@@ -257,7 +263,7 @@ class EndpointSliceController(_OfServices):
             alike = next((s for s in spare if s["addressType"] == made["addressType"]), None)
             if alike is not None:
                 spare.remove(alike)
-                await self.kit.client.update(self._resource, key.namespace, {**alike, **made})
+                await self.kit.client.update(self._resource, key.namespace, {**alike, **made})  # type: ignore[misc]
             else:
                 await self._create(key, service, made)
         for left in spare:
@@ -279,7 +285,7 @@ class EndpointSliceController(_OfServices):
             "ownerReferences": [owner],
         }
         try:
-            await self.kit.client.create(self._resource, key.namespace, {"metadata": metadata, **made})
+            await self.kit.client.create(self._resource, key.namespace, {"metadata": metadata, **made})  # type: ignore[call-overload]
         except Forbidden as problem:
             if not is_terminating(problem):
                 raise
@@ -304,7 +310,7 @@ class EndpointsController(_OfServices):
         subsets = subsets_for(service, backends(service, self._pods.items()))
         if present is not None:
             if (present.get("subsets") or []) != subsets:
-                await self.kit.client.update(ENDPOINTS, key.namespace, {**present, "subsets": subsets})
+                await self.kit.client.update(ENDPOINTS, key.namespace, {**present, "subsets": subsets})  # type: ignore[misc]
             return None
         labels = {**_labels(service), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
         made: Object = {"metadata": {"name": key.name, "labels": labels}, "subsets": subsets}

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dray.api.errors import Conflict
 from dray.api.release import Gates
@@ -17,7 +17,7 @@ from dray.client.informers import Informer, Informers, Selection
 from dray.client.metrics import Registry
 from dray.client.queue_metrics import QueueMetrics
 from dray.client.queues import WorkQueue
-from dray.client.resources import Resource
+from dray.client.resources import Resource, T
 from dray.controllers.discovering import Discovered
 from dray.controllers.owned import OwnedNews
 
@@ -60,16 +60,16 @@ class SharedInformers(Informers):
 
     def __init__(self, client: Client, *, resync: float | None = None, watch_list: bool = False) -> None:
         super().__init__(client, resync=resync, watch_list=watch_list)
-        self._owned: dict[Resource, OwnedNews] = {}
+        self._owned: dict[Resource[Any], OwnedNews] = {}
 
-    def owned(self, resource: Resource) -> OwnedNews:
+    def owned(self, resource: Resource[Any]) -> OwnedNews:
         """The news of a resource's objects by the kind of their owners."""
         found = self._owned.get(resource)
         if found is None:
             found = self._owned[resource] = OwnedNews(self.get(resource))
         return found
 
-    def existing(self, resource: Resource) -> Informer | None:
+    def existing(self, resource: Resource[T]) -> Informer[T] | None:
         """The informer that somebody has of the whole collection; none is made."""
         return self._informers.get(Selection(resource))
 
@@ -114,7 +114,7 @@ class Kit:
     metrics: Metrics = field(default_factory=Metrics)
     discovered: Discovered | None = None  # None: whatever is asked for is taken to be served
 
-    def resource(self, resource: Resource, *versions: str) -> Resource:
+    def resource(self, resource: Resource[T], *versions: str) -> Resource[T]:
         """The resource in the first of ``versions`` (else its own) that the server has, or ``NotServed``."""
         if self.discovered is None:
             return resource

@@ -6,7 +6,7 @@ as long as nobody keeps it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from dray.api.kinds import Object
 from dray.client.client import Client, ObjectList
@@ -16,7 +16,7 @@ _ONE: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,appl
 _MANY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
-async def get(client: Client, resource: Resource, namespace: str, name: str) -> Object:
+async def get(client: Client, resource: Resource[Any], namespace: str, name: str) -> Object:
     """The metadata of one object."""
     found: Object = (await client.request("GET", resource.path(namespace, name), accept=_ONE)).object[
         "metadata"
@@ -24,7 +24,7 @@ async def get(client: Client, resource: Resource, namespace: str, name: str) -> 
     return found
 
 
-async def listed(client: Client, resource: Resource, namespace: str = "") -> ObjectList:
+async def listed(client: Client, resource: Resource[Any], namespace: str = "") -> ObjectList[Any]:
     """A collection, of whose items only the metadata may be relied on."""
     page = (await client.request("GET", resource.path(namespace), accept=_MANY)).object
     return ObjectList(page.get("items") or (), (page.get("metadata") or {}).get("resourceVersion", ""))

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dray.api.errors import Conflict, MethodNotAllowed, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.api.timefmt import from_epoch, to_epoch
 from dray.client.resources import NAMESPACES, PODS, Resource
 from dray.controllers import metadata
 from dray.controllers.discovering import Discovered, Served, discover
 from dray.controllers.framework import Controller, Kit
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 
 FINALIZER: Final = "kubernetes"
 #: Since then pods go first without anybody's asking for it by the gate.
@@ -53,7 +54,7 @@ _FINE: Final = {
 class Outcome:
     """What became of the objects of one kind."""
 
-    resource: Resource
+    resource: Resource[Any]
     remaining: int = 0
     finalizers: Mapping[str, int] = field(default_factory=dict)
     estimate: int = 0  # seconds after which they should be gone
@@ -73,7 +74,7 @@ def grace_left(pods: Iterable[Document], *, deleted: float, now: float) -> int:
     return 0 if now - deleted >= longest else longest
 
 
-def outcome(resource: Resource, namespace: str, left: Sequence[Document], *, grace: int) -> Outcome:
+def outcome(resource: Resource[Any], namespace: str, left: Sequence[Document], *, grace: int) -> Outcome:
     """How things stand when everything of a kind was told to go and ``left`` is still there."""
     if not left:
         return Outcome(resource)
@@ -228,7 +229,7 @@ class NamespaceController(Controller[str]):
             now=from_epoch(self.kit.clock()),
         )
         if wanted is not None:
-            await self.kit.client.update_status(
+            await self.kit.client.update_status(  # type: ignore[misc]
                 NAMESPACES, "", {**namespace, "status": {**status, "conditions": wanted}}
             )
         problems = [o.problem for o in outcomes if o.problem] + [discovered.problem] * bool(discovered.failed)
@@ -255,7 +256,7 @@ class NamespaceController(Controller[str]):
             return Outcome(resource, estimate=grace, problem=str(problem))
         return outcome(resource, name, left, grace=grace)
 
-    async def _delete_each(self, resource: Resource, namespace: str) -> None:
+    async def _delete_each(self, resource: Resource[Any], namespace: str) -> None:
         for item in (await metadata.listed(self.kit.client, resource, namespace)).items:
             try:
                 await self.kit.client.delete(
@@ -274,7 +275,7 @@ class NamespaceController(Controller[str]):
                 return
             spec = {**latest["spec"], "finalizers": sorted(set(held) - {FINALIZER})}
             try:
-                await self.kit.client.update(NAMESPACES, "", {**latest, "spec": spec}, subresource="finalize")
+                await self.kit.client.update(NAMESPACES, "", {**latest, "spec": spec}, subresource="finalize")  # type: ignore[misc]
                 return
             except Conflict:
                 continue

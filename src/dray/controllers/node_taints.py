@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from dray.api.errors import NotFound
@@ -15,7 +15,7 @@ from dray.controllers.framework import Controller, Kit
 from dray.controllers.nodes import by_node
 from dray.controllers.pods import disruption
 
-Document = Mapping[str, Any]
+Document = Any  # documents have no types here yet
 
 REASON: Final = "DeletionByTaintManager"
 MESSAGE: Final = "Taint manager: deleting due to NoExecute taint"
@@ -116,4 +116,4 @@ class TaintEvictionController(Controller[ObjectKey]):
 
     def _say(self, key: ObjectKey, message: str) -> None:
         about = {"metadata": key._asdict()}
-        self.kit.recorder.event(PODS, about, "Normal", "TaintManagerEviction", message)
+        self.kit.recorder.event(PODS, about, "Normal", "TaintManagerEviction", message)  # type: ignore[arg-type]

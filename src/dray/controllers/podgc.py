@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
 from dray.api.timefmt import from_epoch
 from dray.client.client import PatchType
 from dray.client.resources import NODES, PODS
 from dray.controllers.framework import Controller, Kit, for_each
 from dray.controllers.pods import failure
+
+Object = Any  # documents have no types here yet
 
 Document = Mapping[str, Any]
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dray.api import schema
-from dray.api.kinds import Object
 from dray.api.registry import registry
 from dray.api.schema import Struct
 from dray.client.resources import Resource
 from dray.controllers.framework import Controller, Kit
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import ValidatingAdmissionPolicy
 
-POLICIES: Final = Resource(
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
+
+POLICIES: Final[Resource[ValidatingAdmissionPolicy]] = Resource(
     "admissionregistration.k8s.io",
     "v1",
     "validatingadmissionpolicies",
@@ -118,7 +122,7 @@ class PolicyStatusController(Controller[str]):
         checked: Object = {"expressionWarnings": found} if found else {}
         status = {"observedGeneration": generation, "typeChecking": checked}
         wanted = {"metadata": {"name": key}, "status": status}
-        await self.kit.client.apply(
+        await self.kit.client.apply(  # type: ignore[misc]
             POLICIES, "", wanted, field_manager=self.name, force=True, subresource="status"
         )
         return None

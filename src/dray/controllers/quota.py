@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from dray.api import quotas
 from dray.api.claims import controller_of
-from dray.api.kinds import Object
 from dray.api.quantity import Quantity
 from dray.api.resource import quota as devices
 from dray.client.informers import Informer
@@ -29,7 +28,9 @@ from dray.client.resources import (
 from dray.controllers.discovering import discover
 from dray.controllers.framework import Controller, Kit, NotServed
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 
 RECOUNT_SECONDS: Final = 300.0
 #: Since then a pod's quotas are also counted anew when it changes and stays.
@@ -38,7 +39,7 @@ _CLAIM_VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 
 def tally(
-    quota: Document, resource: Resource, objects: Iterable[Document], *, now: float
+    quota: Document, resource: Resource[Any], objects: Iterable[Document], *, now: float
 ) -> dict[str, Quantity]:
     """What the objects of one kind use of a quota's resources; those of which nothing is used are zero."""
     kind = resource.group, resource.plural
@@ -65,7 +66,9 @@ def _parsed(amounts: Mapping[str, str] | None) -> dict[str, Quantity]:
     return {name: Quantity.parse(amount) for name, amount in (amounts or {}).items()}
 
 
-def frees(resource: Resource, old: Document, new: Document, *, now: float, all_changes: bool = True) -> bool:
+def frees(
+    resource: Resource[Any], old: Document, new: Document, *, now: float, all_changes: bool = True
+) -> bool:
     """Whether a change to an object can leave more of a quota to others.
 
     Without ``all_changes``, of a pod only its end counts, not that it falls under other quotas or was given less.
@@ -105,9 +108,9 @@ class QuotaController(Controller[ObjectKey]):
         super().__init__(kit)
         self._recount = recount_seconds
         self._quotas = kit.informers.get(RESOURCE_QUOTAS)
-        self._tracked: dict[Resource, Informer] = {}
-        self._claims: Resource | None = None
-        self._classes: Informer | None = None
+        self._tracked: dict[Resource[Any], Informer[Any]] = {}
+        self._claims: Resource[Any] | None = None
+        self._classes: Informer[Any] | None = None
         try:
             self._claims = kit.resource(RESOURCE_CLAIMS, *_CLAIM_VERSIONS)
             if "DRAExtendedResource" in kit.gates:
@@ -126,7 +129,7 @@ class QuotaController(Controller[ObjectKey]):
             if quota["metadata"]["namespace"] == namespace:
                 self.enqueue(key_of(quota))
 
-    async def _track(self, resource: Resource) -> Informer:
+    async def _track(self, resource: Resource[Any]) -> Informer[Any]:
         informer = self._tracked.get(resource)
         if informer is None:
             informer = self._tracked[resource] = self.kit.informers.get(resource)
@@ -149,7 +152,7 @@ class QuotaController(Controller[ObjectKey]):
         counted = await self._count(quota)
         status = status_of(quota, counted)
         if status is not None:
-            await self.kit.client.update_status(RESOURCE_QUOTAS, key.namespace, {**quota, "status": status})
+            await self.kit.client.update_status(RESOURCE_QUOTAS, key.namespace, {**quota, "status": status})  # type: ignore[misc]
         return self._recount
 
     async def _count(self, quota: Document) -> dict[str, Quantity]:
@@ -161,7 +164,7 @@ class QuotaController(Controller[ObjectKey]):
             counted = quotas.add(counted, tally(quota, resource, objects, now=self.kit.clock()))
         return quotas.add(counted, await self._count_claims(quota))
 
-    async def _kinds(self, names: Iterable[str]) -> list[Resource]:
+    async def _kinds(self, names: Iterable[str]) -> list[Resource[Any]]:
         """The kinds that a quota's resources belong to."""
         found = [
             r for r in (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS) if quotas.matching(r.group, r.plural, names)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from dray.api.kinds import Object
 from dray.api.selectors import label_selector
 from dray.client.resources import CLUSTER_ROLES
 from dray.controllers.framework import Controller, Kit
+
+Object = Any  # documents have no types here yet
 
 Document = Mapping[str, Any]
 MANAGER: Final = "clusterrole-aggregation-controller"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
@@ -10,7 +9,7 @@ from dray.client.resources import CONFIGMAPS, NAMESPACES
 from dray.controllers.framework import Controller, Kit, NotConfigured
 from dray.controllers.serviceaccounts import is_terminating
 
-Document = Mapping[str, Any]
+Document = Any  # documents have no types here yet
 
 NAME: Final = "kube-root-ca.crt"
 DESCRIPTION: Final = "kubernetes.io/description"
@@ -57,13 +56,13 @@ class RootCAController(Controller[str]):
         if present.get("data") != self._data or not annotations.get(DESCRIPTION):
             described = {**metadata, "annotations": {**annotations, DESCRIPTION: _WORDS}}
             wanted = {**present, "metadata": described, "data": self._data}
-            await self.kit.client.update(CONFIGMAPS, key, wanted)
+            await self.kit.client.update(CONFIGMAPS, key, wanted)  # type: ignore[misc]
         return None
 
     async def _create(self, namespace: str) -> None:
         metadata = {"name": NAME, "annotations": {DESCRIPTION: _WORDS}}
         try:
-            await self.kit.client.create(CONFIGMAPS, namespace, {"metadata": metadata, "data": self._data})
+            await self.kit.client.create(CONFIGMAPS, namespace, {"metadata": metadata, "data": self._data})  # type: ignore[call-overload]
         except (AlreadyExists, NotFound):
             return
         except Forbidden as problem:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.client.resources import NAMESPACES, SERVICE_ACCOUNTS
 from dray.controllers.framework import Controller, Kit
 
-Document = Mapping[str, Any]
+Document = Any  # documents have no types here yet
 DEFAULT: Final = "default"
 
 
@@ -42,7 +41,7 @@ class ServiceAccountController(Controller[str]):
         if self._accounts.get(key, DEFAULT) is not None:
             return None
         try:
-            await self.kit.client.create(SERVICE_ACCOUNTS, key, {"metadata": {"name": DEFAULT}})
+            await self.kit.client.create(SERVICE_ACCOUNTS, key, {"metadata": {"name": DEFAULT}})  # type: ignore[call-overload]
         except (AlreadyExists, NotFound):
             return None
         except Forbidden as problem:

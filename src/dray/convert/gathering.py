@@ -61,7 +61,7 @@ async def gather(client: Client) -> list[Object]:
 
 
 async def _newest(
-    client: Client, kinds: tuple[resources.Resource, ...], versions: tuple[str, ...]
+    client: Client, kinds: tuple[resources.Resource[Any], ...], versions: tuple[str, ...]
 ) -> list[Object]:
     """All objects of these kinds, each in the first of the versions that the server has."""
     found: list[Object] = []
@@ -85,7 +85,7 @@ def _uses_claims(document: Object) -> bool:
     return any(spec.get("resourceClaims") for spec in pod_specs(document))
 
 
-async def _list(client: Client, resource: resources.Resource) -> list[Object] | None:
+async def _list(client: Client, resource: resources.Resource[Any]) -> list[Object] | None:
     try:
         listed = await client.list(resource)
     except NotFound:

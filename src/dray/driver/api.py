@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.informers import Informer
 from dray.client.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.driver.model import ClaimRef
+
+Object = Any  # documents have no types here yet
 
 #: Versions with structured parameters, the preferred one first.
 VERSIONS = ("v1", "v1beta2", "v1beta1")
@@ -54,11 +55,11 @@ class ResourceApi:
             "metadata": {"name": ref.name, "uid": ref.uid},
             "status": {"devices": [dict(d) for d in devices]},
         }
-        await self.client.apply(
+        await self.client.apply(  # type: ignore[misc]
             self._claims, ref.namespace, body, field_manager=manager, force=True, subresource="status"
         )
 
-    def slice_informer(self, driver: str, node: str) -> Informer:
+    def slice_informer(self, driver: str, node: str) -> Informer[Any]:
         """The driver's slices; those of one node if one is given."""
         selector = f"spec.driver={driver},spec.nodeName={node}" if node else f"spec.driver={driver}"
         return Informer(self.client, self._slices, field_selector=selector)

@@ -107,7 +107,7 @@ class Plugin:
 
 @asynccontextmanager
 async def serving(
-    client: Client, driver: Driver, *, options: Options, informer: Informer | None = None
+    client: Client, driver: Driver, *, options: Options, informer: Informer[Any] | None = None
 ) -> AsyncIterator[Plugin]:
     """Runs a driver for the length of the block."""
     registry = options.registry_dir or options.kubelet_dir / "plugins_registry"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dray.api.errors import NotFound
 from dray.api.kinds import Object
@@ -44,7 +45,7 @@ class Publisher:
         *,
         node: str = "",
         node_uid: str = "",
-        informer: Informer | None = None,
+        informer: Informer[Any] | None = None,
         sync_delay: float = SYNC_DELAY,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (
@@ -20,8 +20,15 @@ from dray.client.resources import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    Resource,
 )
 from dray.drivers.gpu import DRIVER
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container
+    from dray.api.types.resource import DeviceClass
+
+Object = Any  # documents have no types here yet
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 SCRIPT = "env | grep ^GPU_ | sort; trap 'exit 0' TERM; sleep 3600 & wait"
@@ -102,7 +109,7 @@ class _Demo:
         return Scene("The driver has published its devices", "kubectl get resourceslices", _table(rows))
 
     async def classes(self) -> Scene:
-        wanted = {
+        wanted: DeviceClass = {
             "metadata": {"name": DRIVER},
             "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
         }
@@ -120,7 +127,7 @@ class _Demo:
         request = (
             {"name": "gpu", "exactly": wanted} if self._version != "v1beta1" else {"name": "gpu", **wanted}
         )
-        document = {
+        document: Any = {  # of whichever version the server has
             "metadata": {"name": self._options.name},
             "spec": {"spec": {"devices": {"requests": [request]}}},
         }
@@ -131,7 +138,7 @@ class _Demo:
 
     async def pod(self) -> AsyncIterator[Scene]:
         options = self._options
-        container = {
+        container: Container = {
             "name": "main",
             "image": options.image,
             "command": ["bash", "-c", SCRIPT],
@@ -139,7 +146,7 @@ class _Demo:
         }
         claims = RESOURCE_CLAIMS.at(self._version)
         since = (await self._client.list(claims, options.namespace)).resource_version
-        made = await self._client.create(
+        made = await self._client.create(  # type: ignore[call-overload]
             PODS,
             options.namespace,
             {
@@ -203,7 +210,7 @@ class _Demo:
 
     async def clean_up(self) -> None:
         options = self._options
-        doomed = [
+        doomed: list[tuple[Resource[Any], str, str]] = [
             (PODS, options.namespace, options.name),
             (RESOURCE_CLAIM_TEMPLATES.at(self._version), options.namespace, options.name),
         ]

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.client.queues import WorkQueue
@@ -25,6 +24,8 @@ from dray.client.resources import RESOURCE_CLAIMS, ObjectKey, key_of
 from dray.driver import Allocated, Claim, ClaimRef, Device, Driver, Edits, Pool, Version
 from dray.driver.api import ResourceApi
 from dray.driver.publisher import Publisher
+
+Object = Any  # documents have no types here yet
 
 log = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ async def gather(client: Client, *, namespace: str = "") -> Snapshot:
     Of kinds that one may not read everywhere, those in ``namespace`` are better than nothing.
     """
     discovery = Discovery(client)
-    resources = {
+    resources: dict[str, Resource[Any]] = {
         "slices": RESOURCE_SLICES,
         "classes": DEVICE_CLASSES,
         "claims": RESOURCE_CLAIMS,
@@ -73,7 +73,7 @@ class _Found(NamedTuple):
     whole: bool = True  # one may read all there are
 
 
-async def _gathered(client: Client, discovery: Discovery, resource: Resource, namespace: str) -> _Found:
+async def _gathered(client: Client, discovery: Discovery, resource: Resource[Any], namespace: str) -> _Found:
     """All objects in the newest shape, as far as one may read them."""
     ours = resource.group == RESOURCE_SLICES.group
     served = await _served(discovery, resource) if ours else resource
@@ -90,18 +90,18 @@ async def _gathered(client: Client, discovery: Discovery, resource: Resource, na
     return _Found(found or (), whole)
 
 
-async def _served(discovery: Discovery, resource: Resource) -> Resource | None:
+async def _served(discovery: Discovery, resource: Resource[Any]) -> Resource[Any] | None:
     return await discovery.newest(resource, _RULE_VERSIONS if resource is DEVICE_TAINT_RULES else _VERSIONS)
 
 
-async def deciding(client: Client) -> list[Resource]:
+async def deciding(client: Client) -> list[Resource[Any]]:
     """What changes when devices change their state, in the versions that the server has."""
     discovery = Discovery(client)
     resources = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_TAINT_RULES)
     return [served for one in resources if (served := await _served(discovery, one)) is not None]
 
 
-async def _list(client: Client, resource: Resource, namespace: str = "") -> Documents | None:
+async def _list(client: Client, resource: Resource[Any], namespace: str = "") -> Documents | None:
     """None: one may not read them."""
     chosen = "type=Warning" if resource is EVENTS else ""
     try:

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from dray.api import claims
 from dray.api.errors import NotFound, StatusError
-from dray.api.kinds import Object
 from dray.api.release import Release
 from dray.api.resource.classic import bridge
 from dray.client.client import Client
@@ -39,6 +38,8 @@ from dray.node.status import NodeFacts
 from dray.node.volumes import Volumes
 from dray.node.worker import PodWorker
 from dray.runtimes.interface import ContainerStatus, Runtime, RuntimeFailure
+
+Object = Any  # documents have no types here yet
 
 log = logging.getLogger(__name__)
 

@@ -39,13 +39,13 @@ async def request(
         "metadata": {"generateName": "csr-"},
         "spec": {"signerName": SIGNER, "usages": _USAGES, "request": _asking(key, node)},
     }
-    made = await client.create(REQUESTS, "", document)
+    made = await client.create(REQUESTS, "", document)  # type: ignore[call-overload]
     name = made["metadata"]["name"]
     told = False
     try:
         async with asyncio.timeout(seconds):
             for pause in _POLL.pauses():
-                if certificate := _granted(await client.get(REQUESTS, "", name)):
+                if certificate := _granted(await client.get(REQUESTS, "", name)):  # type: ignore[arg-type]
                     return certificate + _pem(key)
                 if pause >= 1.0 and not told:
                     waiting(name)

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
 from dray.api.quantity import Quantity
-from dray.client.resources import CONFIGMAPS, SECRETS
+from dray.client.resources import CONFIGMAPS, SECRETS, Resource
 from dray.node import environment, lastwords, volumes
 from dray.node.options import NodeOptions
 from dray.node.volumes import Provided
 from dray.runtimes.interface import ContainerConfig, Edits, SandboxConfig, SandboxStatus
+
+Object = Any  # documents have no types here yet
 
 if TYPE_CHECKING:
     from dray.node.agent import Agent
@@ -118,7 +119,7 @@ async def _sources(pod: Object, spec: Mapping[str, Any], agent: Agent) -> enviro
     wanted = {(r.kind, r.name) for r in environment.references(spec)}
 
     async def get(kind: str, name: str) -> Object | None:
-        resource = CONFIGMAPS if kind == "ConfigMap" else SECRETS
+        resource: Resource[Any] = CONFIGMAPS if kind == "ConfigMap" else SECRETS
         try:
             return await agent.client.get(resource, pod["metadata"]["namespace"], name)
         except NotFound:

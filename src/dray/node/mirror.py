@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.api.timefmt import from_epoch
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
 from dray.client.retry import Backoff
+
+Object = Any  # documents have no types here yet
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from dray.api.errors import StatusError
 from dray.api.kinds import Object
@@ -46,7 +47,7 @@ class Nodes:
         self._owners: dict[str, Agent] = {}
         self.agents: dict[str, Agent] = {}
         self._recorders: list[EventRecorder] = []
-        self._informers: list[Informer] = []
+        self._informers: list[Informer[Any]] = []
         if client_for is None and len(options) == 1:
             client_for = lambda name: client  # noqa: E731
         if client_for is None:

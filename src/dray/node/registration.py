@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from dray.api.errors import AlreadyExists, Conflict, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.api.timefmt import format_micro_time, from_epoch
 from dray.client.client import Client, PatchType
 from dray.client.resources import LEASES, NODES
 from dray.client.retry import Backoff
 from dray.node.options import NodeOptions, system_labels
+
+Object = Any  # documents have no types here yet
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +152,7 @@ class Registration:
             owner = {"apiVersion": "v1", "kind": "Node", "name": options.name, "uid": self.uid}
             metadata = {"name": options.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
             try:
-                await self._client.create(LEASES, LEASE_NAMESPACE, {"metadata": metadata, "spec": spec})
+                await self._client.create(LEASES, LEASE_NAMESPACE, {"metadata": metadata, "spec": spec})  # type: ignore[call-overload]
             except (AlreadyExists, Conflict):
                 return
 

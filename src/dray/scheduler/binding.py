@@ -7,7 +7,7 @@ sees one without the other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -24,7 +24,7 @@ from dray.scheduler.readiness import Readiness
 from dray.scheduler.statuses import PodStatuses, timestamp
 from dray.scheduler.telling import Telling
 
-Document = Mapping[str, Any]
+Document = Any  # documents have no types here yet
 _ATTEMPTS = 5
 
 
@@ -165,7 +165,7 @@ class Binder:
                 before = claim["metadata"]["resourceVersion"]
                 wanted = self._reserved(claim, allocation, pod)
                 reserved.append(decided)
-                written = await self._client.update_status(RESOURCE_CLAIMS, namespace, wanted)
+                written = await self._client.update_status(RESOURCE_CLAIMS, namespace, wanted)  # type: ignore[misc]
             except StatusError as problem:
                 if problem.http_code < 500 and reserved and reserved[-1] is decided:
                     reserved.pop()  # refused; anything else may have been done all the same

@@ -30,7 +30,7 @@ def watch(
     client: Client,
     informers: Informers,
     *,
-    served: Collection[Resource],
+    served: Collection[Resource[Any]],
     alone: bool,
     early: bool = False,
     claim_changed: Callable[[Document], None],
@@ -48,7 +48,7 @@ def watch(
     contexts = by_name.get(POD_SCHEDULINGS.plural) or POD_SCHEDULING_CONTEXTS
 
     def follow(
-        resource: Resource,
+        resource: Resource[Any],
         set_: Callable[[Document], None],
         remove: Callable[[Document], None],
         wakes: Callable[[Document | None, Document], bool] = lambda old, new: True,

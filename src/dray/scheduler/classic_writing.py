@@ -28,8 +28,8 @@ class ClassicWriter:
         self,
         client: Client,
         *,
-        resource: Resource = CLASSIC_RESOURCE_CLAIMS,
-        contexts: Resource = POD_SCHEDULING_CONTEXTS,
+        resource: Resource[Any] = CLASSIC_RESOURCE_CLAIMS,
+        contexts: Resource[Any] = POD_SCHEDULING_CONTEXTS,
         owners_wait: bool = True,
         as_in_130: bool = True,
     ) -> None:
@@ -141,8 +141,8 @@ class ClassicCarry:
     """A binding of a pod with classic claims, step by step."""
 
     client: Client
-    resource: Resource
-    contexts: Resource
+    resource: Resource[Any]
+    contexts: Resource[Any]
     book: Book
     pod: Pod
     claims: Sequence[Document]
@@ -207,7 +207,7 @@ class ClassicCarry:
             await self.client.update(self.resource, metadata["namespace"], protected)
 
 
-async def _unreserve(client: Client, resource: Resource, claim: Document, pod: Pod) -> None:
+async def _unreserve(client: Client, resource: Resource[Any], claim: Document, pod: Pod) -> None:
     metadata = claim["metadata"]
     patch = {
         "metadata": {"uid": metadata["uid"]},

@@ -40,7 +40,7 @@ class Bindings:
         pending: Pending,
         writing: Writing,
         *,
-        pods: Informer,
+        pods: Informer[Any],
         spawn: Spawn,
         metrics: Metrics,
         monotonic: Callable[[], float] = time.monotonic,

@@ -69,14 +69,14 @@ class Recorders:
 
     def event(
         self,
-        resource: Resource,
+        resource: Resource[Any],
         obj: Any,
         type: Literal["Normal", "Warning"],
         reason: str,
         message: str,
         *,
         action: str = "",
-        related: tuple[Resource, Any] | None = None,
+        related: tuple[Resource[Any], Any] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         chosen = self._by_name.get((obj.get("spec") or {}).get("schedulerName") or "", self._first)
@@ -117,7 +117,7 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         await scheduler.run()
 
 
-async def _classic(client: Client) -> Collection[Resource]:
+async def _classic(client: Client) -> Collection[Resource[Any]]:
     """The resources of the classic generation that the server has, in the newest version in which it has them."""
     from dray.client.discovery import Discovery
 

@@ -57,7 +57,7 @@ class Scheduler:
         gates: Gates,
         release: int = 37,
         modern: bool = True,
-        classic: Collection[Resource] = (),
+        classic: Collection[Resource[Any]] = (),
         every_write: bool = True,
         advice: bool = True,
         backoff: tuple[float, float] = (INITIAL_BACKOFF, MAX_BACKOFF),
@@ -273,7 +273,7 @@ def _nominate(gates: Gates, *, every_write: bool) -> Nominate:
 def _classic(
     client: Client,
     informers: Informers,
-    served: Collection[Resource],
+    served: Collection[Resource[Any]],
     pending: Pending,
     *,
     alone: bool,

@@ -20,7 +20,9 @@ SYSTEM_DEFAULTS: tuple[Mapping[str, Any], ...] = (
 class Owners:
     """What a pod belongs to, and so which pods count as alike."""
 
-    def __init__(self, *, services: Informer, replica_sets: Informer, stateful_sets: Informer) -> None:
+    def __init__(
+        self, *, services: Informer[Any], replica_sets: Informer[Any], stateful_sets: Informer[Any]
+    ) -> None:
         self._services = services
         self._by_kind = {"ReplicaSet": replica_sets, "StatefulSet": stateful_sets}
 

@@ -27,14 +27,14 @@ class Recorder(Protocol):
 
     def event(
         self,
-        resource: Resource,
+        resource: Resource[Any],
         obj: Any,
         type: Literal["Normal", "Warning"],
         reason: str,
         message: str,
         *,
         action: str = "",
-        related: tuple[Resource, Any] | None = None,
+        related: tuple[Resource[Any], Any] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None: ...
 

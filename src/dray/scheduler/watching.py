@@ -29,7 +29,7 @@ from dray.scheduler.pods import Pod
 
 Document = Mapping[str, Any]
 
-_VOLUME_KINDS: Mapping[str, Resource] = {
+_VOLUME_KINDS: Mapping[str, Resource[Any]] = {
     "PersistentVolumeClaim": PERSISTENT_VOLUME_CLAIMS,
     "PersistentVolume": PERSISTENT_VOLUMES,
     "StorageClass": STORAGE_CLASSES,

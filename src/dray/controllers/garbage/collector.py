@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError, UnsupportedMediaType
-from dray.api.kinds import Object
 from dray.client.client import PatchType
 from dray.client.queues import FIRST_RETRY, LONGEST_RETRY
 from dray.client.resources import Resource
@@ -36,6 +35,8 @@ from dray.controllers.garbage.graph import (
     owners_of,
 )
 from dray.controllers.garbage.monitors import Monitors, monitored
+
+Object = Any  # documents have no types here yet
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class GarbageCollector(Controller[Look | Orphan]):
         super().__init__(kit)
         self.graph = Graph()
         self._discovery_seconds = discovery_seconds
-        self._kinds: Mapping[tuple[str, str], Resource] = {}
+        self._kinds: Mapping[tuple[str, str], Resource[Any]] = {}
         self._monitors = Monitors(kit.client, kit.informers, self.graph, self._report)
         self._waits: dict[str, int] = {}  # uid → looks in a row that came to nothing
 
@@ -121,7 +122,7 @@ class GarbageCollector(Controller[Look | Orphan]):
         about = {"metadata": {"namespace": dependent.namespace, "name": dependent.name, "uid": dependent.uid}}
         text = f'ownerRef {owner} does not exist in namespace "{dependent.namespace}"'
         resource = Resource(group, version, "", dependent.kind)
-        self.kit.recorder.event(resource, about, "Warning", "OwnerRefInvalidNamespace", text)
+        self.kit.recorder.event(resource, about, "Warning", "OwnerRefInvalidNamespace", text)  # type: ignore[arg-type]
 
     # -- looking
 
@@ -235,13 +236,13 @@ class GarbageCollector(Controller[Look | Orphan]):
 
     # -- reading and writing
 
-    def _resource(self, identity: Identity) -> Resource:
+    def _resource(self, identity: Identity) -> Resource[Any]:
         resource = self._kinds.get((identity.api_version, identity.kind))
         if resource is None:
             raise UnknownKind(f'no matches for kind "{identity.kind}" in version "{identity.api_version}"')
         return resource
 
-    def _address(self, identity: Identity) -> tuple[Resource, str]:
+    def _address(self, identity: Identity) -> tuple[Resource[Any], str]:
         resource = self._resource(identity)
         if resource.namespaced and not identity.namespace:
             raise Hopeless

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from dray.api.errors import Expired, Gone, StatusError
 from dray.api.kinds import Object
@@ -35,7 +35,7 @@ _WATCH_SECONDS: Final = (300, 600)
 Report = Callable[[Sequence[Effect]], None]
 
 
-def monitored(discovered: Discovered) -> dict[Name, Resource]:
+def monitored(discovered: Discovered) -> dict[Name, Resource[Any]]:
     """The kinds to watch, by group and plural name."""
     return {
         key: served.resource
@@ -53,12 +53,12 @@ class Monitors:
         self._informers = informers
         self._graph = graph
         self._report = report
-        self.resources: dict[Name, Resource] = {}
-        self._borrowed: dict[Name, tuple[Informer, Handler]] = {}
+        self.resources: dict[Name, Resource[Any]] = {}
+        self._borrowed: dict[Name, tuple[Informer[Any], Handler[Any]]] = {}
         self._watches: dict[Name, asyncio.Task[None]] = {}
         self.definitions_changed = asyncio.Event()
 
-    def follow(self, wanted: Mapping[Name, Resource], tasks: asyncio.TaskGroup) -> None:
+    def follow(self, wanted: Mapping[Name, Resource[Any]], tasks: asyncio.TaskGroup) -> None:
         """Watch these kinds and no others."""
         gone = [key for key, resource in self.resources.items() if wanted.get(key) != resource]
         new = [key for key, resource in wanted.items() if self.resources.get(key) != resource]
@@ -73,7 +73,7 @@ class Monitors:
             self._stop(key)
         self.resources = {}
 
-    def _start(self, key: Name, resource: Resource, tasks: asyncio.TaskGroup) -> None:
+    def _start(self, key: Name, resource: Resource[Any], tasks: asyncio.TaskGroup) -> None:
         informer = self._informers.existing(resource)
         if informer is None:
             self._watches[key] = tasks.create_task(self._watch(resource), name=f"garbage-{resource}")
@@ -95,14 +95,14 @@ class Monitors:
 
     # -- news
 
-    def _seen(self, resource: Resource, obj: Object) -> None:
+    def _seen(self, resource: Resource[Any], obj: Object) -> None:
         if effects := self._graph.seen(resource.kind, resource.api_version, obj["metadata"]):
             self._report(effects)
 
     def _definition_seen(self, obj: Object) -> None:
         self.definitions_changed.set()
 
-    def _changed(self, resource: Resource, old: Object, new: Object) -> None:
+    def _changed(self, resource: Resource[Any], old: Object, new: Object) -> None:
         before, after = old["metadata"], new["metadata"]
         if before["uid"] != after["uid"]:
             self._gone(old)  # deleted and made anew while nobody looked
@@ -118,7 +118,7 @@ class Monitors:
 
     # -- a watch of our own
 
-    async def _watch(self, resource: Resource) -> None:
+    async def _watch(self, resource: Resource[Any]) -> None:
         pauses = _BACKOFF.pauses()
         version = ""
         while True:
@@ -145,7 +145,7 @@ class Monitors:
                 _log.debug("%s cannot be watched, trying again: %s", resource, problem)
             await asyncio.sleep(next(pauses))
 
-    async def _fill(self, resource: Resource) -> str:
+    async def _fill(self, resource: Resource[Any]) -> str:
         found = await metadata.listed(self._client, resource)
         there = set()
         for item in found.items:
@@ -167,5 +167,5 @@ class Monitors:
         return found.resource_version
 
 
-def _is_definition(resource: Resource) -> bool:
+def _is_definition(resource: Resource[Any]) -> bool:
     return resource.plural == _DEFINITIONS.plural and resource.group == _DEFINITIONS.group

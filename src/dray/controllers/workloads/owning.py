@@ -10,14 +10,15 @@ import msgspec
 
 from dray.api.claims import controller_of
 from dray.api.errors import Invalid, NotFound
-from dray.api.kinds import Object
 from dray.api.selectors import label_selector
 from dray.api.timefmt import from_epoch, to_epoch
 from dray.client.client import Client, PatchType
 from dray.client.resources import Resource
 from dray.controllers.framework import for_each
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 _AT_ONCE: Final = 64
 _LONGEST_NAME: Final = 253
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -31,7 +32,7 @@ def matches(selector: Document | None) -> Callable[[Document], bool]:
     return lambda obj: test.matches(obj["metadata"].get("labels") or {})
 
 
-def owner_reference(resource: Resource, owner: Document) -> Object:
+def owner_reference(resource: Resource[Any], owner: Document) -> Object:
     metadata = owner["metadata"]
     return {
         "apiVersion": resource.api_version, "kind": resource.kind, "name": metadata["name"], "uid": metadata["uid"],
@@ -40,7 +41,7 @@ def owner_reference(resource: Resource, owner: Document) -> Object:
 
 
 def pod_from(
-    template: Document, resource: Resource, owner: Document, *, labels: Document | None = None
+    template: Document, resource: Resource[Any], owner: Document, *, labels: Document | None = None
 ) -> Object:
     """A pod of the owner's template, named after it."""
     wanted = template.get("metadata") or {}
@@ -150,9 +151,9 @@ def same(a: Any, b: Any) -> bool:
 
 async def claim(
     client: Client,
-    resource: Resource,
+    resource: Resource[Any],
     owner: Document,
-    of: Resource,
+    of: Resource[Any],
     candidates: Iterable[Document],
     test: Callable[[Document], bool],
     *,
@@ -185,7 +186,7 @@ async def claim(
     return mine
 
 
-async def _is_alive(client: Client, resource: Resource, owner: Document) -> bool:
+async def _is_alive(client: Client, resource: Resource[Any], owner: Document) -> bool:
     """What is about to go adopts nothing: its orphans, seen before its end is, would be caught in it."""
     metadata = owner["metadata"]
     try:
@@ -196,7 +197,7 @@ async def _is_alive(client: Client, resource: Resource, owner: Document) -> bool
 
 
 async def _adopt(
-    client: Client, of: Resource, one: Document, reference: Object, finalizers: Sequence[str]
+    client: Client, of: Resource[Any], one: Document, reference: Object, finalizers: Sequence[str]
 ) -> Document | None:
     metadata = one["metadata"]
     changes: Object = {"uid": metadata["uid"], "ownerReferences": [reference]}
@@ -210,7 +211,9 @@ async def _adopt(
         return None  # it is gone, or somebody else's by now
 
 
-async def _let_go(client: Client, of: Resource, one: Document, owner: str, finalizers: Sequence[str]) -> None:
+async def _let_go(
+    client: Client, of: Resource[Any], one: Document, owner: str, finalizers: Sequence[str]
+) -> None:
     metadata = one["metadata"]
     changes: Object = {"uid": metadata["uid"], "ownerReferences": [{"$patch": "delete", "uid": owner}]}
     if finalizers:

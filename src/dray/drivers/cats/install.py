@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Final
+from typing import Any, Final
 
 from dray.api.errors import AlreadyExists
 from dray.api.kinds import Object
@@ -54,6 +54,6 @@ async def install(client: Client, *, user: str) -> None:
         await asyncio.sleep(0.02)
 
 
-async def _create(client: Client, resource: Resource, wanted: Object) -> None:
+async def _create(client: Client, resource: Resource[Any], wanted: Object) -> None:
     with contextlib.suppress(AlreadyExists):
         await client.create(resource, "", wanted)

@@ -10,16 +10,17 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.queues import WorkQueue
 from dray.client.resources import RESOURCE_CLAIM_PARAMETERS, Resource
 from dray.drivers.cats.animals import DRIVER, Wish
 
+Object = Any  # documents have no types here yet
+
 GROUP: Final = "cats.resource.example.com"
 KIND: Final = "ClaimParameters"
-CLAIM_PARAMETERS: Final = Resource(GROUP, "v1", "claimparameters", KIND)
+CLAIM_PARAMETERS: Final[Resource[Any]] = Resource(GROUP, "v1", "claimparameters", KIND)
 
 _SPEC: Final = {"color": {"type": "string"}, "size": {"type": "string", "enum": ["small", "large"]}}
 DEFINITION: Final[Object] = {
@@ -115,7 +116,7 @@ async def generate(client: Client) -> None:
             written[uid] = stored["metadata"]["uid"]
         elif mine and mine[0]["driverRequests"] != wanted["driverRequests"]:
             changed = {**mine[0], "driverRequests": wanted["driverRequests"]}
-            await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)
+            await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)  # type: ignore[misc]
 
     async with informers, asyncio.TaskGroup() as tasks:
         await informers.synced()

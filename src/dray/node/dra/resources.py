@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.client.queues import WorkQueue
 from dray.client.resources import CLASSIC_RESOURCE_SLICES
+
+Object = Any  # documents have no types here yet
 
 _MODELS = ("namedResources",)
 #: Seconds that drivers with slices from before have to register.
@@ -91,7 +92,7 @@ class ClassicSlices:
     async def _write(self, driver: str, model: Object, old: Object | None) -> None:
         if old is not None:
             kept = {key: value for key, value in old.items() if key not in _MODELS}
-            stored = await self._client.update(CLASSIC_RESOURCE_SLICES, "", {**kept, **model})
+            stored = await self._client.update(CLASSIC_RESOURCE_SLICES, "", {**kept, **model})  # type: ignore[misc]
         else:
             owner: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "name": self._node}
             owner |= {"uid": self._node_uid(), "controller": True}
