@@ -1,23 +1,45 @@
 """A plugin for mypy: a key that a ``TypedDict`` does not have is an error wherever it is written down.
 
-mypy itself reports a misspelt key in ``document["nmae"]``, ``pop`` and ``setdefault``, but takes
+**Keys.** mypy itself reports a misspelt key in ``document["nmae"]``, ``pop`` and ``setdefault``, but takes
 ``document.get("nmae")`` and ``"nmae" in document`` for questions about keys that some subtype may have. The documents
 of the API have the keys of their type and no others, so these questions are mistakes as well. With keys of a loop over
 names, as in ``for name in ("spec", "status")``, ``get`` has the type of the values, as a subscript has it.
+
+**Writing.** In ``client.create(PODS, namespace, {...})`` the resource says that the document is a Pod. mypy would look at
+both before it decides, and take the display for a plain dict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from mypy.nodes import ComparisonExpr
-from mypy.plugin import MethodContext, Plugin
+from mypy.plugin import MethodContext, MethodSigContext, Plugin
 from mypy.plugins.common import try_getting_str_literals
 from mypy.plugins.default import typed_dict_get_callback
-from mypy.types import Instance, LiteralType, Type, TypedDictType, UnionType, get_proper_type
+from mypy.types import (
+    FunctionLike,
+    Instance,
+    LiteralType,
+    TupleType,
+    Type,
+    TypedDictType,
+    TypeVarType,
+    UnionType,
+    get_proper_type,
+)
+
+#: The methods that send a whole document of a resource.
+WRITES: Final = frozenset(
+    f"dray.client.client.Client.{verb}" for verb in ("create", "update", "update_status", "apply")
+)
 
 
 class DocumentPlugin(Plugin):
+    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+        return _write if fullname in WRITES else None
+
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         match fullname:
             case "typing.Mapping.get":
@@ -52,6 +74,23 @@ def _contains(ctx: MethodContext) -> Type:
         if watcher is not None:
             watchers.append(watcher)
     return ctx.default_return_type
+
+
+def _write(ctx: MethodSigContext) -> FunctionLike:
+    signature = ctx.default_signature
+    if not signature.variables or not ctx.args[0]:
+        return signature
+    resource = get_proper_type(ctx.api.get_expression_type(ctx.args[0][0]))
+    resource = resource.partial_fallback if isinstance(resource, TupleType) else resource
+    if not isinstance(resource, Instance) or len(resource.args) != 1:
+        return signature
+    document = resource.args[0]
+    return signature.copy_modified(
+        arg_types=[
+            document if isinstance(get_proper_type(type_), TypeVarType) else type_
+            for type_ in signature.arg_types
+        ]
+    )
 
 
 def _options(ctx: MethodContext, document: TypedDictType) -> Iterable[TypedDictType]:

@@ -11,13 +11,14 @@ import enum
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal
 
 from dray.api.errors import Expired, Gone
-from dray.client.resources import PODS, Resource, T
+from dray.client.resources import PODS, SERVICE_ACCOUNTS, Resource, T
 from dray.client.transport import AnyReply, Transport, WatchStream, WebSocket
 
 if TYPE_CHECKING:
+    from dray.api.types.authentication import TokenRequest
     from dray.api.types.core import Binding
     from dray.api.types.meta import DeleteOptions, ListMeta, ObjectMeta, Status
     from dray.api.types.policy import Eviction
@@ -137,7 +138,6 @@ class Client:
 
     # Writing
 
-    @overload
     async def create(
         self,
         resource: Resource[T],
@@ -146,40 +146,12 @@ class Client:
         *,
         field_manager: str = "",
         dry_run: bool = False,
-    ) -> T: ...
-
-    @overload
-    async def create(
-        self,
-        resource: Resource[Any],
-        namespace: str,
-        obj: Mapping[str, Any],
-        *,
-        name: str,
-        subresource: str,
-        field_manager: str = "",
-        dry_run: bool = False,
-    ) -> Any: ...
-
-    async def create(
-        self,
-        resource: Resource[Any],
-        namespace: str,
-        obj: Mapping[str, Any],
-        *,
-        name: str = "",
-        subresource: str = "",
-        field_manager: str = "",
-        dry_run: bool = False,
-    ) -> Any:
-        """Create an object; with ``name`` and ``subresource``, post to a subresource such as ``token``.
-
-        What is posted to a subresource, and what it answers, has a type of its own, which the caller knows.
-        """
+    ) -> T:
         query = _write_query(field_manager, dry_run)
-        body = _typed(resource, obj) if not subresource else obj
-        path = resource.path(namespace, name, subresource)
-        return (await self.transport.request("POST", path, query=query, body=body)).object
+        path = resource.path(namespace)
+        body = _typed(resource, obj)
+        made: T = (await self.transport.request("POST", path, query=query, body=body)).object
+        return made
 
     async def update(
         self,
@@ -319,7 +291,9 @@ class Client:
             "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.create(PODS, namespace, binding, name=pod, subresource="binding")
+        await self.transport.request(
+            "POST", PODS.path(namespace, _named(pod), "binding"), query={}, body=binding
+        )
 
     async def evict(
         self,
@@ -339,7 +313,9 @@ class Client:
         options = _delete_options(uid, "", grace_seconds, "", dry_run)
         if options is not None:
             eviction["deleteOptions"] = options
-        await self.create(PODS, namespace, eviction, name=pod, subresource="eviction")
+        await self.transport.request(
+            "POST", PODS.path(namespace, _named(pod), "eviction"), query={}, body=eviction
+        )
 
     def log(
         self,
@@ -381,6 +357,14 @@ class Client:
         return self.transport.upgrade(
             path, query=query, subprotocols=("v5.channel.k8s.io", "v4.channel.k8s.io")
         )
+
+    # Service accounts
+
+    async def create_token(self, namespace: str, account: str, request: TokenRequest) -> TokenRequest:
+        """A token of a service account; the answer's status holds it."""
+        path = SERVICE_ACCOUNTS.path(namespace, _named(account), "token")
+        granted: TokenRequest = (await self.transport.request("POST", path, query={}, body=request)).object
+        return granted
 
     # Anything else
 

@@ -61,7 +61,7 @@ class BootstrapSigner(Controller[str]):
         wanted = signed(data, self._secrets.items(), now=self.kit.clock())
         if wanted != data:
             with contextlib.suppress(NotFound):
-                await self.kit.client.update(CONFIGMAPS, CLUSTER_INFO_NAMESPACE, {**info, "data": wanted})  # type: ignore[misc]
+                await self.kit.client.update(CONFIGMAPS, CLUSTER_INFO_NAMESPACE, {**info, "data": wanted})
         return None
 
 

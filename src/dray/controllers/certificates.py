@@ -189,7 +189,7 @@ class CertificateSigner(_OfRequests):
             now=self.kit.clock(),
         )
         changed = {**request, "status": {**(request.get("status") or {}), "certificate": certificate}}
-        await self.kit.client.update_status(REQUESTS, "", changed)  # type: ignore[misc]
+        await self.kit.client.update_status(REQUESTS, "", changed)  # type: ignore[arg-type]
         return None
 
 

@@ -262,7 +262,7 @@ class ClaimController(Controller[Key]):
         status = claim["status"]
         reserved = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
         changed = {**claim, "status": {**status, "reservedFor": reserved}}
-        await self.kit.client.update_status(self._resource, pod["metadata"]["namespace"], changed)  # type: ignore[misc]
+        await self.kit.client.update_status(self._resource, pod["metadata"]["namespace"], changed)  # type: ignore[arg-type]
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class ClaimController(Controller[Key]):
         remaining = [c for c in consumers if await self._is_still_used_by(key.namespace, c)]
         status = self.released(claim, remaining)
         if status is not None:
-            claim = await self.kit.client.update_status(  # type: ignore[misc]
+            claim = await self.kit.client.update_status(
                 self._resource, key.namespace, {**claim, "status": status}
             )
         looked_at = status is not None or "deletionTimestamp" in claim["metadata"]
@@ -284,7 +284,7 @@ class ClaimController(Controller[Key]):
             metadata = claim["metadata"]
             finalizers = [f for f in metadata["finalizers"] if f != self.finalizer]
             changed = {**claim, "metadata": {**metadata, "finalizers": finalizers}}
-            claim = await self.kit.client.update(self._resource, key.namespace, changed)  # type: ignore[misc]
+            claim = await self.kit.client.update(self._resource, key.namespace, changed)  # type: ignore[arg-type]
         owner = owning_pod(claim)
         if remaining or owner is None or "deletionTimestamp" in claim["metadata"]:
             return

@@ -157,10 +157,10 @@ class ClaimMaker:
         wanted = {"metadata": {"name": metadata["name"]}, "status": {"resourceClaimStatuses": statuses}}
         self.told[uid] = statuses
         try:
-            await self._kit.client.apply(  # type: ignore[misc]
+            await self._kit.client.apply(
                 PODS,
                 metadata["namespace"],
-                wanted,
+                wanted,  # type: ignore[arg-type]
                 field_manager=self._manager(),
                 force=True,
                 subresource="status",

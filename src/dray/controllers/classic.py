@@ -259,6 +259,8 @@ class ClassicClaimController(ClaimController):
                 self.enqueue(Key("pod", metadata["namespace"], metadata["name"]))
         elif self._selected(pod) != node:
             spec = {**(context.get("spec") or {}), "selectedNode": node}
-            await self.kit.client.update(  # type: ignore[misc]
-                POD_SCHEDULING_CONTEXTS, metadata["namespace"], {**context, "spec": spec}
+            await self.kit.client.update(
+                POD_SCHEDULING_CONTEXTS,
+                metadata["namespace"],
+                {**context, "spec": spec},  # type: ignore[typeddict-item]
             )

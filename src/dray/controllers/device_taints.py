@@ -313,10 +313,10 @@ class DeviceTaintController(Controller[Victim | Rule]):
                 return STATUS_SECONDS - since
         wanted = evictions.condition(rule, self._tally(rule), now=from_epoch(now))
         if wanted is not None:
-            await self.kit.client.apply(  # type: ignore[misc]
+            await self.kit.client.apply(
                 self._resource,
                 "",
-                {"metadata": {"name": key.name, "uid": key.uid}, "status": {"conditions": [wanted]}},
+                {"metadata": {"name": key.name, "uid": key.uid}, "status": {"conditions": [wanted]}},  # type: ignore[list-item]
                 field_manager=self.name,
                 force=True,
                 subresource="status",

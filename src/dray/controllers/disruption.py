@@ -188,7 +188,7 @@ class DisruptionController(Controller[ObjectKey]):
             self._say_unmanaged(budget, pods)  # type: ignore[arg-type]
         status = status_of(budget, pods, wanted, now=now, problem=problem)
         if status != (budget.get("status") or {}):
-            await self.kit.client.update_status(self._resource, key.namespace, {**budget, "status": status})  # type: ignore[misc]
+            await self.kit.client.update_status(self._resource, key.namespace, {**budget, "status": status})  # type: ignore[typeddict-item]
         waiting = [to_epoch(when) for when in status.get("disruptedPods", {}).values()]
         return max(min(waiting) + DELETION_SECONDS - now, 0.1) if waiting else None
 

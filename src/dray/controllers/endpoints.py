@@ -263,7 +263,7 @@ class EndpointSliceController(_OfServices):
             alike = next((s for s in spare if s["addressType"] == made["addressType"]), None)
             if alike is not None:
                 spare.remove(alike)
-                await self.kit.client.update(self._resource, key.namespace, {**alike, **made})  # type: ignore[misc]
+                await self.kit.client.update(self._resource, key.namespace, {**alike, **made})
             else:
                 await self._create(key, service, made)
         for left in spare:
@@ -285,7 +285,7 @@ class EndpointSliceController(_OfServices):
             "ownerReferences": [owner],
         }
         try:
-            await self.kit.client.create(self._resource, key.namespace, {"metadata": metadata, **made})  # type: ignore[call-overload]
+            await self.kit.client.create(self._resource, key.namespace, {"metadata": metadata, **made})  # type: ignore[typeddict-item]
         except Forbidden as problem:
             if not is_terminating(problem):
                 raise
@@ -310,7 +310,7 @@ class EndpointsController(_OfServices):
         subsets = subsets_for(service, backends(service, self._pods.items()))
         if present is not None:
             if (present.get("subsets") or []) != subsets:
-                await self.kit.client.update(ENDPOINTS, key.namespace, {**present, "subsets": subsets})  # type: ignore[misc]
+                await self.kit.client.update(ENDPOINTS, key.namespace, {**present, "subsets": subsets})
             return None
         labels = {**_labels(service), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
         made: Object = {"metadata": {"name": key.name, "labels": labels}, "subsets": subsets}

@@ -209,7 +209,7 @@ class NamespaceController(Controller[str]):
         if status.get("phase") == "Terminating":
             return namespace
         changed = {**namespace, "status": {**status, "phase": "Terminating"}}
-        return await self.kit.client.update_status(NAMESPACES, "", changed)
+        return await self.kit.client.update_status(NAMESPACES, "", changed)  # type: ignore[arg-type]
 
     async def _empty(self, namespace: Object) -> int:
         """Delete everything inside; returns the seconds after which what is left should be gone, or raises."""
@@ -229,8 +229,10 @@ class NamespaceController(Controller[str]):
             now=from_epoch(self.kit.clock()),
         )
         if wanted is not None:
-            await self.kit.client.update_status(  # type: ignore[misc]
-                NAMESPACES, "", {**namespace, "status": {**status, "conditions": wanted}}
+            await self.kit.client.update_status(
+                NAMESPACES,
+                "",
+                {**namespace, "status": {**status, "conditions": wanted}},  # type: ignore[typeddict-item]
             )
         problems = [o.problem for o in outcomes if o.problem] + [discovered.problem] * bool(discovered.failed)
         if problems:
@@ -275,7 +277,7 @@ class NamespaceController(Controller[str]):
                 return
             spec = {**latest["spec"], "finalizers": sorted(set(held) - {FINALIZER})}
             try:
-                await self.kit.client.update(NAMESPACES, "", {**latest, "spec": spec}, subresource="finalize")  # type: ignore[misc]
+                await self.kit.client.update(NAMESPACES, "", {**latest, "spec": spec}, subresource="finalize")  # type: ignore[typeddict-item]
                 return
             except Conflict:
                 continue

@@ -256,7 +256,7 @@ class NodeController(Controller[str]):
             return node
         was_ready = readiness(node) == "True"
         changed = {**node, "status": {**(node.get("status") or {}), "conditions": conditions}}
-        node = await self.kit.client.update_status(NODES, "", changed)
+        node = await self.kit.client.update_status(NODES, "", changed)  # type: ignore[arg-type]
         if was_ready:
             self._say(node, "NodeNotReady", "status is now: NodeNotReady")
         return node

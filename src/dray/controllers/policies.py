@@ -122,7 +122,12 @@ class PolicyStatusController(Controller[str]):
         checked: Object = {"expressionWarnings": found} if found else {}
         status = {"observedGeneration": generation, "typeChecking": checked}
         wanted = {"metadata": {"name": key}, "status": status}
-        await self.kit.client.apply(  # type: ignore[misc]
-            POLICIES, "", wanted, field_manager=self.name, force=True, subresource="status"
+        await self.kit.client.apply(
+            POLICIES,
+            "",
+            wanted,  # type: ignore[arg-type]
+            field_manager=self.name,
+            force=True,
+            subresource="status",
         )
         return None

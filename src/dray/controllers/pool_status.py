@@ -215,7 +215,7 @@ class PoolStatusController(Controller[str]):
                 return _LOOK_AGAIN
             if not self._answers_in_part:
                 return left
-        await self.kit.client.update_status(self._resource, "", {**request, "status": status})  # type: ignore[misc]
+        await self.kit.client.update_status(self._resource, "", {**request, "status": status})  # type: ignore[typeddict-item]
         self.kit.metrics.pools_counted.inc(request["spec"]["driver"])
         return None
 

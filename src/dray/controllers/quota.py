@@ -152,7 +152,7 @@ class QuotaController(Controller[ObjectKey]):
         counted = await self._count(quota)
         status = status_of(quota, counted)
         if status is not None:
-            await self.kit.client.update_status(RESOURCE_QUOTAS, key.namespace, {**quota, "status": status})  # type: ignore[misc]
+            await self.kit.client.update_status(RESOURCE_QUOTAS, key.namespace, {**quota, "status": status})
         return self._recount
 
     async def _count(self, quota: Document) -> dict[str, Quantity]:

@@ -56,13 +56,13 @@ class RootCAController(Controller[str]):
         if present.get("data") != self._data or not annotations.get(DESCRIPTION):
             described = {**metadata, "annotations": {**annotations, DESCRIPTION: _WORDS}}
             wanted = {**present, "metadata": described, "data": self._data}
-            await self.kit.client.update(CONFIGMAPS, key, wanted)  # type: ignore[misc]
+            await self.kit.client.update(CONFIGMAPS, key, wanted)  # type: ignore[arg-type]
         return None
 
     async def _create(self, namespace: str) -> None:
         metadata = {"name": NAME, "annotations": {DESCRIPTION: _WORDS}}
         try:
-            await self.kit.client.create(CONFIGMAPS, namespace, {"metadata": metadata, "data": self._data})  # type: ignore[call-overload]
+            await self.kit.client.create(CONFIGMAPS, namespace, {"metadata": metadata, "data": self._data})  # type: ignore[typeddict-item]
         except (AlreadyExists, NotFound):
             return
         except Forbidden as problem:

@@ -41,7 +41,7 @@ class ServiceAccountController(Controller[str]):
         if self._accounts.get(key, DEFAULT) is not None:
             return None
         try:
-            await self.kit.client.create(SERVICE_ACCOUNTS, key, {"metadata": {"name": DEFAULT}})  # type: ignore[call-overload]
+            await self.kit.client.create(SERVICE_ACCOUNTS, key, {"metadata": {"name": DEFAULT}})
         except (AlreadyExists, NotFound):
             return None
         except Forbidden as problem:

@@ -55,8 +55,13 @@ class ResourceApi:
             "metadata": {"name": ref.name, "uid": ref.uid},
             "status": {"devices": [dict(d) for d in devices]},
         }
-        await self.client.apply(  # type: ignore[misc]
-            self._claims, ref.namespace, body, field_manager=manager, force=True, subresource="status"
+        await self.client.apply(
+            self._claims,
+            ref.namespace,
+            body,  # type: ignore[arg-type]
+            field_manager=manager,
+            force=True,
+            subresource="status",
         )
 
     def slice_informer(self, driver: str, node: str) -> Informer[Any]:

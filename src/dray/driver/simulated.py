@@ -41,4 +41,4 @@ async def publish_named(client: Client, driver: Driver, nodes: Sequence[str]) ->
         metadata = {"name": f"{node}-{driver.name}"}
         with contextlib.suppress(AlreadyExists):
             body = {"metadata": metadata, "nodeName": node, "driverName": driver.name, **model}
-            await client.create(CLASSIC_RESOURCE_SLICES, "", body)  # type: ignore[call-overload]
+            await client.create(CLASSIC_RESOURCE_SLICES, "", body)  # type: ignore[arg-type]

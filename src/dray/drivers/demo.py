@@ -146,7 +146,7 @@ class _Demo:
         }
         claims = RESOURCE_CLAIMS.at(self._version)
         since = (await self._client.list(claims, options.namespace)).resource_version
-        made = await self._client.create(  # type: ignore[call-overload]
+        made = await self._client.create(
             PODS,
             options.namespace,
             {

@@ -39,7 +39,7 @@ async def request(
         "metadata": {"generateName": "csr-"},
         "spec": {"signerName": SIGNER, "usages": _USAGES, "request": _asking(key, node)},
     }
-    made = await client.create(REQUESTS, "", document)  # type: ignore[call-overload]
+    made = await client.create(REQUESTS, "", document)  # type: ignore[arg-type]
     name = made["metadata"]["name"]
     told = False
     try:

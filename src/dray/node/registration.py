@@ -152,7 +152,7 @@ class Registration:
             owner = {"apiVersion": "v1", "kind": "Node", "name": options.name, "uid": self.uid}
             metadata = {"name": options.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
             try:
-                await self._client.create(LEASES, LEASE_NAMESPACE, {"metadata": metadata, "spec": spec})  # type: ignore[call-overload]
+                await self._client.create(LEASES, LEASE_NAMESPACE, {"metadata": metadata, "spec": spec})  # type: ignore[typeddict-item]
             except (AlreadyExists, Conflict):
                 return
 

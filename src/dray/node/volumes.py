@@ -12,17 +12,20 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import NotFound, StatusError
 from dray.api.kinds import Object
 from dray.api.timefmt import to_epoch
 from dray.client.client import Client
-from dray.client.resources import CONFIGMAPS, SECRETS, SERVICE_ACCOUNTS
+from dray.client.resources import CONFIGMAPS, SECRETS
 from dray.node import environment
 from dray.node.hostpaths import HostPaths
 from dray.node.pods import Spec
 from dray.runtimes.interface import Mount
+
+if TYPE_CHECKING:
+    from dray.api.types.authentication import TokenRequest
 
 #: Seconds after which content that comes from the API is looked at again.
 REFRESH = 60.0
@@ -163,7 +166,7 @@ class Volumes:
     ) -> tuple[Files, float]:
         metadata = pod["metadata"]
         seconds = source.get("expirationSeconds", 3600)
-        request = {
+        request: TokenRequest = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": {
@@ -178,9 +181,7 @@ class Volumes:
             },
         }
         account = pod["spec"].get("serviceAccountName") or "default"
-        answer = await self._client.create(
-            SERVICE_ACCOUNTS, metadata["namespace"], request, name=account, subresource="token"
-        )
+        answer = await self._client.create_token(metadata["namespace"], account, request)
         status = answer["status"]
         now = self._clock()
         life = to_epoch(status["expirationTimestamp"]) - now

@@ -165,7 +165,7 @@ class Binder:
                 before = claim["metadata"]["resourceVersion"]
                 wanted = self._reserved(claim, allocation, pod)
                 reserved.append(decided)
-                written = await self._client.update_status(RESOURCE_CLAIMS, namespace, wanted)  # type: ignore[misc]
+                written = await self._client.update_status(RESOURCE_CLAIMS, namespace, wanted)  # type: ignore[arg-type]
             except StatusError as problem:
                 if problem.http_code < 500 and reserved and reserved[-1] is decided:
                     reserved.pop()  # refused; anything else may have been done all the same
@@ -189,7 +189,7 @@ class Binder:
         if claims.FINALIZER in finalizers:
             return claim
         protected = {**claim, "metadata": {**metadata, "finalizers": [*finalizers, claims.FINALIZER]}}
-        return await self._client.update(RESOURCE_CLAIMS, metadata["namespace"], protected)
+        return await self._client.update(RESOURCE_CLAIMS, metadata["namespace"], protected)  # type: ignore[arg-type]
 
     def _reserved(self, claim: Document, allocation: Document | None, pod: Pod) -> dict[str, Any]:
         status = dict(claim.get("status") or {})
@@ -216,7 +216,7 @@ class Binder:
         claim: Document = plan.generated
         if not claim["metadata"].get("name"):
             try:
-                claim = await self._client.create(RESOURCE_CLAIMS, pod.namespace, dict(claim))
+                claim = await self._client.create(RESOURCE_CLAIMS, pod.namespace, dict(claim))  # type: ignore[arg-type]
             except StatusError as problem:
                 self._metrics.claims_created.inc("failure")
                 raise BindingError(

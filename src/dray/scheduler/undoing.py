@@ -89,7 +89,7 @@ class Undoing:
         }
         freed = {**claim, "status": status}
         try:
-            written = await self._client.update_status(RESOURCE_CLAIMS, claim["metadata"]["namespace"], freed)  # type: ignore[misc]
+            written = await self._client.update_status(RESOURCE_CLAIMS, claim["metadata"]["namespace"], freed)  # type: ignore[arg-type]
         except StatusError as problem:
             log.info("claim %s stays allocated: %s", claim["metadata"]["name"], problem)
         else:
@@ -104,7 +104,7 @@ class Undoing:
             finalizers = [f for f in metadata.get("finalizers") or () if f != claims.FINALIZER]
             if finalizers != (metadata.get("finalizers") or []):
                 released = {**claim, "metadata": {**metadata, "finalizers": finalizers}}
-                claim = await self._client.update(RESOURCE_CLAIMS, metadata["namespace"], released)
+                claim = await self._client.update(RESOURCE_CLAIMS, metadata["namespace"], released)  # type: ignore[arg-type]
             await self._client.delete(
                 RESOURCE_CLAIMS,
                 metadata["namespace"],

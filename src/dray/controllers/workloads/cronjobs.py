@@ -122,7 +122,7 @@ class CronJobController(Controller[ObjectKey]):
         if active:
             status["active"] = active
         if not owning.same(status, cron.get("status") or {}):
-            await self.kit.client.update_status(CRONJOBS, key.namespace, {**cron, "status": status})  # type: ignore[misc]
+            await self.kit.client.update_status(CRONJOBS, key.namespace, {**cron, "status": status})
         if problem is not None:
             raise problem
         return wait

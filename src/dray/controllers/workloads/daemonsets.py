@@ -93,7 +93,7 @@ class DaemonSetController(PodKeeper[ObjectKey]):
             "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
         }  # fmt: skip
         status = {**zero, **known, "collisionCount": (known.get("collisionCount") or 0) + 1}
-        await self.kit.client.update_status(DAEMONSETS, key.namespace, {**daemons, "status": status})  # type: ignore[misc]
+        await self.kit.client.update_status(DAEMONSETS, key.namespace, {**daemons, "status": status})  # type: ignore[typeddict-item]
         return CONFLICT_SECONDS
 
     async def _forget_revisions(

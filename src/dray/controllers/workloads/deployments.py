@@ -104,7 +104,7 @@ class DeploymentController(Controller[ObjectKey]):
         )
         if marked is not deployment or not owning.same(status, marked.get("status") or {}):
             # The revision is written with the status, which takes annotations too.
-            await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**marked, "status": status})  # type: ignore[misc]
+            await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**marked, "status": status})  # type: ignore[typeddict-item]
         return rollout.stuck_in(marked, status, now)
 
     async def _claim(self, key: ObjectKey, deployment: Document) -> list[Document]:
@@ -167,8 +167,10 @@ class DeploymentController(Controller[ObjectKey]):
         status = rollout.with_failure(deployment, message, now=self.kit.clock())
         if not owning.same(status, deployment.get("status") or {}):
             with contextlib.suppress(StatusError):  # there is a bigger problem to tell of
-                await self.kit.client.update_status(  # type: ignore[misc]
-                    DEPLOYMENTS, key.namespace, {**deployment, "status": status}
+                await self.kit.client.update_status(
+                    DEPLOYMENTS,
+                    key.namespace,
+                    {**deployment, "status": status},  # type: ignore[typeddict-item]
                 )
         self.kit.recorder.event(DEPLOYMENTS, dict(deployment), "Warning", rollout.CREATE_ERROR, message)  # type: ignore[arg-type]
 
@@ -182,7 +184,7 @@ class DeploymentController(Controller[ObjectKey]):
         if ours and rollout.current_set(deployment, [other]) is not None:
             return other
         status = {**(deployment.get("status") or {}), "collisionCount": (collisions or 0) + 1}
-        await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})  # type: ignore[misc]
+        await self.kit.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})  # type: ignore[typeddict-item]
         return None
 
     def _inherited(self, deployment: Document) -> dict[str, str]:

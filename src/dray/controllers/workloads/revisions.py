@@ -117,7 +117,7 @@ async def record(
         metadata["annotations"] = annotations
     wanted = {"metadata": metadata, "data": data, "revision": following}
     try:
-        return await client.create(CONTROLLER_REVISIONS, key.namespace, wanted)
+        return await client.create(CONTROLLER_REVISIONS, key.namespace, wanted)  # type: ignore[arg-type]
     except AlreadyExists:
         other = await client.get(CONTROLLER_REVISIONS, key.namespace, metadata["name"])
         if owning.same(other["data"], data):

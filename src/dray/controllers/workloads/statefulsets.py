@@ -292,7 +292,7 @@ class StatefulSetController(PodKeeper[ObjectKey]):
         known = stateful.get("status") or {}
         collisions = (known.get("collisionCount") or 0) + 1
         status = {"replicas": 0, **known, "collisionCount": collisions}
-        await self.kit.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})  # type: ignore[misc]
+        await self.kit.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})  # type: ignore[typeddict-item]
         return CONFLICT_SECONDS
 
     async def _forget_revisions(
@@ -361,7 +361,7 @@ class StatefulSetController(PodKeeper[ObjectKey]):
             if not has_volumes:
                 await self._volumes.make(key, stateful, index, name)
             await self._volumes.settle(key, stateful, index, pod, stays=True)
-            await self.kit.client.update(PODS, key.namespace, changed)  # type: ignore[misc]
+            await self.kit.client.update(PODS, key.namespace, changed)  # type: ignore[arg-type]
         except Conflict:
             raise
         except StatusError as problem:

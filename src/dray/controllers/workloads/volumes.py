@@ -194,4 +194,4 @@ class Volumes:
             if wanted is not None:
                 metadata = {**claim["metadata"], "ownerReferences": wanted}
                 changed = {**claim, "metadata": metadata}
-                await self._kit.client.update(PERSISTENT_VOLUME_CLAIMS, key.namespace, changed)  # type: ignore[misc]
+                await self._kit.client.update(PERSISTENT_VOLUME_CLAIMS, key.namespace, changed)  # type: ignore[arg-type]

@@ -48,10 +48,10 @@ class Claims:
         request = (
             {"name": "r", "exactly": exactly} if self._api.version != "v1beta1" else {"name": "r", **exactly}
         )
-        made = await client.create(  # type: ignore[call-overload]
+        made = await client.create(
             self._resource,
             self._namespace,
-            {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},
+            {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},  # type: ignore[list-item]
         )
         self._made[device] = name
         result = {"request": "r", "driver": self._driver, "pool": device.pool, "device": device.name}

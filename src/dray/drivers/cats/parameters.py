@@ -116,7 +116,7 @@ async def generate(client: Client) -> None:
             written[uid] = stored["metadata"]["uid"]
         elif mine and mine[0]["driverRequests"] != wanted["driverRequests"]:
             changed = {**mine[0], "driverRequests": wanted["driverRequests"]}
-            await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)  # type: ignore[misc]
+            await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)  # type: ignore[arg-type]
 
     async with informers, asyncio.TaskGroup() as tasks:
         await informers.synced()

@@ -92,13 +92,13 @@ class ClassicSlices:
     async def _write(self, driver: str, model: Object, old: Object | None) -> None:
         if old is not None:
             kept = {key: value for key, value in old.items() if key not in _MODELS}
-            stored = await self._client.update(CLASSIC_RESOURCE_SLICES, "", {**kept, **model})  # type: ignore[misc]
+            stored = await self._client.update(CLASSIC_RESOURCE_SLICES, "", {**kept, **model})  # type: ignore[typeddict-item]
         else:
             owner: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "name": self._node}
             owner |= {"uid": self._node_uid(), "controller": True}
             metadata = {"generateName": f"{self._node}-{driver}-", "ownerReferences": [owner]}
             body = {"metadata": metadata, "nodeName": self._node, "driverName": driver, **model}
-            stored = await self._client.create(CLASSIC_RESOURCE_SLICES, "", body)
+            stored = await self._client.create(CLASSIC_RESOURCE_SLICES, "", body)  # type: ignore[arg-type]
         self._written[stored["metadata"]["name"]] = stored
 
 
