@@ -74,7 +74,7 @@ bench: $(VENV)/.dev $(VENV)/.compiled ## measure the hot paths and print the fig
 	@$(BIN)/python scripts/bench.py --data $(SHARED)
 
 docs: $(VENV)/.dev ## write the gallery anew from what the tools say
-	@$(BIN)/python -m tests.unit.explain.gallery
+	@$(BIN)/python -m tests.support.gallery
 
 protos: $(VENV)/.dev ## regenerate the gRPC stubs
 	@$(BIN)/python scripts/protos

@@ -9,9 +9,11 @@ import argparse
 import itertools
 import resource
 import time
+from collections import OrderedDict, defaultdict
 from typing import Any
 
-from dray.allocation import Feasibility, Features, Inventory, Plan, Usage, allocate, shape_of
+from dray.allocation import Features, Inventory, Plan, Usage, allocate
+from dray.allocation.requests import demand_key
 
 DRIVER = "gpu.example.com"
 FEATURES = Features.named(
@@ -76,20 +78,24 @@ def fill(nodes: int, devices: int) -> float:
     }
     for node in documents:
         inventory.add_slice(a_slice(node, devices))
-    usage, feasible = Usage(), Feasibility(documents)
+    usage = Usage()
+    # For each demand, the nodes that have not failed for it: taking devices never makes room.
+    feasible: defaultdict[bytes, OrderedDict[str, None]] = defaultdict(
+        lambda: OrderedDict.fromkeys(documents)
+    )
     claims = [a_claim(number) for number in range(nodes * devices)]
     share_ids = map(str, itertools.count())
     started = time.perf_counter()
     for claim in claims:
-        shape = shape_of([claim])
-        while (node := feasible.first(shape)) is not None:
+        candidates = feasible[demand_key(claim)]
+        while (node := next(iter(candidates), None)) is not None:
             outcome = allocate(
                 inventory, usage, documents[node], [claim], features=FEATURES, new_share_id=share_ids.__next__
             )
             if isinstance(outcome, Plan):
                 usage.add(claim, outcome.results[0])
                 break
-            feasible.rule_out(shape, node)
+            del candidates[node]
         else:
             raise SystemExit("the cluster is full too early")
     return len(claims) / (time.perf_counter() - started)

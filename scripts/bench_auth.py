@@ -20,7 +20,7 @@ from statistics import median
 
 from dray.client.client import Client
 from dray.client.config import Config
-from dray.client.connecting import connect
+from dray.client.factory import connect
 from dray.client.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, RESOURCE_CLAIMS, Resource
 from dray.client.transport import Unreachable
 from dray.server.admission.names import DEFAULT_ON

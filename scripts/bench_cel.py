@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from dray.cel import devices
+from dray.cel.environment import devices
 
 SELECTOR = (
     'device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "A100" && '

@@ -19,7 +19,7 @@ from typing import Any
 
 from dray.client.client import Client
 from dray.client.config import Config
-from dray.client.connecting import connect
+from dray.client.factory import connect
 from dray.client.resources import (
     CLASSIC_RESOURCE_CLAIM_TEMPLATES,
     CLASSIC_RESOURCE_CLASSES,

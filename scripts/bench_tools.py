@@ -192,7 +192,7 @@ def snapshot(kind: str, nodes: int, devices: int, path: Path) -> None:
     )
     documents.append(pod("train", cpu="2", claim="train", **more))
     from dray.explain import Snapshot
-    from dray.explain.snapshot import save
+    from dray.explain.model.snapshot import save
 
     save(Snapshot(release="1.36").with_objects(documents), path)
 

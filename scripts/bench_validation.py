@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dray.api.kinds import Context, Kind
+from dray.api.groups.resource import modern
 from dray.api.release import everything
-from dray.api.resource import modern
 from dray.api.schema import decode, type_of
+from dray.api.scheme.kinds import Context, Kind
 
 GATES = everything().gates()
 
@@ -64,8 +64,8 @@ def admit(kind: Kind, document: bytes, ctx: Context) -> None:
     obj = decode(type_of(version.type), document).object
     if version.default:
         version.default(obj)
-    kind.rules.prepare_create(obj, ctx)
-    assert not kind.rules.validate(obj, ctx)
+    kind.strategy.prepare_create(obj, ctx)
+    assert not kind.strategy.validate(obj, ctx)
 
 
 def milliseconds(work: Callable[[], None], *, times: int) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dray.api.errors import NotFound
 from dray.client.client import Client
-from dray.client.connecting import connect
+from dray.client.factory import connect
 from dray.client.informers import Informers
 from dray.client.resources import (
     DEVICE_CLASSES,
@@ -24,9 +24,9 @@ from dray.client.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
+from tests.support.components import ClusterProcesses
 
 from .history import History
-from .parts import Parts
 
 DRIVER = "gpu.example.com"
 EXTENDED = "example.com/gpu"
@@ -75,7 +75,7 @@ class Report:
 async def run(options: Options) -> Report:
     report = Report(options.seed)
     began = time.monotonic()
-    with Parts(
+    with ClusterProcesses(
         options.data,
         options.nodes,
         schedulers=options.schedulers,
@@ -85,13 +85,13 @@ async def run(options: Options) -> Report:
     ) as parts:
         async with connect(parts.kubeconfig) as client:
             await _Run(options, parts, client, report).run()
-        report.kills = {part.name: part.kills for part in parts.mortal}
+        report.kills = {part.name: part.kills for part in parts.killable}
     report.seconds = time.monotonic() - began
     return report
 
 
 class _Run:
-    def __init__(self, options: Options, parts: Parts, client: Client, report: Report) -> None:
+    def __init__(self, options: Options, parts: ClusterProcesses, client: Client, report: Report) -> None:
         self._options, self._parts, self._client, self._report = options, parts, client, report
         self._rng = random.Random(options.seed)
         self._history = History()
@@ -157,7 +157,7 @@ class _Run:
             ran = self._report.ran
             await asyncio.sleep(self._rng.uniform(*self._options.pause))
             await self._until(partial(self._have_run, ran + self._options.lives), "no pod runs any more")
-            part = self._rng.choice(self._parts.mortal)
+            part = self._rng.choice(self._parts.killable)
             part.kill()
             try:
                 await asyncio.sleep(self._rng.uniform(0, 0.5))

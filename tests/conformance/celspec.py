@@ -8,20 +8,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dray.cel import CompileError, EvaluationError, compiler, stdlib
-from dray.cel import types as t
-from dray.cel.ast import Node
-from dray.cel.decls import Environment, Library, Overload
-from dray.cel.library.addresses import ADDRESSES, RANGES
+from dray.cel import CompileError, EvaluationError, compiler
+from dray.cel.common import types as t
+from dray.cel.common.ast import Node
+from dray.cel.common.decls import Environment, Library, Overload
+from dray.cel.common.values import UInt, Value, equal, make_map, type_of
+from dray.cel.library import stdlib
 from dray.cel.library.lists import lists
 from dray.cel.library.mathematics import MATHEMATICS
+from dray.cel.library.network import CIDR_LIBRARY, IP_LIBRARY
 from dray.cel.library.optionals import OPTIONALS
 from dray.cel.library.sets import SETS
 from dray.cel.library.strings import strings
-from dray.cel.unchecked import assume
-from dray.cel.values import UInt, Value, equal, make_map, type_of
 from tests.conformance import textproto
 from tests.conformance.textproto import Message
+from tests.conformance.unchecked import resolve_names
 
 LATEST = 99
 LIMIT = 10**12
@@ -74,7 +75,7 @@ class Case:
         if not self.flag("disable_check"):
             return compiler.check_text(self.expression, environment)
         node = compiler.parse_text(self.expression, environment)
-        assume(node, environment)
+        resolve_names(node, environment)
         return node
 
     def answer(self) -> Value | CompileError | EvaluationError:
@@ -127,8 +128,8 @@ def _environment() -> Environment:
         lists(LATEST),
         SETS,
         MATHEMATICS,
-        ADDRESSES,
-        RANGES,
+        IP_LIBRARY,
+        CIDR_LIBRARY,
     )
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from dray.allocation.problems import solve
-
-from ..unit.allocation.checker import Problem, violations
+from tests.support.allocation_checker import Problem, violations
 
 Document = dict[str, Any]
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from dray.cel import CompileError, EvaluationError, devices
+from dray.cel import CompileError, EvaluationError
+from dray.cel.environment import devices
 from dray.cel.problems import answer
 from tests.conformance import celspec
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from .running import Running, running
+from tests.support.process import DrayProcess, dray_process
 
 KUBECTLS = ("kubectl-1.27", "kubectl-1.36")
 
@@ -20,7 +20,7 @@ class Kubectl(Protocol):
     ) -> str: ...
 
 
-def kubectl_for(binary: str, server: Running, cache: Path) -> Kubectl:
+def kubectl_for(binary: str, server: DrayProcess, cache: Path) -> Kubectl:
     def kubectl(*arguments: str, stdin: str | None = None, code: int | None = 0, merged: bool = False) -> str:
         """Run kubectl; its standard output, or with ``merged`` its errors too. ``code`` is the exit code to insist on."""
         done = subprocess.run(
@@ -35,9 +35,9 @@ def kubectl_for(binary: str, server: Running, cache: Path) -> Kubectl:
 
 
 @pytest.fixture(scope="session")
-def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrayProcess]:
     """The API server alone."""
-    with running(tmp_path_factory.mktemp("server"), "server") as server:
+    with dray_process(tmp_path_factory.mktemp("server"), "server") as server:
         yield server
 
 
@@ -45,7 +45,7 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def kubectl(
     request: pytest.FixtureRequest,
     tool: Callable[[str], str],
-    api_server: Running,
+    api_server: DrayProcess,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Kubectl:
     """The oldest and the newest kubectl, each with a namespace-free view of the same API server."""

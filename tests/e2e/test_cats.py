@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.test_hands_on import until
+from tests.support.process import dray_process
+
 from .conftest import Kubectl, kubectl_for
-from .running import running
-from .test_notes import until
 
 SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
 POD = "pod-with-cats"
@@ -42,7 +43,7 @@ def columns(kubectl: Kubectl, what: str) -> str:
 def test_every_container_sees_a_cat_of_its_own(
     tool: Callable[[str], str], tmp_path: Path, release: str
 ) -> None:
-    with running(tmp_path / "c", "up", *(("--emulate", release) if release else ())) as cluster:
+    with dray_process(tmp_path / "c", "up", *(("--emulate", release) if release else ())) as cluster:
         newest = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache-new")
         kubectl = newest if not release else kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache")
         until(lambda: "claimparameters" in kubectl("api-resources", "-o", "name", code=None))
@@ -74,7 +75,7 @@ def test_every_container_sees_a_cat_of_its_own(
 def test_plain_claims_are_allocated_at_once_or_with_their_first_consumer(
     tool: Callable[[str], str], tmp_path: Path, release: str
 ) -> None:
-    with running(tmp_path / "c", "up", "--emulate", release) as cluster:
+    with dray_process(tmp_path / "c", "up", "--emulate", release) as cluster:
         kubectl = kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache")
         kubectl("apply", "-f", "-", stdin=PLAIN)
         kubectl("wait", "--for=condition=Ready", "pod/plain", "--timeout=30s")

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.test_hands_on import NOTES, ROOT
+from tests.support.process import dray_process
+
 from .conftest import KUBECTLS, kubectl_for
-from .running import running
-from .test_notes import NOTES, ROOT
 from .test_streams import forwarding, serving
 
 CONTAINERD = ROOT / "tests" / "integration" / "node" / "containerd.py"
@@ -40,7 +41,7 @@ def test_pods_on_containerd_have_their_devices_and_answer(tool: Callable[[str], 
         containerd.running(
             place, cdi=data / "nodes" / "node-1" / "cdi", tools=ROOT / ".tools" / "bin", runc=tool("runc")
         ) as socket,
-        running(data, "up", "--nodes", "1", "--runtime", f"cri:{socket}") as cluster,
+        dray_process(data, "up", "--nodes", "1", "--runtime", f"cri:{socket}") as cluster,
     ):
         kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
         kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))

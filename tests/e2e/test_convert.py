@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.process import DRAY, DrayProcess, dray_process
+
 from .conftest import Kubectl, kubectl_for
-from .running import DRAY, Running, running
 
 SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
 RULES = """
@@ -25,14 +26,14 @@ parameters:
 
 
 @pytest.fixture(scope="module")
-def today(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def today(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrayProcess]:
     """A whole cluster as it comes, cats included."""
-    with running(tmp_path_factory.mktemp("today"), "up") as server:
+    with dray_process(tmp_path_factory.mktemp("today"), "up") as server:
         yield server
 
 
 @pytest.fixture
-def kubectl(tool: Callable[[str], str], today: Running) -> Kubectl:
+def kubectl(tool: Callable[[str], str], today: DrayProcess) -> Kubectl:
     return kubectl_for(tool("kubectl-1.36"), today, today.data / "cache")
 
 
@@ -91,7 +92,7 @@ def test_a_live_cluster_is_converted_too(
     rules = tmp_path / "rules.yaml"
     rules.write_text(RULES)
     bare = ("server", "--emulate", "1.27", "--disable-admission-plugins", "ServiceAccount")
-    with running(tmp_path / "old", *bare) as old:
+    with dray_process(tmp_path / "old", *bare) as old:
         then = kubectl_for(tool("kubectl-1.27"), old, old.data / "cache")
         for file in ("claim-parameters-crd.yaml", "cats.yaml"):
             then("apply", "-f", str(SEEDS / "classic-1.27" / file))

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.process import DrayProcess
+
 from .conftest import Kubectl
-from .running import Running
 
 CONFIG = """
 apiVersion: v1
@@ -273,7 +274,7 @@ CHART = {
 
 @pytest.mark.parametrize("binary", ["helm", "helm-4"])
 def test_helm_installs_upgrades_and_uninstalls(
-    tool: Callable[[str], str], api_server: Running, tmp_path: Path, binary: str
+    tool: Callable[[str], str], api_server: DrayProcess, tmp_path: Path, binary: str
 ) -> None:
     chart = tmp_path / "demo"
     for path, text in CHART.items():
@@ -301,7 +302,7 @@ def test_helm_installs_upgrades_and_uninstalls(
     ]
 
 
-def test_the_official_python_client_lists_watches_and_patches(api_server: Running) -> None:
+def test_the_official_python_client_lists_watches_and_patches(api_server: DrayProcess) -> None:
     from kubernetes import client, config, watch
 
     config.load_kube_config(str(api_server.kubeconfig))

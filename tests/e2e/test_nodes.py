@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.test_hands_on import NOTES, until
+from tests.support.process import DRAY, dray_process
+
 from .conftest import Kubectl, kubectl_for
-from .running import DRAY, running
-from .test_notes import NOTES, until
 
 MEGABYTES = 500
 
@@ -19,7 +20,7 @@ def test_a_thousand_simulated_nodes_run_pods_in_half_a_gigabyte(
     tool: Callable[[str], str], tmp_path: Path
 ) -> None:
     options = ("--nodes", "1000", "--devices", "2", "--runtime", "simulated")
-    with running(tmp_path / "c", "up", *options) as cluster:
+    with dray_process(tmp_path / "c", "up", *options) as cluster:
         kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
 
         def ready() -> bool:
@@ -60,7 +61,7 @@ def pods(number: int) -> list[dict[str, Any]]:
 def test_the_health_of_devices_shows_in_the_status_of_pods(
     tool: Callable[[str], str], tmp_path: Path
 ) -> None:
-    with running(tmp_path / "c", "up", "--nodes", "1", "--drivers", "none") as cluster:
+    with dray_process(tmp_path / "c", "up", "--nodes", "1", "--drivers", "none") as cluster:
         kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
         place = cluster.data / "nodes" / "node-1"
         command = [
@@ -116,7 +117,7 @@ def test_the_health_of_devices_shows_in_the_status_of_pods(
 
 def test_a_cluster_that_was_killed_finds_its_pods_running(tool: Callable[[str], str], tmp_path: Path) -> None:
     data = tmp_path / "c"
-    with running(data, "up", "--nodes", "1") as cluster:
+    with dray_process(data, "up", "--nodes", "1") as cluster:
         kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
         kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
         kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
@@ -129,7 +130,7 @@ def test_a_cluster_that_was_killed_finds_its_pods_running(tool: Callable[[str], 
         cluster.process.kill()
         cluster.process.wait()
     (data / "test.log").rename(data / "before.log")
-    with running(data, "up", "--nodes", "1") as cluster:
+    with dray_process(data, "up", "--nodes", "1") as cluster:
         kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
         kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
         after = status(kubectl, name)["containerStatuses"][0]

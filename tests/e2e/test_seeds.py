@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.process import DrayProcess, dray_process
+
 from .conftest import Kubectl, kubectl_for
-from .running import Running, running
 
 SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
 
@@ -29,7 +30,7 @@ class Servers:
 
     def __init__(self, stack: ExitStack, tool: Callable[[str], str], base: Path) -> None:
         self._stack, self._tool, self._base = stack, tool, base
-        self._running: dict[tuple[str, ...], Running] = {}
+        self._running: dict[tuple[str, ...], DrayProcess] = {}
 
     def kubectl(self, *flags: str, binary: str = "kubectl-1.36") -> Kubectl:
         server = self._running.get(flags)
@@ -37,7 +38,7 @@ class Servers:
             data = self._base / f"server-{len(self._running)}"
             # No controller makes service accounts beside a bare API server.
             bare = ("server", "--disable-admission-plugins", "ServiceAccount")
-            server = self._running[flags] = self._stack.enter_context(running(data, *bare, *flags))
+            server = self._running[flags] = self._stack.enter_context(dray_process(data, *bare, *flags))
         return kubectl_for(self._tool(binary), server, server.data / f"cache-{binary}")
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.process import DRAY, DrayProcess, dray_process, free_port
+
 from .conftest import KUBECTLS, Kubectl, kubectl_for
-from .running import DRAY, Running, free_port, running
 
 POD = """
 apiVersion: v1
@@ -36,10 +37,10 @@ spec:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrayProcess]:
     """A node inside the cluster's process, and one in a process of its own that knows a kubeconfig only."""
     folder = tmp_path_factory.mktemp("streams")
-    with running(folder / "c", "up", "--nodes", "1", "--drivers", "none") as server:
+    with dray_process(folder / "c", "up", "--nodes", "1", "--drivers", "none") as server:
         line = [
             DRAY,
             "node",
@@ -69,7 +70,7 @@ def node(request: pytest.FixtureRequest) -> str:
 def kubectl(
     request: pytest.FixtureRequest,
     tool: Callable[[str], str],
-    cluster: Running,
+    cluster: DrayProcess,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Kubectl:
     cache = tmp_path_factory.getbasetemp() / f"streams-{request.param}"
@@ -109,7 +110,7 @@ def test_files_are_copied_in_and_out(kubectl: Kubectl, pod: tuple[str, int], tmp
 
 @pytest.mark.parametrize("version", KUBECTLS)
 def test_what_is_typed_to_an_attached_container_arrives(
-    tool: Callable[[str], str], cluster: Running, version: str, node: str, tmp_path: Path
+    tool: Callable[[str], str], cluster: DrayProcess, version: str, node: str, tmp_path: Path
 ) -> None:
     kubectl, port = kubectl_for(tool(version), cluster, tmp_path / "cache"), free_port()
     name = f"a-{node}-{port}"
@@ -148,7 +149,7 @@ def serving() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def forwarding(binary: str, cluster: Running, name: str, port: int) -> Iterator[int]:
+def forwarding(binary: str, cluster: DrayProcess, name: str, port: int) -> Iterator[int]:
     local = free_port()
     process = subprocess.Popen(
         [binary, "--kubeconfig", str(cluster.kubeconfig), "port-forward", name, f"{local}:{port}"],
@@ -165,7 +166,7 @@ def forwarding(binary: str, cluster: Running, name: str, port: int) -> Iterator[
 
 @pytest.mark.parametrize("version", KUBECTLS)
 def test_ports_are_forwarded(
-    tool: Callable[[str], str], cluster: Running, version: str, node: str, tmp_path: Path
+    tool: Callable[[str], str], cluster: DrayProcess, version: str, node: str, tmp_path: Path
 ) -> None:
     kubectl, port = kubectl_for(tool(version), cluster, tmp_path / "cache"), free_port()
     name = f"p-{node}-{port}"

@@ -16,16 +16,15 @@ from typing import Any
 import pytest
 
 from dray.api.errors import AlreadyExists, StatusError
-from dray.api.kinds import UserInfo
+from dray.api.scheme.kinds import UserInfo
 from dray.app.options import ServerOptions, parse_listen
 from dray.app.server import run_server
 from dray.client.client import Client
 from dray.client.resources import ALL, PODS, Resource
-from dray.scheduler import running as scheduling
-from dray.server.inprocess import InProcess
-
-from ..unit.explain.gallery import RELEASE, Puzzle, puzzles
-from .running import DRAY, free_port
+from dray.scheduler import component as scheduling
+from dray.server.inprocess import InProcessTransport
+from tests.support.gallery import RELEASE, Puzzle, puzzles
+from tests.support.process import DRAY, free_port
 
 _BY_KIND: dict[str, Resource] = {
     r.kind: r
@@ -45,7 +44,9 @@ async def control_plane(data: Path) -> AsyncIterator[Client]:
         disable_plugins=("ServiceAccount", "TaintNodesByCondition"),
     )
     async with run_server(options) as server:
-        client = Client(InProcess(server.api, UserInfo("admin", groups=("system:masters",)), agent="test"))
+        client = Client(
+            InProcessTransport(server.api, UserInfo("admin", groups=("system:masters",)), agent="test")
+        )
         task = asyncio.ensure_future(
             scheduling.run(
                 client, options=scheduling.Options(gates=server.api.gates, release=36, advice=False)

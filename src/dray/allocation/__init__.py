@@ -6,13 +6,12 @@ whoever watches the cluster; an allocation only reads them.
 
 from dray.allocation.allocator import Plan, Unallocatable, allocate
 from dray.allocation.errors import AllocationError, AllocationTimeout
-from dray.allocation.feasibility import Feasibility, shape_of
 from dray.allocation.features import Features
-from dray.allocation.identity import DeviceID, PoolID
 from dray.allocation.inventory import Inventory
 from dray.allocation.policies import DEFAULT, PACK, POLICIES, SPREAD, Policy
 from dray.allocation.reasons import Cause, Miss, Reasons, Removal, RequestReasons
 from dray.allocation.usage import Usage
+from dray.api.identity import DeviceID, PoolID
 
 __all__ = [
     "DEFAULT",
@@ -23,7 +22,6 @@ __all__ = [
     "AllocationTimeout",
     "Cause",
     "DeviceID",
-    "Feasibility",
     "Features",
     "Inventory",
     "Miss",
@@ -36,5 +34,4 @@ __all__ = [
     "Unallocatable",
     "Usage",
     "allocate",
-    "shape_of",
 ]

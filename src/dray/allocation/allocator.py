@@ -10,13 +10,13 @@ from typing import Any
 from dray.allocation import reasons, results
 from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
-from dray.allocation.identity import Document, object_name
 from dray.allocation.inventory import Inventory
 from dray.allocation.policies import DEFAULT, Policy
 from dray.allocation.pools import Pool
-from dray.allocation.search import Clock, Search
-from dray.allocation.state import Claim, Spot, State
+from dray.allocation.search.search import Clock, Search
+from dray.allocation.search.state import AllocationState, Claim, DeviceInPool
 from dray.allocation.usage import Usage
+from dray.api.identity import Document, object_name
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 INVALID_POOLS = "invalid resource pools were encountered"
@@ -56,19 +56,21 @@ class Unallocatable:
     @cached_property
     def reasons(self) -> reasons.Reasons:
         """What removed which devices, as things were when allocation failed. Worked out when first asked for."""
-        state = State(self._node, self._claims, self._usage, self._features)
-        alone = reasons.explain(state, self._pools, self._claims)
+        state = AllocationState(self._node, self._claims, self._usage, self._features)
+        alone = reasons.diagnose(state, self._pools, self._claims)
         if alone.short:
             return alone
         return reasons.Reasons(alone.requests, tuple(self._together()), alone.pools)
 
     def _together(self) -> list[str]:
-        found = [what for what, claims in reasons.relaxations(self._claims) if self._works(State, claims)]
+        found = [
+            what for what, claims in reasons.relaxations(self._claims) if self._works(AllocationState, claims)
+        ]
         if not found and self._works(_Unmetered, self._claims):
             found.append("counters do not suffice for all devices at once")
         return found or ["the requests compete for the same devices"]
 
-    def _works(self, kind: type[State], claims: Sequence[Claim]) -> bool:
+    def _works(self, kind: type[AllocationState], claims: Sequence[Claim]) -> bool:
         state = kind(self._node, claims, self._usage, self._features)
         try:
             return Search(state, self._pools, claims).run()
@@ -76,10 +78,10 @@ class Unallocatable:
             return False
 
 
-class _Unmetered(State):
+class _Unmetered(AllocationState):
     """What would be if counters did not count."""
 
-    def draws(self, spot: Spot) -> bool:
+    def consumes_counters(self, device_in_pool: DeviceInPool) -> bool:
         return False
 
 
@@ -105,16 +107,20 @@ def allocate(
         Claim(number, object_name(claim), claim, inventory.demand(claim, features))
         for number, claim in enumerate(claims)
     ]
-    state = State(node, wanted, usage, features)
+    state = AllocationState(node, wanted, usage, features)
     search = Search(state, pools, wanted, policy=policy, deadline=deadline, monotonic=monotonic)
     if not search.run():
         message = INVALID_POOLS if any(pool.invalid for pool in pools) else CANNOT_ALLOCATE
         return Unallocatable(message, pools, usage, node, wanted, features)
     return Plan(
         [
-            results.build(
+            results.allocation_result(
                 claim,
-                [placement for placement in state.placements if placement.choice.claim is claim],
+                [
+                    device_allocation
+                    for device_allocation in state.device_allocations
+                    if device_allocation.choice.claim is claim
+                ],
                 [choice.request for choice in search.chosen if choice.claim is claim],
                 node,
                 features,

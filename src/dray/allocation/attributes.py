@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.allocation.identity import Document
+from dray.api.identity import Document
 
 Values = frozenset[tuple[str, Any]]  # each value with its type; empty: of a type that is not known
 
@@ -12,16 +12,16 @@ _SCALARS = ("string", "int", "bool", "version")
 _LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))
 
 
-def look_up(attributes: Document, name: str, driver: str, *, lists: bool) -> Values | None:
+def lookup_attribute(attributes: Document, name: str, driver: str, *, lists: bool) -> Values | None:
     """The values of a fully qualified attribute; None if the device does not have it."""
     if name not in attributes:
         domain, slash, name = name.partition("/")
         if not slash or domain != driver or name not in attributes:
             return None
-    return values_of(attributes[name] or {}, lists=lists)
+    return attribute_values(attributes[name] or {}, lists=lists)
 
 
-def values_of(value: Document, *, lists: bool) -> Values:
+def attribute_values(value: Document, *, lists: bool) -> Values:
     """All elements of a list where lists count; otherwise a list is a value of unknown type."""
     if lists:
         for field, kind in _LISTS:

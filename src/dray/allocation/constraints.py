@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dray.allocation.attributes import Values
 
-State = Any  # each kind of constraint has its own; None: no device yet
+ConstraintState = Any  # each kind of constraint has its own; None: no device yet
 
 
 class Constraint(ABC):
@@ -33,25 +33,25 @@ class Constraint(ABC):
         return alternative is not None and f"{request}/{alternative}" in self.requests
 
     @abstractmethod
-    def add(self, state: State, request: str, values: Values) -> State | None:
+    def add(self, state: ConstraintState, request: str, values: Values) -> ConstraintState | None:
         """The state with one more device, or None if the device breaks the constraint."""
 
-    def undone(self, before: State, request: str) -> State:
+    def remove(self, before: ConstraintState, request: str) -> ConstraintState:
         """The state after a device that was added to ``before`` is taken back."""
         return before
 
-    def essence(self, state: State) -> Hashable:
+    def signature(self, state: ConstraintState) -> Hashable:
         """Equal for states that make no difference to requests to come."""
         found: Hashable = state
         return found
 
 
-class Match(Constraint):
+class MatchAttribute(Constraint):
     """All devices have a value in common. The state is what they have in common so far."""
 
     __slots__ = ()
 
-    def add(self, state: State, request: str, values: Values) -> State | None:
+    def add(self, state: ConstraintState, request: str, values: Values) -> ConstraintState | None:
         if state is None:
             # Without list attributes a first device of unknown type passes, but nothing ever goes with it.
             return values if values or not self.lists else None
@@ -59,7 +59,7 @@ class Match(Constraint):
         return common or None
 
 
-class Distinct(Constraint):
+class DistinctAttribute(Constraint):
     """No two devices have a value in common. The state is the values taken so far, device by device."""
 
     __slots__ = ()
@@ -68,14 +68,14 @@ class Distinct(Constraint):
         """How many devices of a request must differ from all those of other requests."""
         return devices
 
-    def taken(self, state: State, unfinished: str | None = None) -> Values:
+    def taken(self, state: ConstraintState, unfinished: str | None = None) -> Values:
         """The values that the last device of a request yet unfinished, and any after it, may not have."""
         return frozenset[Any]().union(*(state or ()))
 
-    def essence(self, state: State) -> Hashable:
+    def signature(self, state: ConstraintState) -> Hashable:
         return None if state is None else self.taken(state)
 
-    def add(self, state: State, request: str, values: Values) -> State | None:
+    def add(self, state: ConstraintState, request: str, values: Values) -> ConstraintState | None:
         taken: tuple[Values, ...] = state or ()
         if not values:
             return None if taken or self.lists else (values,)
@@ -89,7 +89,7 @@ class _Remembered(NamedTuple):
     last: tuple[tuple[str, Values], ...]  # request → the values of its last device
 
 
-class ForgetfulDistinct(Distinct):
+class DistinctFromLastDevice(DistinctAttribute):
     """distinctAttribute as 1.36 checks it.
 
     Of each request only the last device is compared with later ones, and once a device of a request has been taken
@@ -99,7 +99,7 @@ class ForgetfulDistinct(Distinct):
     __slots__ = ()
     symmetric = False
 
-    def add(self, state: State, request: str, values: Values) -> State | None:
+    def add(self, state: ConstraintState, request: str, values: Values) -> ConstraintState | None:
         remembered: _Remembered = state or _NOBODY
         if remembered.devices:
             last = remembered.last
@@ -113,13 +113,13 @@ class ForgetfulDistinct(Distinct):
     def wanted(self, devices: int) -> int:
         return min(devices, 1)
 
-    def taken(self, state: State, unfinished: str | None = None) -> Values:
+    def taken(self, state: ConstraintState, unfinished: str | None = None) -> Values:
         remembered: _Remembered = state or _NOBODY
         return frozenset[Any]().union(
             *(values for request, values in remembered.last if request != unfinished)
         )
 
-    def undone(self, before: State, request: str) -> State:
+    def remove(self, before: ConstraintState, request: str) -> ConstraintState:
         if before is None:
             return None
         return before._replace(last=tuple(entry for entry in before.last if entry[0] != request))

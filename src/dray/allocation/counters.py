@@ -44,28 +44,28 @@ def available(pool: Pool, usage: Usage) -> Available:
     if part.taken or part.shares or part.consumed:
         for devices in (pool.devices, pool.elsewhere):
             for device in devices:
-                if device.draws and part.touches(device.name):
+                if device.consumes_counters and part.touches(device.name):
                     _subtract(left, device)
-                    for draw in device.draws:
-                        groups[draw.counter_set] = joined(groups.get(draw.counter_set), draw.groups)
+                    for draw in device.consumes_counters:
+                        groups[draw.counter_set] = common_groups(groups.get(draw.counter_set), draw.groups)
     pool.available = found = Available(part, left, groups)
     return found
 
 
 def _subtract(left: dict[Counter, int], device: Device) -> None:
-    for counter, amount in drawn(device):
+    for counter, amount in consumed_counters(device):
         if counter in left:
             left[counter] -= amount
 
 
-def drawn(device: Device) -> Iterable[tuple[Counter, int]]:
+def consumed_counters(device: Device) -> Iterable[tuple[Counter, int]]:
     """All that a device draws, counter by counter."""
-    for draw in device.draws:
+    for draw in device.consumes_counters:
         for name, amount in draw.amounts.items():
             yield (draw.counter_set, name), amount
 
 
-def admits(present: Groups | None, candidate: Groups) -> bool:
+def groups_compatible(present: Groups | None, candidate: Groups) -> bool:
     """Whether a device may join those that draw from a counter set. None: nobody does yet.
 
     Devices without groups go only with their like.
@@ -75,6 +75,6 @@ def admits(present: Groups | None, candidate: Groups) -> bool:
     return not present if not candidate else bool(present & candidate)
 
 
-def joined(present: Groups | None, candidate: Groups) -> Groups:
+def common_groups(present: Groups | None, candidate: Groups) -> Groups:
     """The groups shared by all once a device has joined."""
     return candidate if present is None else present & candidate

@@ -13,16 +13,16 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from dray.allocation.attributes import Values, look_up
-from dray.allocation.identity import DeviceID, Document, PoolID
-from dray.allocation.nodes import Selection
-from dray.allocation.selectors import Derived, Expression, Verdict, Visible, visible
+from dray.allocation.attributes import Values, lookup_attribute
+from dray.allocation.node_selection import NodeSelection
+from dray.allocation.selectors import CELDevice, DerivedAttribute, Expression, Verdict, cel_device
+from dray.api.identity import DeviceID, Document, PoolID
 from dray.api.quantity import Quantity
 
 _encode = msgspec.json.Encoder().encode
 _NOTHING: dict[str, Any] = {}
 _VERDICTS_KEPT = 256
-_GLANCES_KEPT = 65536
+_FINGERPRINTS_KEPT = 65536
 
 
 class Shape:
@@ -33,9 +33,9 @@ class Shape:
         "_known",
         "_values",
         "_verdicts",
+        "consumed_capacities",
         "document",
         "driver",
-        "portions",
         "restricted",
     )
 
@@ -46,7 +46,7 @@ class Shape:
         #: some capacity has a request policy
         self.restricted = any("requestPolicy" in capacity for capacity in self.capacity.values())
         #: what requests for capacity come to on this shape, by request
-        self.portions: dict[Any, Any] = {}
+        self.consumed_capacities: dict[Any, Any] = {}
         self._verdicts: dict[Expression, Verdict] = {}
         self._values: dict[tuple[str, bool], Values | None] = {}
 
@@ -60,25 +60,25 @@ class Shape:
         if verdict is None:
             if len(self._verdicts) >= _VERDICTS_KEPT:
                 self._verdicts.clear()
-            verdict = self._verdicts[expression] = self._judge(expression)
+            verdict = self._verdicts[expression] = self._evaluate(expression)
         return verdict
 
-    def _judge(self, expression: Expression) -> Verdict:
+    def _evaluate(self, expression: Expression) -> Verdict:
         """Ask, unless a device that looks the same to this selector has been asked about."""
-        glance = expression.glance(self.driver, self.document)
-        if glance is None:
-            return expression.ask(_visible(self))
-        key = (expression, glance)
+        fingerprint = expression.fingerprint(self.driver, self.document)
+        if fingerprint is None:
+            return expression.evaluate(_cel_device(self))
+        key = (expression, fingerprint)
         verdict = self._known.get(key)
         if verdict is None:
-            if len(self._known) >= _GLANCES_KEPT:
+            if len(self._known) >= _FINGERPRINTS_KEPT:
                 self._known.clear()
-            verdict = self._known[key] = expression.ask(_visible(self))
+            verdict = self._known[key] = expression.evaluate(_cel_device(self))
         return verdict
 
-    def derive(self, attribute: Derived) -> Values:
+    def derive(self, attribute: DerivedAttribute) -> Values:
         """The values of a derived attribute. Raises EvaluationError."""
-        return attribute.of(_visible(self))
+        return attribute.of(_cel_device(self))
 
     def values(self, attribute: str, *, lists: bool) -> Values | None:
         """The values of a fully qualified attribute; None if the device does not have it."""
@@ -86,15 +86,17 @@ class Shape:
         try:
             return self._values[key]
         except KeyError:
-            found = look_up(self.document.get("attributes") or _NOTHING, attribute, self.driver, lists=lists)
+            found = lookup_attribute(
+                self.document.get("attributes") or _NOTHING, attribute, self.driver, lists=lists
+            )
             self._values[key] = found
             return found
 
 
 @lru_cache(maxsize=512)
-def _visible(shape: Shape) -> Visible:
+def _cel_device(shape: Shape) -> CELDevice:
     # Verdicts are kept with the shape; what CEL needs to find them is large and seldom needed again.
-    return visible(shape.driver, shape.document)
+    return cel_device(shape.driver, shape.document)
 
 
 class Shapes:
@@ -120,7 +122,7 @@ class Shapes:
         return shape
 
 
-class Draw:
+class CounterConsumption:
     """What one device takes from one counter set."""
 
     __slots__ = ("amounts", "counter_set", "groups")
@@ -138,7 +140,7 @@ class Origin(NamedTuple):
     """What all devices of a slice have in common."""
 
     pool: PoolID
-    selection: Selection
+    selection: NodeSelection
     per_device: bool  # each device says for itself which nodes it is for
     skips_node_operations: list[str] | None
 
@@ -151,8 +153,8 @@ class Device:
         "_shapes",
         "binding_conditions",
         "binds_to_node",
+        "consumes_counters",
         "document",
-        "draws",
         "id",
         "name",
         "origin",
@@ -170,8 +172,10 @@ class Device:
         self._shape: Shape | None = None
         #: may be allocated several times, each time a share of its capacity
         self.shared = document.get("allowMultipleAllocations") is True
-        draws = document.get("consumesCounters")
-        self.draws: tuple[Draw, ...] = tuple(map(Draw, draws)) if draws else ()
+        consumes_counters = document.get("consumesCounters")
+        self.consumes_counters: tuple[CounterConsumption, ...] = (
+            tuple(map(CounterConsumption, consumes_counters)) if consumes_counters else ()
+        )
         taints = document.get("taints")
         self.taints: tuple[dict[str, Any], ...] = (
             tuple(t for t in taints if t.get("effect") in ("NoSchedule", "NoExecute")) if taints else ()
@@ -179,7 +183,7 @@ class Device:
         self.binding_conditions: list[str] | None = document.get("bindingConditions")
         self.binds_to_node = document.get("bindsToNode") is True
         #: its own nodes, where each device of the slice has its own
-        self.selection = Selection(document) if origin.per_device else None
+        self.selection = NodeSelection(document) if origin.per_device else None
 
     @property
     def shape(self) -> Shape:
@@ -193,7 +197,7 @@ class Device:
         return self.origin.skips_node_operations
 
     @property
-    def available_on(self) -> Selection:
+    def available_on(self) -> NodeSelection:
         """The nodes the device is for."""
         return self.selection if self.selection is not None else self.origin.selection
 

@@ -14,16 +14,16 @@ import msgspec
 from dray.allocation.devices import Device, Shapes
 from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
-from dray.allocation.identity import DeviceID, Document, PoolID
-from dray.allocation.nodes import keys_of
-from dray.allocation.pools import Pool, Slice, assemble, in_order, newest
-from dray.allocation.requests import Demand, demand_key, read
+from dray.allocation.node_selection import index_keys
+from dray.allocation.pools import Pool, Slice, build_pool, newest_generation, sort_pools
+from dray.allocation.requests import Demand, demand_key, read_claim
+from dray.api.identity import DeviceID, Document, PoolID
 
 _DEMANDS_KEPT = 10_000
 _NOBODY: Set[str] = frozenset()
 
 
-class View(msgspec.Struct, frozen=True):
+class NodeView(msgspec.Struct, frozen=True):
     """What one node sees."""
 
     labels: Document
@@ -40,7 +40,7 @@ class Inventory:
         self._by_pool: dict[PoolID, dict[str, Slice]] = {}
         self._by_node: dict[Hashable, dict[str, Slice]] = {}
         self._built: dict[PoolID, dict[Any, Pool | None]] = {}
-        self._views: dict[str, View] = {}
+        self._views: dict[str, NodeView] = {}
         self._seen_by: dict[PoolID, set[str]] = {}  # nodes that have looked at the pool
         self._counting: dict[PoolID, dict[str, Slice]] = {}  # slices of counters
         self._suspects: set[PoolID] = (
@@ -118,7 +118,7 @@ class Inventory:
 
     def device(self, id: DeviceID) -> Device | None:
         """A device by name, from the newest generation of its pool."""
-        for one in newest(self._by_pool.get(id.pool_id, {}).values()):
+        for one in newest_generation(self._by_pool.get(id.pool_id, {}).values()):
             for device in one.devices:
                 if device.name == id.device:
                     return device
@@ -149,7 +149,7 @@ class Inventory:
         if found is None:
             if len(self._demands) >= _DEMANDS_KEPT:
                 self._demands.clear()
-            found = self._demands[key] = read(claim, key, self._classes.get, features)
+            found = self._demands[key] = read_claim(claim, key, self._classes.get, features)
         return found
 
     # --- nodes ---
@@ -166,7 +166,7 @@ class Inventory:
             or view.pooling != features.pooling
             or (view.labels is not labels and view.labels != labels)
         ):
-            view = View(labels, features.pooling, self._epoch, self._look(name, labels, features))
+            view = NodeView(labels, features.pooling, self._epoch, self._look(name, labels, features))
             self._views[name] = view
         # 1.36 shows a pool's counters to every node, and with them whether there is something wrong with the pool.
         if self._counting and features.release < 37 and features.partitionable_devices:
@@ -185,14 +185,14 @@ class Inventory:
         pools = []
         for id, slices in seen.items():
             self._seen_by.setdefault(id, set()).add(name)
-            pool = self._pool(id, newest(slices), features)
+            pool = self._pool(id, newest_generation(slices), features)
             if pool is not None:
                 pools.append(pool)
-        return in_order(pools)
+        return sort_pools(pools)
 
     def _candidates(self, name: str, labels: Document, features: Features) -> list[Slice]:
         found: dict[str, Slice] = {}
-        for key in keys_of(name, labels):
+        for key in index_keys(name, labels):
             found.update(self._by_node.get(key, {}))
         if features.release < 37:
             # Counters count for a pool whatever nodes their slice is for, once the pool is seen at all.
@@ -217,7 +217,7 @@ class Inventory:
         built = self._built.setdefault(id, {})
         key = (features.pooling, *(one.key for one in seen))
         if key not in built:
-            built[key] = assemble(id, seen, list(self._by_pool[id].values()), features)
+            built[key] = build_pool(id, seen, list(self._by_pool[id].values()), features)
         return built[key]
 
     def _with_trouble(self, pools: tuple[Pool, ...], features: Features) -> tuple[Pool, ...]:
@@ -228,11 +228,11 @@ class Inventory:
             id = self._suspects.pop()
             self._troubled.pop(id, None)
             seen = sorted(self._counting[id].values(), key=lambda one: one.order)
-            seen = newest(one for one in seen if one.admitted(features))
+            seen = newest_generation(one for one in seen if one.admitted(features))
             pool = self._pool(id, seen, features) if seen else None
             if pool is not None and not pool.usable:
                 self._troubled[id] = pool
         if not self._troubled:
             return pools
         seen_here = {pool.id for pool in pools}
-        return in_order([*pools, *(pool for id, pool in self._troubled.items() if id not in seen_here)])
+        return sort_pools([*pools, *(pool for id, pool in self._troubled.items() if id not in seen_here)])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dray.allocation import counters
 from dray.allocation.devices import Device
 from dray.allocation.pools import Pool
-from dray.allocation.state import Spot
+from dray.allocation.search.state import DeviceInPool
 from dray.allocation.usage import Usage
 
 _TOPOLOGY = ("string", "int")  # attribute types that may say where a device is
@@ -23,40 +23,40 @@ _TOPOLOGY = ("string", "int")  # attribute types that may say where a device is
 class Policy:
     name: str
     #: None: as upstream orders them
-    arrange: Callable[[Sequence[Spot], Usage], list[Spot]] | None = None
+    arrange: Callable[[Sequence[DeviceInPool], Usage], list[DeviceInPool]] | None = None
 
 
-def _pack(spots: Sequence[Spot], usage: Usage) -> list[Spot]:
-    situation = _Situation(spots, usage)
+def _pack(devices_in_pools: Sequence[DeviceInPool], usage: Usage) -> list[DeviceInPool]:
+    situation = _Situation(devices_in_pools, usage)
 
-    def preference(spot: Spot) -> tuple[object, ...]:
-        device = spot.device
+    def preference(device_in_pool: DeviceInPool) -> tuple[object, ...]:
+        device = device_in_pool.device
         return (
-            spot.pool.waits,
-            not situation.begun(spot),
-            situation.bite(spot),
-            situation.left(spot),
+            device_in_pool.pool.has_binding_conditions,
+            not situation.begun(device_in_pool),
+            situation.bite(device_in_pool),
+            situation.left(device_in_pool),
             situation.neighbours(device),
-            situation.free(spot.pool),
+            situation.free(device_in_pool.pool),
         )
 
-    return sorted(spots, key=preference)
+    return sorted(devices_in_pools, key=preference)
 
 
-def _spread(spots: Sequence[Spot], usage: Usage) -> list[Spot]:
-    situation = _Situation(spots, usage)
+def _spread(devices_in_pools: Sequence[DeviceInPool], usage: Usage) -> list[DeviceInPool]:
+    situation = _Situation(devices_in_pools, usage)
 
-    def preference(spot: Spot) -> tuple[object, ...]:
-        device = spot.device
+    def preference(device_in_pool: DeviceInPool) -> tuple[object, ...]:
+        device = device_in_pool.device
         return (
-            spot.pool.waits,
-            situation.begun(spot),
-            -situation.left(spot),
+            device_in_pool.pool.has_binding_conditions,
+            situation.begun(device_in_pool),
+            -situation.left(device_in_pool),
             -situation.neighbours(device),
-            -situation.free(spot.pool),
+            -situation.free(device_in_pool.pool),
         )
 
-    return sorted(spots, key=preference)
+    return sorted(devices_in_pools, key=preference)
 
 
 DEFAULT = Policy("default")
@@ -78,17 +78,25 @@ def occupancy(pools: Iterable[Pool], usage: Usage) -> float:
 class _Situation:
     """How much is left of what each device belongs to."""
 
-    def __init__(self, spots: Sequence[Spot], usage: Usage) -> None:
+    def __init__(self, devices_in_pools: Sequence[DeviceInPool], usage: Usage) -> None:
         self._usage = usage
-        idle = [spot for spot in spots if not spot.part.touches(spot.device.name)]
-        self._free = Counter(spot.pool.id for spot in idle)
-        self._group_sizes = Counter(group for spot in spots for group in _groups(spot.device))
-        self._group_free = Counter(group for spot in idle for group in _groups(spot.device))
-        self._pool_sizes = Counter(spot.pool.id for spot in spots)
+        idle = [
+            device_in_pool
+            for device_in_pool in devices_in_pools
+            if not device_in_pool.part.touches(device_in_pool.device.name)
+        ]
+        self._free = Counter(device_in_pool.pool.id for device_in_pool in idle)
+        self._group_sizes = Counter(
+            group for device_in_pool in devices_in_pools for group in _groups(device_in_pool.device)
+        )
+        self._group_free = Counter(
+            group for device_in_pool in idle for group in _groups(device_in_pool.device)
+        )
+        self._pool_sizes = Counter(device_in_pool.pool.id for device_in_pool in devices_in_pools)
 
-    def begun(self, spot: Spot) -> bool:
+    def begun(self, device_in_pool: DeviceInPool) -> bool:
         """Whether a shared device has been opened."""
-        return spot.part.touches(spot.device.name)
+        return device_in_pool.part.touches(device_in_pool.device.name)
 
     def free(self, pool: Pool) -> int:
         return self._free[pool.id]
@@ -99,20 +107,25 @@ class _Situation:
         groups = [group for group in _groups(device) if 1 < self._group_sizes[group] < whole]
         return min((self._group_free[group] for group in groups), default=self._free[device.id.pool_id])
 
-    def bite(self, spot: Spot) -> float:
+    def bite(self, device_in_pool: DeviceInPool) -> float:
         """How large a part of its counter sets the device takes."""
-        return max((amount / total for total, amount, _ in self._draws(spot) if total), default=0.0)
+        return max(
+            (amount / total for total, amount, _ in self._counter_shares(device_in_pool) if total),
+            default=0.0,
+        )
 
-    def left(self, spot: Spot) -> float:
+    def left(self, device_in_pool: DeviceInPool) -> float:
         """How much of its counter sets is left."""
-        return min((left / total for total, _, left in self._draws(spot) if total), default=1.0)
+        return min(
+            (left / total for total, _, left in self._counter_shares(device_in_pool) if total), default=1.0
+        )
 
-    def _draws(self, spot: Spot) -> Iterable[tuple[int, int, int]]:
-        if not spot.device.draws:
+    def _counter_shares(self, device_in_pool: DeviceInPool) -> Iterable[tuple[int, int, int]]:
+        if not device_in_pool.device.consumes_counters:
             return
-        left = counters.available(spot.pool, self._usage).left
-        for (counter_set, name), amount in counters.drawn(spot.device):
-            yield spot.pool.counter_sets[counter_set][name], amount, left[counter_set, name]
+        left = counters.available(device_in_pool.pool, self._usage).left
+        for (counter_set, name), amount in counters.consumed_counters(device_in_pool.device):
+            yield device_in_pool.pool.counter_sets[counter_set][name], amount, left[counter_set, name]
 
 
 def _groups(device: Device) -> Iterable[tuple[object, ...]]:

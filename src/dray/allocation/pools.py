@@ -11,8 +11,8 @@ from typing import Any
 
 from dray.allocation.devices import Device, Origin, Shapes
 from dray.allocation.features import Features
-from dray.allocation.identity import Document, PoolID
-from dray.allocation.nodes import Selection
+from dray.allocation.node_selection import NodeSelection
+from dray.api.identity import Document, PoolID
 from dray.api.quantity import Quantity
 
 
@@ -24,7 +24,7 @@ class Slice:
         "devices",
         "expected",
         "generation",
-        "grouped",
+        "has_compatibility_groups",
         "key",
         "name",
         "order",
@@ -44,13 +44,15 @@ class Slice:
         self.pool = PoolID(spec["driver"], pool["name"])
         self.generation: int = pool.get("generation") or 0
         self.expected: int = pool.get("resourceSliceCount") or 0
-        self.selection = Selection(spec)
+        self.selection = NodeSelection(spec)
         self.per_device: bool = spec.get("perDeviceNodeSelection") is True
         origin = Origin(self.pool, self.selection, self.per_device, spec.get("skipNodeOperations"))
         self.devices = tuple(Device(device, origin, shapes) for device in spec.get("devices") or ())
         self.counter_sets: list[dict[str, Any]] = spec.get("sharedCounters") or []
         #: some device may share a counter set only with devices of its compatibility groups
-        self.grouped = any(draw.groups for device in self.devices for draw in device.draws)
+        self.has_compatibility_groups = any(
+            draw.groups for device in self.devices for draw in device.consumes_counters
+        )
 
     @property
     def local(self) -> str:
@@ -78,7 +80,7 @@ class Slice:
         ):
             return False
         # While compatibility groups are off nobody could honour them. 1.36 did not know them yet.
-        return not self.grouped or features.compatibility_groups or features.release < 37
+        return not self.has_compatibility_groups or features.compatibility_groups or features.release < 37
 
 
 class Pool:
@@ -89,10 +91,10 @@ class Pool:
         "counter_sets",
         "devices",
         "elsewhere",
+        "has_binding_conditions",
         "id",
         "incomplete",
         "invalid",
-        "waits",
         "withheld",
     )
 
@@ -116,7 +118,7 @@ class Pool:
         self.invalid = invalid  # why the pool is unsound
         self.withheld = withheld  # devices that are not offered because of that
         #: some device needs to be waited for before a pod is bound
-        self.waits = any(device.binding_conditions is not None for device in devices)
+        self.has_binding_conditions = any(device.binding_conditions is not None for device in devices)
         #: what is left in the counter sets, for one state of the pool's use; see ``counters``
         self.available: Any = None
 
@@ -128,7 +130,7 @@ class Pool:
         return f"Pool({self.id})"
 
 
-def newest(slices: Iterable[Slice]) -> list[Slice]:
+def newest_generation(slices: Iterable[Slice]) -> list[Slice]:
     """The slices of the highest generation among these."""
     kept: list[Slice] = []
     for one in slices:
@@ -140,7 +142,7 @@ def newest(slices: Iterable[Slice]) -> list[Slice]:
     return kept
 
 
-def assemble(id: PoolID, seen: Sequence[Slice], whole: Sequence[Slice], features: Features) -> Pool | None:
+def build_pool(id: PoolID, seen: Sequence[Slice], whole: Sequence[Slice], features: Features) -> Pool | None:
     """The pool that a node has from the slices it sees, given all slices of the pool; None if it is outdated.
 
     ``seen`` is of one generation, in the order in which slices are considered.
@@ -162,10 +164,10 @@ def assemble(id: PoolID, seen: Sequence[Slice], whole: Sequence[Slice], features
         unseen = [one for one in current if one.key not in keys]
     # Trying slices by name lets driver authors say which devices go first.
     seen = sorted(seen, key=lambda one: one.name)
-    return _sound(id, seen, unseen, features)
+    return _checked_pool(id, seen, unseen, features)
 
 
-def _sound(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], features: Features) -> Pool:
+def _checked_pool(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], features: Features) -> Pool:
     offering = [one for one in seen if not (features.partitionable_devices and one.counter_sets)]
     devices = tuple(device for one in offering for device in one.devices)
     names: set[str] = set()
@@ -188,15 +190,15 @@ def _sound(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], features:
                 for name, counter in (document.get("counters") or {}).items()
             }
     elsewhere = tuple(device for one in unseen for device in one.devices)
-    wrong = _undeclared(devices, counter_sets) or _undeclared(elsewhere, counter_sets)
+    wrong = _undeclared_counter(devices, counter_sets) or _undeclared_counter(elsewhere, counter_sets)
     if wrong:
         return Pool(id, invalid=wrong, withheld=devices)
     return Pool(id, devices=devices, elsewhere=elsewhere, counter_sets=counter_sets)
 
 
-def _undeclared(devices: Iterable[Device], counter_sets: dict[str, dict[str, int]]) -> str:
+def _undeclared_counter(devices: Iterable[Device], counter_sets: dict[str, dict[str, int]]) -> str:
     for device in devices:
-        for draw in device.draws:
+        for draw in device.consumes_counters:
             counters = counter_sets.get(draw.counter_set)
             if counters is None:
                 return f"counter set {draw.counter_set} not found"
@@ -206,6 +208,6 @@ def _undeclared(devices: Iterable[Device], counter_sets: dict[str, dict[str, int
     return ""
 
 
-def in_order(pools: Iterable[Pool]) -> tuple[Pool, ...]:
+def sort_pools(pools: Iterable[Pool]) -> tuple[Pool, ...]:
     """Pools by name; those whose devices must be waited for come last."""
-    return tuple(sorted(pools, key=lambda pool: (pool.waits, pool.id)))
+    return tuple(sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))

@@ -9,9 +9,9 @@ from typing import Any
 from dray.allocation.allocator import CANNOT_ALLOCATE, Plan, Unallocatable, allocate
 from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
-from dray.allocation.identity import DeviceID, Document
 from dray.allocation.inventory import Inventory
 from dray.allocation.usage import Usage
+from dray.api.identity import DeviceID, Document
 
 
 def solve(

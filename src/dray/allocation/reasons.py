@@ -16,12 +16,12 @@ import msgspec
 from dray.allocation import counters, taints
 from dray.allocation.devices import Device
 from dray.allocation.errors import AllocationError
-from dray.allocation.identity import DeviceID
 from dray.allocation.pools import Pool
 from dray.allocation.requests import Demand, Request
+from dray.allocation.search.state import AllocationState, Choice, Claim, DeviceInPool
 from dray.allocation.selectors import Expression
-from dray.allocation.state import Choice, Claim, Spot, State
 from dray.allocation.usage import Usage
+from dray.api.identity import DeviceID
 from dray.api.quantity import Quantity
 from dray.cel import CompileError, EvaluationError
 
@@ -149,7 +149,7 @@ def _request_document(request: RequestReasons) -> dict[str, Any]:
     return document
 
 
-def explain(state: State, pools: Sequence[Pool], claims: Sequence[Claim]) -> Reasons:
+def diagnose(state: AllocationState, pools: Sequence[Pool], claims: Sequence[Claim]) -> Reasons:
     """Look at every request by itself, in an otherwise empty allocation."""
     requests = tuple(
         _of_request(state, pools, Choice(claim, request))
@@ -180,7 +180,7 @@ class _Verdict:
     source: str = ""
 
 
-def _of_request(state: State, pools: Sequence[Pool], choice: Choice) -> RequestReasons:
+def _of_request(state: AllocationState, pools: Sequence[Pool], choice: Choice) -> RequestReasons:
     considered = usable = 0
     tallies: dict[tuple[Cause, str], _Tally] = {}
     nearest: tuple[tuple[int, int], Miss] | None = None
@@ -188,7 +188,7 @@ def _of_request(state: State, pools: Sequence[Pool], choice: Choice) -> RequestR
         part = state.usage.of(pool.id)
         for device in pool.devices or pool.withheld:
             considered += 1
-            verdict = _removed_by(state, choice, Spot(device, pool, part))
+            verdict = _removed_by(state, choice, DeviceInPool(device, pool, part))
             if verdict is None:
                 usable += 1
                 continue
@@ -221,21 +221,21 @@ def _of_request(state: State, pools: Sequence[Pool], choice: Choice) -> RequestR
     )
 
 
-def _removed_by(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+def _removed_by(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
     """The first cause that removes a device; None if it could be used."""
-    pool = spot.pool
+    pool = device_in_pool.pool
     if not pool.usable:
-        return _unselected(state, choice, spot) or _of_pool(pool)
+        return _unselected(state, choice, device_in_pool) or _of_pool(pool)
     for check in (_feature, _selectors, _place, _attributes, _taint, _capacity, _taken, _counters):
-        verdict = check(state, choice, spot)
+        verdict = check(state, choice, device_in_pool)
         if verdict is not None:
             return verdict
     return None
 
 
-def _unselected(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+def _unselected(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
     """A device that would not be selected anyhow is not missed; that a selector would fail is not known yet."""
-    verdict = _selectors(state, choice, spot)
+    verdict = _selectors(state, choice, device_in_pool)
     return None if verdict is None or verdict.cause is Cause.SELECTOR_ERROR else verdict
 
 
@@ -245,22 +245,22 @@ def _of_pool(pool: Pool) -> _Verdict:
     return _Verdict(Cause.POOL_INVALID, f"pool {pool.id}: {pool.invalid}")
 
 
-def _feature(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
-    device, features = spot.device, state.features
+def _feature(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
+    device, features = device_in_pool.device, state.features
     if device.binding_conditions and not features.binding_conditions:
         return _Verdict(Cause.FEATURE, "needs DRADeviceBindingConditions")
-    if device.draws and not features.partitionable_devices:
+    if device.consumes_counters and not features.partitionable_devices:
         return _Verdict(Cause.FEATURE, "needs DRAPartitionableDevices")
     if device.skips_node_operations and not features.optional_node_operations and features.release >= 37:
         return _Verdict(Cause.FEATURE, "needs DRAOptionalNodeOperations")
     return None
 
 
-def _selectors(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+def _selectors(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
     for selector in choice.request.selectors:
         source = selector.expression.source
         detail = f"{choice.named(selector)}: {source}"
-        outcome = _ask(spot.device, selector.expression)
+        outcome = _ask(device_in_pool.device, selector.expression)
         if outcome is False:
             cause = Cause.CLASS_SELECTOR if selector.of_class else Cause.CLAIM_SELECTOR
             return _Verdict(cause, detail, selector.position, source)
@@ -277,8 +277,8 @@ def _ask(device: Device, expression: Expression) -> bool | str:
     return str(outcome) if isinstance(outcome, EvaluationError) else outcome
 
 
-def _place(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
-    selection = spot.device.selection
+def _place(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
+    selection = device_in_pool.device.selection
     if selection is None or not state.node:  # no node in particular
         return None
     metadata = state.node.get("metadata") or {}
@@ -287,11 +287,11 @@ def _place(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
     return _Verdict(Cause.NODE, "the device is for other nodes")
 
 
-def _attributes(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+def _attributes(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
     for position in choice.request.constraints:
         attribute = choice.claim.demand.constraints[position].attribute
         try:
-            values = state.values(choice, spot.device, position)
+            values = state.values(choice, device_in_pool.device, position)
         except AllocationError as error:
             return _Verdict(Cause.SELECTOR_ERROR, str(error))
         if values is None:
@@ -301,50 +301,50 @@ def _attributes(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
     return None
 
 
-def _taint(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+def _taint(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
     if not state.features.device_taints:
         return None
-    taint = taints.obstacle(spot.device, choice.request.tolerations)
+    taint = taints.untolerated_taint(device_in_pool.device, choice.request.tolerations)
     if taint is None:
         return None
     value = f"={taint['value']}" if taint.get("value") else ""
     return _Verdict(Cause.TAINT, f"{taint.get('key', '')}{value}:{taint.get('effect', '')}")
 
 
-def _capacity(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
+def _capacity(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
     try:
-        portion = state.portion(choice, spot)
+        consumed_capacity = state.consumed_capacity(choice, device_in_pool)
     except AllocationError as error:
         return _Verdict(Cause.CAPACITY_SHAPE, str(error))
-    if portion is None:
+    if consumed_capacity is None:
         wanted = ", ".join(f"{name}={amount}" for name, amount in choice.request.capacity.items())
         return _Verdict(Cause.CAPACITY_SHAPE, f"does not offer {wanted or 'what its own policy wants'}")
-    consumed = spot.part.consumed.get(spot.device.name) or {}
-    for name, amount, limit in portion.amounts:
+    consumed = device_in_pool.part.consumed.get(device_in_pool.device.name) or {}
+    for name, amount, limit in consumed_capacity.amounts:
         if consumed.get(name, 0) + amount > limit:
             left = _amount(limit - consumed.get(name, 0))
             return _Verdict(Cause.CAPACITY, f"{name}: {_amount(amount)} wanted, {left} left")
     return None
 
 
-def _taken(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
-    if not state.busy(choice, spot):
+def _taken(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
+    if not state.in_use(choice, device_in_pool):
         return None
-    owner = spot.part.taken.get(spot.device.name)
+    owner = device_in_pool.part.taken.get(device_in_pool.device.name)
     return _Verdict(Cause.TAKEN, f"allocated to claim {owner}" if owner else "allocated")
 
 
-def _counters(state: State, choice: Choice, spot: Spot) -> _Verdict | None:
-    if not state.draws(spot) or state.affords(spot):
+def _counters(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
+    if not state.consumes_counters(device_in_pool) or state.counters_suffice(device_in_pool):
         return None
-    available = counters.available(spot.pool, state.usage)
-    for counter, amount in counters.drawn(spot.device):
+    available = counters.available(device_in_pool.pool, state.usage)
+    for counter, amount in counters.consumed_counters(device_in_pool.device):
         left = available.left.get(counter, 0)
         if left < amount:
             name = "/".join(counter)
             return _Verdict(Cause.COUNTERS, f"{name}: {_amount(amount)} needed, {_amount(left)} left")
     if available.overdrawn:
-        return _Verdict(Cause.COUNTERS, f"counters of pool {spot.pool.id} are overdrawn")
+        return _Verdict(Cause.COUNTERS, f"counters of pool {device_in_pool.pool.id} are overdrawn")
     return _Verdict(Cause.COUNTERS, "no compatibility group in common with devices in use")
 
 

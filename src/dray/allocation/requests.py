@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dray.allocation.constraints import Constraint, Distinct, ForgetfulDistinct, Match
+from dray.allocation.constraints import Constraint, DistinctAttribute, DistinctFromLastDevice, MatchAttribute
 from dray.allocation.features import Features
-from dray.allocation.identity import Document
 from dray.allocation.selectors import Expression, expression
+from dray.api.identity import Document
 from dray.api.quantity import Quantity
 
 RESULTS_LIMIT = 32  # devices in one claim
@@ -94,7 +94,7 @@ def demand_key(claim: Document) -> bytes:
     return _key((claim.get("spec") or {}).get("devices"))
 
 
-def read(claim: Document, key: bytes, classes: ClassLookup, features: Features) -> Demand:
+def read_claim(claim: Document, key: bytes, classes: ClassLookup, features: Features) -> Demand:
     devices = (claim.get("spec") or {}).get("devices") or {}
     constraints: list[Constraint] = []
     problem = ""
@@ -123,9 +123,9 @@ def read(claim: Document, key: bytes, classes: ClassLookup, features: Features) 
 def _constraint(document: Document, features: Features) -> Constraint | None:
     requests = document.get("requests") or ()
     if (attribute := document.get("matchAttribute")) is not None:
-        return Match(attribute, requests, lists=features.list_attributes)
+        return MatchAttribute(attribute, requests, lists=features.list_attributes)
     if (attribute := document.get("distinctAttribute")) is not None:
-        kind = Distinct if features.release >= 37 else ForgetfulDistinct
+        kind = DistinctAttribute if features.release >= 37 else DistinctFromLastDevice
         return kind(attribute, requests, lists=features.list_attributes)
     return None
 

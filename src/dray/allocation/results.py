@@ -7,16 +7,16 @@ from typing import Any
 
 from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
-from dray.allocation.identity import Document
 from dray.allocation.requests import Request
-from dray.allocation.state import Claim, Placement
+from dray.allocation.search.state import Claim, DeviceAllocation
+from dray.api.identity import Document
 
 NewShareID = Callable[[], str]
 
 
-def build(
+def allocation_result(
     claim: Claim,
-    placements: Sequence[Placement],
+    device_allocations: Sequence[DeviceAllocation],
     chosen: Sequence[Request],
     node: Document,
     features: Features,
@@ -24,19 +24,23 @@ def build(
 ) -> dict[str, Any]:
     """``chosen`` is, request by request, the alternative that was taken."""
     devices: dict[str, Any] = {}
-    if placements:
-        devices["results"] = [_result(placement, features, new_share_id) for placement in placements]
+    if device_allocations:
+        devices["results"] = [
+            _result(device_allocation, features, new_share_id) for device_allocation in device_allocations
+        ]
     if config := _config(claim, chosen, features):
         devices["config"] = config
     result: dict[str, Any] = {"devices": devices}
-    selector = _node_selector(claim, placements, node)
+    selector = _node_selector(claim, device_allocations, node)
     if selector is not None:
         result["nodeSelector"] = selector
     return result
 
 
-def _result(placement: Placement, features: Features, new_share_id: NewShareID) -> dict[str, Any]:
-    request, device = placement.choice.request, placement.spot.device
+def _result(
+    device_allocation: DeviceAllocation, features: Features, new_share_id: NewShareID
+) -> dict[str, Any]:
+    request, device = device_allocation.choice.request, device_allocation.device_in_pool.device
     result: dict[str, Any] = {
         "request": request.full_name,
         "driver": device.id.driver,
@@ -52,11 +56,12 @@ def _result(placement: Placement, features: Features, new_share_id: NewShareID) 
             result["bindingConditions"] = device.binding_conditions
         if failures := device.document.get("bindingFailureConditions"):
             result["bindingFailureConditions"] = failures
-    if placement.portion is not None:
+    if device_allocation.consumed_capacity is not None:
         result["shareID"] = new_share_id()
-        if placement.portion.quantities:
+        if device_allocation.consumed_capacity.quantities:
             result["consumedCapacity"] = {
-                name: str(quantity) for name, quantity in placement.portion.quantities.items()
+                name: str(quantity)
+                for name, quantity in device_allocation.consumed_capacity.quantities.items()
             }
     if device.skips_node_operations and features.release >= 37:
         result["skipNodeOperations"] = device.skips_node_operations
@@ -102,12 +107,14 @@ def _parameters(document: Document) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != "requests"}
 
 
-def _node_selector(claim: Claim, placements: Sequence[Placement], node: Document) -> dict[str, Any] | None:
+def _node_selector(
+    claim: Claim, device_allocations: Sequence[DeviceAllocation], node: Document
+) -> dict[str, Any] | None:
     """The nodes on which all devices of the claim are available; None if that is everywhere."""
     fields: list[dict[str, Any]] = []
     expressions: list[dict[str, Any]] = []
-    for placement in placements:
-        device = placement.spot.device
+    for device_allocation in device_allocations:
+        device = device_allocation.device_in_pool.device
         selection = device.available_on
         if selection.name or device.binds_to_node:
             name = (node.get("metadata") or {}).get("name") or ""

@@ -10,15 +10,15 @@ import msgspec
 
 from dray.allocation.attributes import Values
 from dray.allocation.features import Features
-from dray.allocation.identity import Document
+from dray.api.identity import Document
 from dray.api.semver import Version
 from dray.cel import CompileError, EvaluationError, compiler
-from dray.cel import devices as cel_devices
-from dray.cel.devices import MAX_COST, Selector, compile, environment
-from dray.cel.reads import Reads
+from dray.cel.environment import devices as cel_devices
+from dray.cel.environment.devices import MAX_COST, Selector, compile, environment
+from dray.cel.environment.reads import Reads
 
 Verdict = bool | EvaluationError
-Visible = cel_devices.Device
+CELDevice = cel_devices.Device
 
 _encode = msgspec.json.Encoder().encode
 _NOTHING: dict[str, Any] = {}
@@ -30,21 +30,21 @@ class Expression:
     Upstream finds out late as well: a broken selector is no error as long as no device reaches it.
     """
 
-    __slots__ = ("_lists", "_selector", "glance", "source")
+    __slots__ = ("_lists", "_selector", "fingerprint", "source")
 
     def __init__(self, source: str, selector: Selector | CompileError, *, lists: bool) -> None:
         self.source = source
         self._selector = selector
         self._lists = lists
         #: all that the answer depends on, read straight from a device; None if that takes a closer look
-        self.glance = Glance([self], lists=lists)
+        self.fingerprint = Fingerprint([self], lists=lists)
 
     @property
     def reads(self) -> Reads | None:
         """What it looks at by name; None if only evaluation can tell."""
         return self._selector.reads if isinstance(self._selector, Selector) else None
 
-    def ask(self, device: Visible) -> Verdict:
+    def evaluate(self, device: CELDevice) -> Verdict:
         """Whether the device is selected; raises CompileError if nobody can tell."""
         selector = self._selector
         if isinstance(selector, CompileError):
@@ -57,7 +57,7 @@ class Expression:
             return error
 
 
-class Glance:
+class Fingerprint:
     """What expressions see of a device: called with its driver and document, equal where all of them must agree.
 
     None means that this device has to be looked at more closely.
@@ -124,7 +124,7 @@ _SCALARS = frozenset({"string", "int", "bool"})
 _WITH_LISTS = _SCALARS | {"strings", "ints", "bools"}
 
 
-class Derived:
+class DerivedAttribute:
     """An attribute that a request derives from others."""
 
     __slots__ = ("_lists", "_program")
@@ -134,7 +134,7 @@ class Derived:
         self._program = compiler.program(compiler.check_text(source, declared), declared)
         self._lists = lists
 
-    def of(self, device: Visible) -> Values:
+    def of(self, device: CELDevice) -> Values:
         """Its values on a device, or EvaluationError."""
         seen = {
             "driver": device.driver,
@@ -167,14 +167,14 @@ def expression(source: str, features: Features) -> Expression:
     return _compiled(source, features.list_attributes, features.consumable_capacity)
 
 
-def derived(source: str, features: Features) -> Derived:
+def derived_attribute(source: str, features: Features) -> DerivedAttribute:
     """Raises CompileError if the expression has no meaning."""
     return _derived(source, features.list_attributes)
 
 
-def visible(driver: str, document: Document) -> Visible:
+def cel_device(driver: str, document: Document) -> CELDevice:
     """What CEL sees of a device."""
-    return Visible.of(driver, document)
+    return CELDevice.of(driver, document)
 
 
 @lru_cache(maxsize=8192)
@@ -190,5 +190,5 @@ def _compiled(source: str, list_attributes: bool, consumable_capacity: bool) -> 
 
 
 @lru_cache(maxsize=1024)
-def _derived(source: str, list_attributes: bool) -> Derived:
-    return Derived(source, lists=list_attributes)
+def _derived(source: str, list_attributes: bool) -> DerivedAttribute:
+    return DerivedAttribute(source, lists=list_attributes)

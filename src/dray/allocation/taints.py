@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dray.allocation.devices import Device
-from dray.allocation.identity import Document
+from dray.api.identity import Document
 
 
-def obstacle(device: Device, tolerations: Sequence[Document]) -> Document | None:
+def untolerated_taint(device: Device, tolerations: Sequence[Document]) -> Document | None:
     """The first taint of a device that is not tolerated."""
     for taint in device.taints:
         if not any(tolerates(toleration, taint) for toleration in tolerations):
@@ -32,7 +32,7 @@ def tolerates(toleration: Document, taint: Document) -> bool:
             return False
 
 
-def with_rules(document: Document, rules: Iterable[Document]) -> Document:
+def with_taint_rules(document: Document, rules: Iterable[Document]) -> Document:
     """A ResourceSlice with the taints that DeviceTaintRules add to its devices; the slice itself if none does."""
     spec = document["spec"]
     driver, pool = spec["driver"], spec["pool"]["name"]

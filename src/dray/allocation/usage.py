@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dray.allocation.identity import DeviceID, Document, PoolID, object_name
+from dray.api.identity import DeviceID, Document, PoolID, object_name
 from dray.api.quantity import Quantity
 
 _NOTHING: dict[str, Any] = {}

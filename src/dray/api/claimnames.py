@@ -7,7 +7,7 @@ from typing import Final
 _MAX_BASE: Final = 57  # leaves room for a hyphen and five random characters in a name of 63
 
 
-def generate_name(pod: str, entry: str) -> str:
+def claim_generate_name(pod: str, entry: str) -> str:
     """``<pod>-<entry>-``, both cut in proportion where that is too long."""
     whole = f"{pod}-{entry}-"
     if len(whole) <= _MAX_BASE:

@@ -25,7 +25,7 @@ def has_fixed_names(release: tuple[int, int]) -> bool:
     return release <= FIXED_NAMES_UNTIL
 
 
-def fixed_name(pod: Document, entry: Document) -> str:
+def legacy_claim_name(pod: Document, entry: Document) -> str:
     return f"{pod['metadata']['name']}-{entry['name']}"
 
 
@@ -41,7 +41,7 @@ class ClaimReference(msgspec.Struct, frozen=True, gc=False):
     generated: bool  # made from a template, so it must belong to the pod
 
 
-def claim_source(entry: Document) -> tuple[str | None, str | None]:
+def claim_and_template_names(entry: Document) -> tuple[str | None, str | None]:
     """(claim name, template name) of an entry, in today's flat form or the nested one of old releases."""
     source = entry.get("source") or entry
     return source.get("resourceClaimName"), source.get("resourceClaimTemplateName")
@@ -66,7 +66,7 @@ def known_reference(pod: Document, entry: Document, *, fixed_names: bool = False
     if source.get("resourceClaimTemplateName") is None:
         return None
     if fixed_names:
-        return ClaimReference(entry["name"], fixed_name(pod, entry), generated=True)
+        return ClaimReference(entry["name"], legacy_claim_name(pod, entry), generated=True)
     for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
         if status["name"] == entry["name"]:
             return ClaimReference(entry["name"], status.get("resourceClaimName"), generated=True)
@@ -75,7 +75,7 @@ def known_reference(pod: Document, entry: Document, *, fixed_names: bool = False
 
 def _why_unknown(pod: Document, entry: Document) -> str:
     quoted = f'pod "{pod["metadata"]["namespace"]}/{pod["metadata"]["name"]}"'
-    if claim_source(entry) == (None, None):
+    if claim_and_template_names(entry) == (None, None):
         return f'{quoted}, spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
     return f"{quoted}: ResourceClaim not created yet"
 
@@ -117,7 +117,7 @@ def is_reserved_for(claim: Document, uid: str) -> bool:
     return any(entry.get("uid") == uid for entry in (claim.get("status") or {}).get("reservedFor") or ())
 
 
-def consumer(pod: Document) -> dict[str, str]:
+def consumer_reference(pod: Document) -> dict[str, str]:
     """The entry that reserves a claim for a pod."""
     return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
 

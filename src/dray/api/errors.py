@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from dray.api.field import FieldError
+from dray.api.validation.field import FieldError
 
 
 class StatusError(Exception):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from dray.api import names
-from dray.api.field import FieldError, Path, invalid, not_supported, quote
+from dray.api.validation import names
+from dray.api.validation.field import FieldError, Path, invalid, not_supported, quote
 
 _OPERATORS: Final = ("in", "notin", "=", "==", "!=", "gt", "lt", "exists", "!")
 _FROM_OBJECT: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}

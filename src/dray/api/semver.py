@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from dray.api.field import quote
+from dray.api.validation.field import quote
 
 _DIGITS: Final = frozenset("0123456789")
 _ALPHANUMERIC: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dray.app.up import Cluster, Ready
+    from dray.app.up import Ready, RunningCluster
     from dray.client.client import Client
     from dray.client.resources import Resource
     from dray.driver.base import Driver
@@ -23,15 +23,15 @@ DRIVERS = "system:dray:drivers"
 CATS = "system:dray:cats"
 
 
-async def scheduler(cluster: Cluster, ready: Ready) -> None:
+async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     from dray.client.client import Client
-    from dray.scheduler import running
-    from dray.scheduler.config import Configuration, SchedulerProfile
+    from dray.placement.config import Configuration, SchedulerProfile
+    from dray.scheduler import component
 
     profile = SchedulerProfile(
         device_policy=cluster.options.device_policy, device_preemption=cluster.options.device_preemption
     )
-    options = running.Options(
+    options = component.Options(
         configuration=Configuration(profiles=(profile,)),
         gates=cluster.server.api.gates,
         release=cluster.server.api.release.number[1],
@@ -40,13 +40,13 @@ async def scheduler(cluster: Cluster, ready: Ready) -> None:
         advice=not cluster.server.api.release.emulated,
     )
     cluster.server.api.metrics.others.append(options.metrics.text)
-    await running.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
+    await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 
 
-async def controllers(cluster: Cluster, ready: Ready) -> None:
-    from dray.app.joining import open_doors
+async def controllers(cluster: RunningCluster, ready: Ready) -> None:
+    from dray.app.bootstraptoken import allow_bootstrap_tokens
     from dray.client.client import Client
-    from dray.controllers import running
+    from dray.controllers import manager
 
     def client_for(name: str) -> Client:
         account = f"system:serviceaccount:kube-system:{name}"
@@ -55,25 +55,27 @@ async def controllers(cluster: Cluster, ready: Ready) -> None:
         )
 
     setup = Client(cluster.transport("system:dray:setup", "system:masters"))
-    await open_doors(setup, server=cluster.server.url, ca=cluster.server.pki.ca.read_bytes(), moved=True)
-    options = running.Options(
+    await allow_bootstrap_tokens(
+        setup, server=cluster.server.url, ca=cluster.server.pki.ca.read_bytes(), update_address=True
+    )
+    options = manager.Options(
         controllers=("*", "bootstrap-signer-controller", "token-cleaner-controller"),
         gates=cluster.server.api.gates,
-        settings=_settings(cluster),
+        settings=_controller_settings(cluster),
     )
     cluster.server.api.metrics.others.append(options.metrics.registry.text)
     client = Client(cluster.transport(CONTROLLERS))
-    await running.run(client, options=options, client_for=client_for, ready=ready)
+    await manager.run(client, options=options, client_for=client_for, ready=ready)
 
 
-def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
+def _controller_settings(cluster: RunningCluster) -> dict[str, dict[str, object]]:
     """What single controllers need to know about this cluster."""
     keys, spare = cluster.server.pki, not cluster.server.api.release.emulated
     return {
         # The wait is for the caches of other API servers, and there are none. Yet whoever looks at a namespace that
         # was just deleted finds it and what is in it, as with upstream's releases.
         "namespace-controller": {"grace_seconds": 0 if spare else 0.5},
-        "resourceclaim-controller": {"protected_from_birth": spare},
+        "resourceclaim-controller": {"creates_with_finalizer": spare},
         "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
         "certificatesigningrequest-signing-controller": {
             "certificate": keys.ca.read_text(),
@@ -82,18 +84,18 @@ def _settings(cluster: Cluster) -> dict[str, dict[str, object]]:
     }
 
 
-async def nodes(cluster: Cluster, ready: Ready) -> None:
+async def nodes(cluster: RunningCluster, ready: Ready) -> None:
     """The nodes of this process, with logs and commands offered to the API server."""
-    from dray.app.noderoute import LocalNodes
+    from dray.app.localnodes import LocalNodes
     from dray.app.remotenodes import RemoteNodes
     from dray.client.client import Client
     from dray.node.nodes import Nodes
-    from dray.node.proxy import NodeProxy
     from dray.node.run import Options, run
+    from dray.node.server.host import NodeHost
 
     def known(found: Nodes) -> None:
         others = RemoteNodes(cluster.server.pki)
-        cluster.server.nodes.use(LocalNodes(NodeProxy(found), others=others))
+        cluster.server.nodes.use(LocalNodes(NodeHost(found), others=others))
         cluster.registered.set()
         ready()
 
@@ -106,7 +108,7 @@ async def nodes(cluster: Cluster, ready: Ready) -> None:
     await run(client, options=options, client_for=lambda name: node_client(cluster, name), ready=known)
 
 
-def _node(cluster: Cluster, name: str) -> NodeOptions:
+def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     from dray.node.hostpaths import HostPaths
     from dray.node.mirror import ControlPlanePart
     from dray.node.options import NodeOptions
@@ -125,7 +127,9 @@ def _node(cluster: Cluster, name: str) -> NodeOptions:
         control_plane=parts,
         version=version,
         # Before 1.33 the slices of a driver that has gone were left where they were.
-        wipe_after=cluster.options.withdraw_after if cluster.server.api.release.at_least("1.33") else None,
+        withdraw_after=cluster.options.withdraw_after
+        if cluster.server.api.release.at_least("1.33")
+        else None,
         release=cluster.server.api.release,
     )
 
@@ -133,36 +137,36 @@ def _node(cluster: Cluster, name: str) -> NodeOptions:
 _CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
-def node_client(cluster: Cluster, name: str) -> Client:
+def node_client(cluster: RunningCluster, name: str) -> Client:
     from dray.client.client import Client
 
     return Client(cluster.transport(f"system:node:{name}", "system:nodes"))
 
 
-async def gpu_driver(cluster: Cluster, ready: Ready) -> None:
+async def gpu_driver(cluster: RunningCluster, ready: Ready) -> None:
     """The example GPU driver on every node, and the class by which its devices are asked for."""
     from dray.drivers.gpu import DRIVER, GpuDriver, GpuOptions
 
-    await _welcome(cluster, DRIVER)
+    await _install_driver(cluster, DRIVER)
     await _run_driver(cluster, ready, lambda: GpuDriver(GpuOptions(count=cluster.options.devices)))
 
 
-async def cats_driver(cluster: Cluster, ready: Ready) -> None:
+async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     """The example cats: on every node, and in the control plane for classic claims.
 
     Beside the default driver they keep out of the way: their devices appear when a class asks for them.
     """
     from dray.client.client import Client
     from dray.driver import classic, simulated
-    from dray.drivers.cats import CatsController, CatsDriver, calling, control_plane
+    from dray.drivers.cats import CatsController, CatsDriver, control_plane, deviceclass
     from dray.drivers.cats.install import install
 
     client, release = Client(cluster.transport(CATS)), cluster.server.api.release
     await cluster.registered.wait()
     await install(Client(cluster.transport("system:dray:setup", "system:masters")), user=CATS)
     beside = cluster.options.drivers is None and release.at_least("1.32")
-    shy = beside and not await calling.called(client)
-    drivers = [CatsDriver(hidden=shy) for _ in cluster.node_names]
+    hidden = beside and not await deviceclass.class_exists(client)
+    drivers = [CatsDriver(hidden=hidden) for _ in cluster.node_names]
     async with asyncio.TaskGroup() as group:
         if release.serves_classic:
             begun = asyncio.Event()
@@ -173,10 +177,12 @@ async def cats_driver(cluster: Cluster, ready: Ready) -> None:
             await simulated.publish_named(client, drivers[0], cluster.node_names)
         else:
             placed = zip(drivers, cluster.node_names, strict=True)
-            await asyncio.gather(*(_on_node(group, client, driver, cluster, name) for driver, name in placed))
+            await asyncio.gather(
+                *(_start_on_node(group, client, driver, cluster, name) for driver, name in placed)
+            )
         ready()
-        if shy:
-            await calling.call(client)
+        if hidden:
+            await deviceclass.wait_for_class(client)
             for driver in drivers:
                 driver.show()
         if cluster.options.runtime == "simulated" and release.at_least("1.32"):
@@ -184,8 +190,8 @@ async def cats_driver(cluster: Cluster, ready: Ready) -> None:
         await asyncio.Event().wait()
 
 
-async def _on_node(
-    group: asyncio.TaskGroup, client: Client, driver: Driver, cluster: Cluster, name: str
+async def _start_on_node(
+    group: asyncio.TaskGroup, client: Client, driver: Driver, cluster: RunningCluster, name: str
 ) -> None:
     """Starts a driver on a node, and waits until the node knows it."""
     from dray.driver import plugin
@@ -205,7 +211,7 @@ async def _on_node(
     await known.wait()
 
 
-async def _run_driver(cluster: Cluster, ready: Ready, make: Callable[[], Driver]) -> None:
+async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], Driver]) -> None:
     from dray.client.client import Client
     from dray.driver import plugin, simulated
     from dray.node.hostpaths import HostPaths
@@ -226,7 +232,7 @@ async def _run_driver(cluster: Cluster, ready: Ready, make: Callable[[], Driver]
         ready()
 
 
-_RULES = (
+_DRIVER_RULES = (
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": ["patch", "update"]},
     {
@@ -239,7 +245,7 @@ _RULES = (
 )
 
 
-async def _welcome(cluster: Cluster, driver: str) -> None:
+async def _install_driver(cluster: RunningCluster, driver: str) -> None:
     """The rights of drivers, and the class by which this one's devices are asked for."""
     from dray.client.client import Client
     from dray.client.discovery import Discovery
@@ -249,7 +255,7 @@ async def _welcome(cluster: Cluster, driver: str) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": DRIVERS}
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": DRIVERS}
     metadata = {"name": DRIVERS}
-    await _create(client, CLUSTER_ROLES, {"metadata": metadata, "rules": list(_RULES)})
+    await _create(client, CLUSTER_ROLES, {"metadata": metadata, "rules": list(_DRIVER_RULES)})
     await _create(client, CLUSTER_ROLE_BINDINGS, {"metadata": metadata, "roleRef": role, "subjects": [user]})
     classes = await Discovery(client).newest(DEVICE_CLASSES, ("v1", "v1beta2", "v1beta1"))
     if classes is not None:

@@ -32,7 +32,7 @@ current-context: dray
 """
 
 
-def write(path: Path, pki: Pki, server: str) -> None:
+def write_admin(path: Path, pki: Pki, server: str) -> None:
     """The administrator's: everything embedded, readable by its owner only."""
     admin = pki.leaf("admin")
     text = _CLUSTER.format(name="dray", server=server, ca=_base64(pki.ca.read_bytes())) + _USER.format(
@@ -53,7 +53,7 @@ def write_node(path: Path, node: str, *, server: str, ca: bytes, credentials: Pa
     write_private(path, text.encode())
 
 
-def for_strangers(server: str, ca: bytes) -> str:
+def for_cluster_info(server: str, ca: bytes) -> str:
     """Where a cluster is and by which authority it is known: no user, nothing secret."""
     return _CLUSTER.format(name='""', server=server, ca=_base64(ca))
 

@@ -27,7 +27,7 @@ _LEAF_DAYS: Final = 365
 _RENEW_DAYS: Final = 30
 SERVICE_IP: Final = "10.96.0.1"
 #: The certificate by which nodes know the API server, under its usual name.
-NODE_CLIENT: Final = "apiserver-kubelet-client"
+KUBELET_CLIENT: Final = "apiserver-kubelet-client"
 _SERVICE_NAMES: Final = (
     "localhost",
     "kubernetes",
@@ -94,7 +94,7 @@ def ensure(folder: Path, hosts: Sequence[str]) -> Pki:
     )
     _ensure_leaf(pki, "apiserver", "kube-apiserver", names=names)
     _ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",))
-    _ensure_leaf(pki, NODE_CLIENT, "kube-apiserver-kubelet-client", groups=("system:masters",))
+    _ensure_leaf(pki, KUBELET_CLIENT, "kube-apiserver-kubelet-client", groups=("system:masters",))
     return pki
 
 

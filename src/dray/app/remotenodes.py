@@ -13,14 +13,14 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from dray.api.errors import InternalError, NotFound, StatusError
-from dray.api.kinds import Object
-from dray.app.pki import NODE_CLIENT, Pki
+from dray.api.scheme.kinds import Object
+from dray.app.pki import KUBELET_CLIENT, Pki
 from dray.app.streamed import Chunks
-from dray.kubelet_api.wire import Throttle
-from dray.server.calls import Call
-from dray.server.documents import Document
-from dray.server.requests import Wire
-from dray.server.responses import Response, Streaming, Upgraded
+from dray.server.endpoints.call import Call
+from dray.server.endpoints.requests import Wire
+from dray.server.endpoints.responses import Response, StreamBody, UpgradeBody
+from dray.server.storage.documents import Document
+from dray.wire.duplex import Throttle
 
 _CONNECT_SECONDS = 10.0
 _CHUNK = 64 << 10
@@ -50,7 +50,7 @@ class RemoteNodes:
         path = f"/containerLogs/{namespace}/{name}/{container}"
         return await self._get(self._address(call, pod.hub["spec"]["nodeName"]), path, query)
 
-    async def interact(self, call: Call, pod: Document, container: str) -> Response:
+    async def connect(self, call: Call, pod: Document, container: str) -> Response:
         namespace, name = pod.hub["metadata"]["namespace"], pod.hub["metadata"]["name"]
         action, asked = call.target.subresource, call.request.query
         if action == "portforward":
@@ -74,7 +74,7 @@ class RemoteNodes:
             writer.close()
             raise _failure(head, body)
         answer = [(k, v) for k, v in head.headers if k in _CARRIED or k.startswith(_WEBSOCKET)]
-        return Response(101, Upgraded(Splice(reader, writer), tuple(answer)))
+        return Response(101, UpgradeBody(Splice(reader, writer), tuple(answer)))
 
     async def proxy(self, call: Call) -> Response:
         target = call.target
@@ -98,7 +98,7 @@ class RemoteNodes:
             finally:
                 writer.close()
 
-        return Response(head.status, Streaming(Chunks(pieces()), head.get("content-type") or "text/plain"))
+        return Response(head.status, StreamBody(Chunks(pieces()), head.get("content-type") or "text/plain"))
 
     def _address(self, call: Call, node: str) -> Address:
         nodes = call.api.resources.resource("", "nodes")
@@ -144,7 +144,7 @@ class RemoteNodes:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-            leaf = self._keys.leaf(NODE_CLIENT)
+            leaf = self._keys.leaf(KUBELET_CLIENT)
             context.load_cert_chain(leaf.certificate, leaf.key)
             self._context = context
         return self._context

@@ -13,41 +13,41 @@ from typing import TYPE_CHECKING
 
 from dray.api import claims
 from dray.api import release as releases
-from dray.api.registry import kinds
+from dray.api.scheme.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
 from dray.app.remotenodes import RemoteNodes
 from dray.server import auth, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
-from dray.server.admission.plugins import plugins
-from dray.server.api import API
+from dray.server.admission.registration import build_plugins
+from dray.server.apiextensions.controller import CRDController, published_schema
+from dray.server.apiserver import APIServer
 from dray.server.auth import (
     AuthenticatorChain,
     Authorizer,
     AuthorizerChain,
-    accessreviews,
     policy,
-    tokenrequests,
-    tokenreviews,
+    subjectaccessreview,
+    tokenreview,
 )
-from dray.server.auth.accounttokens import AccountTokens, Key, new_key
-from dray.server.auth.bootstraptokens import BootstrapTokens
-from dray.server.auth.nodes import NodeAuthorizer, Relations, unlisted_rules
-from dray.server.auth.rbac import RBAC, NoEscalation, Resolver
-from dray.server.auth.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
-from dray.server.auth.tokens import BearerTokens
+from dray.server.auth.authenticator.bearertoken import BearerTokens
+from dray.server.auth.authenticator.bootstrap_token import BootstrapTokens
+from dray.server.auth.authenticator.serviceaccount_token import ServiceAccountTokens, SigningKey, new_key
+from dray.server.auth.authenticator.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
+from dray.server.auth.nodes import Graph, NodeAuthorizer, unlisted_rules
+from dray.server.auth.rbac import EscalationCheck, RBACAuthorizer, RuleResolver
 from dray.server.bootstrap import bootstrap
-from dray.server.bridging import bridge
-from dray.server.definitions import Definitions, published_schema
-from dray.server.discovery import Discovery
-from dray.server.expressions import compile_expression, compile_policy, compile_rule
-from dray.server.health import Health
-from dray.server.http import HTTPServer
-from dray.server.openapi import OpenAPIPages
-from dray.server.pages import Pages
-from dray.server.rendering import Renderer, refuse
+from dray.server.endpoints.responsewriter import ResponseWriter, refuse
+from dray.server.registry.cel import compile_expression, compile_policy, compile_rule
+from dray.server.routes.discovery import Discovery
+from dray.server.routes.healthz import Health
+from dray.server.routes.index import IndexRoutes
+from dray.server.routes.openapi import OpenAPIRoutes
+from dray.server.storage.bridge import bridge
+from dray.server.subresources import tokenrequest
+from dray.store.factory import open_store
 from dray.store.interface import Store, StoreError
-from dray.store.opening import open_store
+from dray.wire.http_server import HTTPServer
 
 if TYPE_CHECKING:
     from dray.server.audit import Audit
@@ -61,11 +61,11 @@ _DRAIN_SECONDS = 5.0
 class RunningServer:
     """A server that answers."""
 
-    api: API
+    api: APIServer
     health: Health
     url: str
     pki: pki.Pki
-    nodes: subresources.NodeRouter  # told later who reaches the nodes
+    nodes: subresources.KubeletClientSwitch  # told later who reaches the nodes
 
 
 @asynccontextmanager
@@ -84,20 +84,20 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     try:
         api = await assemble(options, store, address=f"{known_as}:{port}")
         health = Health(api)
-        for part in (Discovery(api), health, Pages(api), OpenAPIPages(api, custom=published_schema)):
+        for part in (Discovery(api), health, IndexRoutes(api), OpenAPIRoutes(api, custom=published_schema)):
             part.install()
-        nodes = subresources.NodeRouter(RemoteNodes(keys))
+        nodes = subresources.KubeletClientSwitch(RemoteNodes(keys))
         subresources.install(api, nodes=nodes)
-        definitions = Definitions(api)
+        definitions = CRDController(api)
         await definitions.start()
         await bootstrap(api, port=port)
         if "RBAC" in options.authorization:
             await policy.reconcile(api)
         api.audit = _audit(options)
-        http = HTTPServer(Renderer(api).serve, tls=keys.context(), refuse=refuse)
+        http = HTTPServer(ResponseWriter(api).serve, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
         url = f"https://{known_as}:{port}"
-        kubeconfig.write(options.kubeconfig_path, keys, url)
+        kubeconfig.write_admin(options.kubeconfig_path, keys, url)
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(definitions.run(), name="custom resource definitions")
             try:
@@ -135,7 +135,7 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def assemble(options: ServerOptions, store: Store, *, address: str = "") -> API:
+async def assemble(options: ServerOptions, store: Store, *, address: str = "") -> APIServer:
     try:
         release = releases.release_named(options.emulate)
         gates = release.gates(releases.parse_gates(options.feature_gates))
@@ -143,17 +143,17 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
         chosen = enabled(options.enable_plugins, options.disable_plugins)
     except (releases.SettingError, UnknownPlugin) as e:
         raise OptionError(str(e)) from e
-    api = API(
+    api = APIServer(
         store,
         release=release,
         gates=gates,
         authenticator=AuthenticatorChain([], anonymous=False),  # nobody, until everything is in place
-        authorizer=auth.Superusers(),
+        authorizer=auth.PrivilegedGroups(),
         expressions=compile_expression,
         policies=compile_policy,
         rules=compile_rule,
     )
-    api.admission = AdmissionChain(plugins(api, chosen))
+    api.admission = AdmissionChain(build_plugins(api, chosen))
     await api.resources.serve(kinds(release), serving, gates)
     _bridge_generations(api)
     _install_auth(options, api, address=address)
@@ -173,9 +173,9 @@ def _audit(options: ServerOptions) -> Audit | None:
         raise OptionError(f"audit: {e}") from e
 
 
-def _bridge_generations(api: API) -> None:
+def _bridge_generations(api: APIServer) -> None:
     """Where classic and modern claims are served at once, the classic ones show through the modern versions too."""
-    from dray.api.resource.classic import bridge as classic
+    from dray.api.groups.resource.classic import bridge as classic
 
     newer = api.resources.find("resource.k8s.io", "v1", "resourceclaims")
     older = api.resources.find("resource.k8s.io", "v1alpha2", "resourceclaims")
@@ -183,19 +183,21 @@ def _bridge_generations(api: API) -> None:
         bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
 
 
-def _install_auth(options: ServerOptions, api: API, *, address: str) -> None:
+def _install_auth(options: ServerOptions, api: APIServer, *, address: str) -> None:
     """Who may come in and what they may do, and the kinds that answer questions about it."""
-    accounts = AccountTokens(api, Key(lambda: _account_key(options.data / "pki" / "sa.key")))
+    accounts = ServiceAccountTokens(api, SigningKey(lambda: _account_key(options.data / "pki" / "sa.key")))
     tokens = _tokens(options, api, accounts)
     api.authenticator = AuthenticatorChain([ClientCertificates(), tokens], anonymous=options.anonymous)
-    resolver = Resolver(api.resources)
-    rbac = RBAC(resolver) if "RBAC" in options.authorization else None
+    resolver = RuleResolver(api.resources)
+    rbac = RBACAuthorizer(resolver) if "RBAC" in options.authorization else None
     api.authorizer = _authorizer(options, api, rbac)
-    api.admission = AdmissionChain([*api.admission.plugins, NoEscalation(resolver, api.authorizer.authorize)])
+    api.admission = AdmissionChain(
+        [*api.admission.plugins, EscalationCheck(resolver, api.authorizer.authorize)]
+    )
     unlisted = [unlisted_rules] if "Node" in options.authorization else []
-    accessreviews.install(api, None if rbac is None else rbac.rules_for, unlisted=unlisted)
-    tokenreviews.install(api, tokens)
-    tokenrequests.install(api, accounts, address=address)
+    subjectaccessreview.install(api, None if rbac is None else rbac.rules_for, unlisted=unlisted)
+    tokenreview.install(api, tokens)
+    tokenrequest.install(api, accounts, address=address)
 
 
 def _account_key(path: Path) -> bytes:
@@ -206,7 +208,7 @@ def _account_key(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _tokens(options: ServerOptions, api: API, accounts: AccountTokens) -> BearerTokens:
+def _tokens(options: ServerOptions, api: APIServer, accounts: ServiceAccountTokens) -> BearerTokens:
     audiences = accounts.audiences
     users = read_token_file(options.token_file) if options.token_file is not None else {}
     if options.admin_token:
@@ -216,16 +218,16 @@ def _tokens(options: ServerOptions, api: API, accounts: AccountTokens) -> Bearer
     return BearerTokens([static, accounts, joining], audiences=audiences)
 
 
-def _node_authorizer(api: API) -> NodeAuthorizer:
+def _node_authorizer(api: APIServer) -> NodeAuthorizer:
     # From 1.34 on this cannot be switched off, and later releases have forgotten the gate.
     selectors = "AuthorizeNodeWithSelectors" in api.gates or api.release.at_least("1.34")
-    relations = Relations(api.resources, fixed_names=claims.has_fixed_names(api.release.number))
+    relations = Graph(api.resources, fixed_names=claims.has_fixed_names(api.release.number))
     return NodeAuthorizer(relations, policy.node_rules(api), api.gates, selectors=selectors)
 
 
-def _authorizer(options: ServerOptions, api: API, rbac: RBAC | None) -> Authorizer:
+def _authorizer(options: ServerOptions, api: APIServer, rbac: RBACAuthorizer | None) -> Authorizer:
     """The authorizers of ``--authorization-mode`` in their order; the administrators' group needs none of them."""
-    chain: list[Authorizer] = [auth.Superusers()]
+    chain: list[Authorizer] = [auth.PrivilegedGroups()]
     for mode in options.authorization:
         match mode:
             case "RBAC":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from dray.server.requests import Sink
+from dray.server.endpoints.requests import Sink
 
 
 class Chunks:

@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dray.api.kinds import UserInfo
 from dray.api.release import Release, SettingError, release_named
-from dray.app import cluster as clusters
+from dray.api.scheme.kinds import UserInfo
 from dray.app import components as parts
+from dray.app import datadir as clusters
 from dray.app.options import OptionError, ServerOptions
-from dray.app.running import calm_collector, ended
+from dray.app.process import shutdown_event, tune_gc
 from dray.app.server import RunningServer, run_server
-from dray.server.inprocess import InProcess
+from dray.server.inprocess import InProcessTransport
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class UpOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class RunningCluster:
     """What components are given."""
 
     options: UpOptions
@@ -54,9 +54,11 @@ class Cluster:
     def node_names(self) -> list[str]:
         return [f"node-{i + 1}" for i in range(self.options.nodes)]
 
-    def transport(self, user: str, *groups: str) -> InProcess:
+    def transport(self, user: str, *groups: str) -> InProcessTransport:
         """The in-process way to the API server, as this user."""
-        return InProcess(self.server.api, UserInfo(user, groups=groups), agent=user.rpartition(":")[2])
+        return InProcessTransport(
+            self.server.api, UserInfo(user, groups=groups), agent=user.rpartition(":")[2]
+        )
 
 
 Ready = Callable[[], None]
@@ -67,12 +69,12 @@ class Component:
     """Runs until it is cancelled, and says when it has begun to do its work."""
 
     name: str
-    run: Callable[[Cluster, Ready], Awaitable[None]]
+    run: Callable[[RunningCluster, Ready], Awaitable[None]]
 
-    def afterwards(self) -> Component:
+    def deferred(self) -> Component:
         """The same, but nobody waits for it: it begins when everything else has."""
 
-        async def run(cluster: Cluster, ready: Ready) -> None:
+        async def run(cluster: RunningCluster, ready: Ready) -> None:
             ready()
             await cluster.ready.wait()
             await self.run(cluster, lambda: None)
@@ -80,7 +82,7 @@ class Component:
         return Component(self.name, run)
 
 
-def components(cluster: Cluster) -> Sequence[Component]:
+def components(cluster: RunningCluster) -> Sequence[Component]:
     """What runs beside the API server, in the order in which it is started."""
     options, release = cluster.options, cluster.server.api.release
     listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
@@ -88,7 +90,7 @@ def components(cluster: Cluster) -> Sequence[Component]:
         listed.append(Component("nodes", parts.nodes))
         wanted = default_drivers(release) if options.drivers is None else options.drivers
         drivers = [Component(f"driver {name}", _DRIVERS[name]) for name in wanted if name != "none"]
-        listed += [*drivers[:1], *(driver.afterwards() for driver in drivers[1:])]
+        listed += [*drivers[:1], *(driver.deferred() for driver in drivers[1:])]
     return listed
 
 
@@ -117,27 +119,27 @@ def check_drivers(names: Sequence[str], emulate: str) -> None:
 class Hooks:
     """Called along the way; tests and ``--detach`` use them."""
 
-    ready: Callable[[Cluster], None] = field(default=lambda cluster: None)
+    ready: Callable[[RunningCluster], None] = field(default=lambda cluster: None)
 
 
 async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio.Event | None = None) -> None:
     """Run a cluster until a signal (or ``end``)."""
     check_drivers(options.drivers or (), options.server.emulate)
     hooks = hooks or Hooks()
-    end = end or ended()
+    end = end or shutdown_event()
     server_options = options.server
-    with clusters.held(server_options.data):
+    with clusters.locked(server_options.data):
         async with run_server(server_options) as server:
-            cluster = Cluster(options, server)
-            clusters.write(server_options.data, _state(cluster))
+            cluster = RunningCluster(options, server)
+            clusters.write_state(server_options.data, _state(cluster))
             try:
                 await _run_components(cluster, components(cluster), hooks, end)
             finally:
-                clusters.forget(server_options.data)
+                clusters.remove_state(server_options.data)
 
 
 async def _run_components(
-    cluster: Cluster, listed: Sequence[Component], hooks: Hooks, end: asyncio.Event
+    cluster: RunningCluster, listed: Sequence[Component], hooks: Hooks, end: asyncio.Event
 ) -> None:
     async with asyncio.TaskGroup() as group:
         begun = {c.name: asyncio.Event() for c in listed}
@@ -146,9 +148,9 @@ async def _run_components(
         started = group.create_task(_all(begun.values()))
         await asyncio.wait((ending, started), return_when=asyncio.FIRST_COMPLETED)
         if started.done():
-            clusters.write(cluster.data, _state(cluster))
+            clusters.write_state(cluster.data, _state(cluster))
             hooks.ready(cluster)
-            calm_collector()
+            tune_gc()
             cluster.ready.set()
             await ending
         for task in (started, *tasks):
@@ -160,27 +162,27 @@ async def _all(events: Iterable[asyncio.Event]) -> None:
         await event.wait()
 
 
-async def _supervised(component: Component, cluster: Cluster, ready: Ready) -> None:
+async def _supervised(component: Component, cluster: RunningCluster, ready: Ready) -> None:
     await component.run(cluster, ready)
     raise RuntimeError(f"{component.name} has ended unexpectedly")
 
 
-def _state(cluster: Cluster) -> clusters.State:
+def _state(cluster: RunningCluster) -> clusters.ClusterState:
     import os
 
     options = cluster.options.server
-    return clusters.State(
+    return clusters.ClusterState(
         pid=os.getpid(),
         url=cluster.server.url,
         kubeconfig=str(options.kubeconfig_path),
         store=options.store,
         release=options.emulate or "all",
         started=time.time(),
-        devices=devices(cluster),
+        devices=published_devices(cluster),
     )
 
 
-def devices(cluster: Cluster) -> list[str]:
+def published_devices(cluster: RunningCluster) -> list[str]:
     """What the drivers have published, node by node."""
     resource = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
     if resource is None:

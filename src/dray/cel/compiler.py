@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dray.cel import cost, validators
-from dray.cel.ast import Node
-from dray.cel.checker import check
-from dray.cel.decls import Environment
+from dray.cel.checker import validators
+from dray.cel.checker.checker import check
+from dray.cel.common.ast import Node
+from dray.cel.common.decls import Environment
+from dray.cel.common.recursion import with_deep_stack
+from dray.cel.common.source import Issue, Source
+from dray.cel.cost import estimator
+from dray.cel.cost.sizes import SizeHint, no_hints
 from dray.cel.errors import CompileError, Kind
-from dray.cel.evaluator import Program, Unplannable, plan
-from dray.cel.parser import parse
-from dray.cel.recursion import deep
-from dray.cel.sizes import SizeHint, no_hints
-from dray.cel.source import Problem, Source
+from dray.cel.interpreter.planner import Program, Unplannable, plan
+from dray.cel.parser.parser import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Compiled:
 
 def parse_text(text: str, environment: Environment) -> Node:
     """The tree of an expression, or CompileError with all that is wrong with its syntax."""
-    parsed = deep(
+    parsed = with_deep_stack(
         parse,
         text,
         environment.macros,
@@ -46,34 +47,34 @@ def parse_text(text: str, environment: Environment) -> Node:
 
 def check_text(text: str, environment: Environment) -> Node:
     """The checked tree of an expression, or CompileError with all that is wrong."""
-    return deep(_checked, text, environment)
+    return with_deep_stack(_checked, text, environment)
 
 
 def _checked(text: str, environment: Environment) -> Node:
     parsed = parse_text(text, environment)
-    problems = check(parsed, environment)
-    if not problems and environment.validate_literals:
-        problems = validators.validate(parsed, environment)
-    if problems:
-        raise _refused(text, problems)
+    issues = check(parsed, environment)
+    if not issues and environment.validate_literals:
+        issues = validators.validate(parsed, environment)
+    if issues:
+        raise _refused(text, issues)
     return parsed
 
 
-def _refused(text: str, problems: list[Problem]) -> CompileError:
-    return CompileError(f"compilation failed: {Source(text).render(problems)}")
+def _refused(text: str, issues: list[Issue]) -> CompileError:
+    return CompileError(f"compilation failed: {Source(text).render(issues)}")
 
 
 def program(node: Node, environment: Environment) -> Program:
     """The exact program of a checked tree."""
     try:
-        return deep(plan, node, environment)
+        return with_deep_stack(plan, node, environment)
     except Unplannable as failed:
         raise CompileError(f"program instantiation failed: {failed}", kind=Kind.INTERNAL) from None
 
 
 def max_cost(node: Node, environment: Environment, *, hints: SizeHint = no_hints) -> int:
     """What a checked expression costs at worst."""
-    return deep(cost.estimate, node, hints=hints, estimators=environment.estimators).high
+    return with_deep_stack(estimator.estimate, node, hints=hints, estimators=environment.estimators).high
 
 
 def compile_text(text: str, environment: Environment) -> Compiled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dray.cel import devices
+from dray.cel.environment import devices
 from dray.cel.errors import CompileError
 
 

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import (
-    NOT_WELL,
+from dray.cli.options import (
+    EXIT_NEGATIVE,
     columns,
+    disable_gc,
     emit,
+    exit_process,
     files_option,
-    in_namespace,
-    in_one_go,
-    leave,
-    look,
+    load_snapshot,
     namespace_option,
     output_option,
     paint,
+    resolve_namespace,
     source_options,
 )
 
 if TYPE_CHECKING:
     from dray.explain import Cluster
-    from dray.explain.cluster import Key
-    from dray.explain.snapshot import Document
-    from dray.explain.whatif import Placed, WhatIf
+    from dray.explain.model.cluster import Key
+    from dray.explain.model.snapshot import Document
+    from dray.explain.nodes.whatif import PodPlacement, WhatIf
 
 
 _ROWS = 40
@@ -85,34 +85,37 @@ def allocate(
         return
     if not files:
         raise click.UsageError("give manifests with -f, or cases with --problems")
-    in_one_go()
+    disable_gc()
     from dray.allocation import POLICIES
-    from dray.cli.filtering import scheduling
-    from dray.explain import Cluster, Snapshot, SnapshotError, manifests
-    from dray.explain.expanding import expanded
-    from dray.explain.whatif import WhatIf
+    from dray.explain import Cluster, Snapshot, SnapshotError
+    from dray.explain.model import manifests
+    from dray.explain.model.workloads import expand_workload
+    from dray.explain.nodes.filters import node_filters
+    from dray.explain.nodes.whatif import WhatIf
 
     elsewhere = offline or snapshot_file is not None
-    namespace = in_namespace(namespace, kubeconfig, context, offline=elsewhere)
-    snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file, namespace=namespace)
+    namespace = resolve_namespace(namespace, kubeconfig, context, offline=elsewhere)
+    snapshot = (
+        Snapshot() if offline else load_snapshot(kubeconfig, context, snapshot_file, namespace=namespace)
+    )
     try:
-        documents = [d for m in manifests.read_files(files) for d in expanded(m.document, namespace)]
+        documents = [d for m in manifests.read_files(files) for d in expand_workload(m.document, namespace)]
     except SnapshotError as problem:
         raise click.ClickException(str(problem)) from None
     known = snapshot.with_objects(d for d in documents if d.get("kind") != "Pod")
-    cluster = Cluster(known, scheduling=scheduling)
+    cluster = Cluster(known, node_filters=node_filters)
     whatif = WhatIf(cluster, policy=POLICIES[policy])
     results = _place(whatif, documents, count)
     if output == "text":
         _print(whatif, results, count)
     else:
         emit({"policy": policy, "pods": [placed.as_document() for _, _, placed in results]}, output)
-    leave(NOT_WELL if any(placed.problem for _, _, placed in results) else 0)
+    exit_process(EXIT_NEGATIVE if any(placed.problem for _, _, placed in results) else 0)
 
 
-def _place(whatif: WhatIf, documents: list[Document], count: int) -> list[tuple[Key, Document, Placed]]:
-    from dray.explain.cluster import key_of
-    from dray.explain.whatif import claim_as_pod, how_many
+def _place(whatif: WhatIf, documents: list[Document], count: int) -> list[tuple[Key, Document, PodPlacement]]:
+    from dray.explain.model.cluster import key_of
+    from dray.explain.nodes.whatif import claim_as_pod, place_copies
 
     pods = [d for d in documents if d.get("kind") == "Pod"]
     if not pods:
@@ -120,11 +123,11 @@ def _place(whatif: WhatIf, documents: list[Document], count: int) -> list[tuple[
     if not pods:
         raise click.ClickException("there is no pod and no claim in these files")
     return [
-        (key_of(pod), pod, placed) for pod in pods for placed in how_many(whatif, key_of(pod), pod, count)
+        (key_of(pod), pod, placed) for pod in pods for placed in place_copies(whatif, key_of(pod), pod, count)
     ]
 
 
-def _print(whatif: WhatIf, results: list[tuple[Key, Document, Placed]], count: int) -> None:
+def _print(whatif: WhatIf, results: list[tuple[Key, Document, PodPlacement]], count: int) -> None:
     click.echo("\n".join(columns(_by_node(results) if len(results) > _ROWS else _one_by_one(results))))
     failed = [(key, pod, placed) for key, pod, placed in results if placed.problem]
     fitting = len(results) - len(failed)
@@ -135,7 +138,7 @@ def _print(whatif: WhatIf, results: list[tuple[Key, Document, Placed]], count: i
         click.echo("\n" + _why(whatif.explained(), *failed[-1]))
 
 
-def _one_by_one(results: list[tuple[Key, Document, Placed]]) -> list[tuple[str, ...]]:
+def _one_by_one(results: list[tuple[Key, Document, PodPlacement]]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("POD", "NODE", "DEVICES")]
     for _, _, placed in results:
         devices = ", ".join(f"{one.request}={one.device}" for one in placed.devices)
@@ -143,7 +146,7 @@ def _one_by_one(results: list[tuple[Key, Document, Placed]]) -> list[tuple[str, 
     return rows
 
 
-def _by_node(results: list[tuple[Key, Document, Placed]]) -> list[tuple[str, ...]]:
+def _by_node(results: list[tuple[Key, Document, PodPlacement]]) -> list[tuple[str, ...]]:
     """Too many to be read one by one: how many go where."""
     from collections import Counter
 
@@ -152,12 +155,14 @@ def _by_node(results: list[tuple[Key, Document, Placed]]) -> list[tuple[str, ...
     return [("NODE", "PODS", "DEVICES"), *((node, str(n), str(devices[node])) for node, n in pods.items())]
 
 
-def _why(cluster: Cluster, key: Key, pod: Document, placed: Placed) -> str:
+def _why(cluster: Cluster, key: Key, pod: Document, placed: PodPlacement) -> str:
     """Where the last one fails, told as explain tells it."""
-    from dray.explain.cluster import Key as PodKey
-    from dray.explain.explaining import explain_pod
-    from dray.explain.telling import tell
+    from dray.explain.explainer import explain_pod
+    from dray.explain.model.cluster import Key as PodKey
+    from dray.explain.render.text import render_text
 
     named = PodKey(key.namespace, placed.pod.rpartition("/")[2])
     document = {"kind": "Pod", **pod, "metadata": {**pod["metadata"], "name": named.name}}
-    return tell(explain_pod(cluster.changed(cluster.snapshot.with_objects([document])), named), paint=paint)
+    return render_text(
+        explain_pod(cluster.changed(cluster.snapshot.with_objects([document])), named), paint=paint
+    )

@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import NOT_WELL, emit, in_one_go, leave, look, output_option, paint, source_options
+from dray.cli.options import (
+    EXIT_NEGATIVE,
+    disable_gc,
+    emit,
+    exit_process,
+    load_snapshot,
+    output_option,
+    paint,
+    source_options,
+)
 
 if TYPE_CHECKING:
     from dray.explain import Cluster
-    from dray.explain.matching import Matched
+    from dray.explain.devices.evaluation import Evaluation
 
 _SHOWN = 20
 
@@ -55,8 +64,8 @@ def cel(
         return
     from dray.explain import Cluster
 
-    in_one_go()
-    cluster = Cluster(look(kubeconfig, context, snapshot_file))
+    disable_gc()
+    cluster = Cluster(load_snapshot(kubeconfig, context, snapshot_file))
     if expression is None:
         _prompt(cluster)
         return
@@ -70,18 +79,18 @@ def cel(
         click.echo(_told(found, everything=everything))
     else:
         emit(found.as_document(), output)
-    leave(NOT_WELL if found.errors or not found.matching else 0)
+    exit_process(EXIT_NEGATIVE if found.errors or not found.matching else 0)
 
 
-def _match(cluster: Cluster, expression: str) -> Matched:
-    from dray.explain.matching import match
+def _match(cluster: Cluster, expression: str) -> Evaluation:
+    from dray.explain.devices.evaluation import evaluate
 
     devices = (device for pool in cluster.pools.values() for device in (*pool.devices, *pool.withheld))
-    return match(expression, devices, cluster.features)
+    return evaluate(expression, devices, cluster.features)
 
 
-def _told(found: Matched, *, everything: bool = False) -> str:
-    from dray.cel.devices import MAX_COST
+def _told(found: Evaluation, *, everything: bool = False) -> str:
+    from dray.cel.environment.devices import MAX_COST
 
     total = len(found.matching) + found.others + sum(count for _, count, _ in found.errors)
     lines = [f"{paint(str(len(found.matching)), 'green')} of {total} devices match"]

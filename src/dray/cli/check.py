@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import NOT_WELL, emit, files_option, in_one_go, leave, paint
+from dray.cli.options import EXIT_NEGATIVE, disable_gc, emit, exit_process, files_option, paint
 
 if TYPE_CHECKING:
     from dray.explain import Snapshot
-    from dray.explain.checking import Finding
-    from dray.explain.manifests import Manifest, Unreadable
+    from dray.explain.lint.validation import Finding
+    from dray.explain.model.manifests import Manifest, Unreadable
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -56,11 +56,12 @@ def check(
     Exit codes: 0 nothing wrong (there may be warnings); 3 errors, or warnings with --strict;
     1 a file or the snapshot cannot be read.
     """
-    in_one_go()
+    disable_gc()
     targets = (*paths, *files)
     if not targets:
         raise click.UsageError("name files or folders of manifests")
-    from dray.explain import Snapshot, SnapshotError, manifests, snapshot
+    from dray.explain import Snapshot, SnapshotError
+    from dray.explain.model import manifests, snapshot
 
     broken: list[manifests.Unreadable] = []
     try:
@@ -71,7 +72,7 @@ def check(
     findings = _findings(found, known, emulate, broken, complete=snapshot_file is not None)
     _show(findings, len(found), output)
     bad = {"error", "warning"} if strict else {"error"}
-    leave(NOT_WELL if any(one.level.value in bad for one in findings) else 0)
+    exit_process(EXIT_NEGATIVE if any(one.level.value in bad for one in findings) else 0)
 
 
 def _findings(
@@ -79,17 +80,17 @@ def _findings(
 ) -> list[Finding]:
     from dray.api.release import SettingError, release_named
     from dray.explain import Cluster
-    from dray.explain.checking import Finding, Level
-    from dray.explain.checking import check as checked
-    from dray.explain.expanding import expanded
-    from dray.explain.lint import World, lint
-    from dray.server.expressions import compile_expression
+    from dray.explain.lint.rules import LintContext, lint
+    from dray.explain.lint.validation import Finding, Level
+    from dray.explain.lint.validation import check as checked
+    from dray.explain.model.workloads import expand_workload
+    from dray.server.registry.cel import compile_expression
 
     try:
         release = release_named(emulate)
     except SettingError as problem:
         raise click.UsageError(str(problem)) from None
-    whole = [d for m in found if not m.problems for d in expanded(m.document, "default")]
+    whole = [d for m in found if not m.problems for d in expand_workload(m.document, "default")]
     cluster = Cluster(known.with_objects(whole))
     labels = None
     if cluster.namespaces:
@@ -103,7 +104,7 @@ def _findings(
         namespace_labels=labels,
         served=release.serving({"api/all": True}) if emulate else None,
     )
-    findings += lint(World(found, cluster, complete))
+    findings += lint(LintContext(found, cluster, complete))
     findings += [Finding("schema", Level.ERROR, one.problem, one.file, one.line) for one in broken]
     return sorted(findings, key=lambda one: (one.file, one.line))
 
@@ -111,7 +112,7 @@ def _findings(
 def _show(findings: list[Finding], objects: int, output: str) -> None:
     if output == "sarif":
         import dray
-        from dray.explain.sarif import sarif
+        from dray.explain.render.sarif import sarif
 
         emit(sarif(findings, version=dray.__version__), "json")
         return

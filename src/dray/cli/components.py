@@ -54,8 +54,8 @@ def scheduler(
     """
     from dataclasses import replace
 
-    from dray.scheduler import running
-    from dray.scheduler.config import ConfigError, Configuration, parse
+    from dray.placement.config import ConfigError, Configuration, parse
+    from dray.scheduler import component
 
     try:
         configuration = parse(_yaml(config)) if config is not None else Configuration()
@@ -65,7 +65,7 @@ def scheduler(
         leader_elect = configuration.leader_election.enabled if config is not None else True
     election = replace(configuration.leader_election, enabled=leader_elect)
     release, gates = _release(emulate, feature_gates)
-    options = running.Options(
+    options = component.Options(
         configuration=replace(configuration, leader_election=election),
         gates=gates,
         release=release.number[1],
@@ -74,10 +74,10 @@ def scheduler(
     )
 
     async def run(client: Any) -> None:
-        await running.run(client, options=options)
+        await component.run(client, options=options)
 
     where = Path(configuration.kubeconfig) if configuration.kubeconfig else None
-    until_signal(kubeconfig or where, run, metrics_listen=metrics_listen, metrics=options.metrics.text)
+    run_component(kubeconfig or where, run, metrics_listen=metrics_listen, metrics=options.metrics.text)
 
 
 @click.command()
@@ -117,28 +117,28 @@ def controllers(
       dray controllers --controllers '*,bootstrapsigner,tokencleaner' \\
         --cluster-signing-cert-file ca.crt --cluster-signing-key-file ca.key
     """
-    from dray.controllers import running
+    from dray.controllers import manager
 
     _, gates = _release(emulate, feature_gates)
     wanted = tuple(n.strip() for n in names.split(",") if n.strip())
     try:
-        running.chosen(wanted, gates)
-    except running.UnknownController as problem:
+        manager.enabled_controllers(wanted, gates)
+    except manager.UnknownController as problem:
         raise click.ClickException(str(problem)) from None
-    options = running.Options(
+    options = manager.Options(
         controllers=wanted,
         gates=gates,
         leader_election=leader_elect,
-        settings=_authorities(ca_file, ca_key_file, root_ca_file),
+        settings=_signing_settings(ca_file, ca_key_file, root_ca_file),
     )
 
     async def run(client: Any) -> None:
-        await running.run(client, options=options)
+        await manager.run(client, options=options)
 
-    until_signal(kubeconfig, run, metrics_listen=metrics_listen, metrics=options.metrics.registry.text)
+    run_component(kubeconfig, run, metrics_listen=metrics_listen, metrics=options.metrics.registry.text)
 
 
-def _authorities(ca: Path | None, key: Path | None, root: Path | None) -> dict[str, dict[str, str]]:
+def _signing_settings(ca: Path | None, key: Path | None, root: Path | None) -> dict[str, dict[str, str]]:
     """What the controllers around certificates need to know. Those that are told nothing do not run."""
     found: dict[str, dict[str, str]] = {}
     if trusted := root or ca:
@@ -165,7 +165,7 @@ def _yaml(path: Path) -> Any:
     return yaml.safe_load(path.read_text())
 
 
-def until_signal(
+def run_component(
     kubeconfig: Path | None,
     run: Any,
     *,
@@ -179,9 +179,9 @@ def until_signal(
 
     from dray.app.options import OptionError, parse_listen
     from dray.app.page import page
-    from dray.app.running import ended, run_loop
-    from dray.cli.connecting import connect
-    from dray.client.leases import LeadershipLost
+    from dray.app.process import run_loop, shutdown_event
+    from dray.cli.config_flags import connect
+    from dray.client.leaderelection import LeadershipLost
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
     try:
@@ -190,7 +190,7 @@ def until_signal(
         raise click.ClickException(str(problem)) from None
 
     async def main() -> None:
-        end = ended()
+        end = shutdown_event()
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(connect(kubeconfig))
             if listen is not None and metrics is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.looking import NOT_WELL
+from dray.cli.options import EXIT_NEGATIVE
 
 if TYPE_CHECKING:
     from dray.convert import ParameterRule
@@ -93,7 +93,7 @@ def convert(
             target_file.parent.mkdir(parents=True, exist_ok=True)
             target_file.write_text(text)
     if not result.complete:
-        ctx.exit(NOT_WELL)
+        ctx.exit(EXIT_NEGATIVE)
 
 
 def _read(files: tuple[Path, ...]) -> tuple[list[Path], list[str]]:
@@ -139,12 +139,12 @@ def _from_cluster(kubeconfig: Path | None, context: str) -> tuple[list[Path], li
     import yaml
 
     from dray.api.errors import StatusError
-    from dray.cli.connecting import connect
-    from dray.convert.gathering import gather
+    from dray.cli.config_flags import connect
+    from dray.convert.collector import collect_manifests
 
     async def read() -> list[dict[str, object]]:
         async with connect(kubeconfig, context=context) as client:
-            return await gather(client)
+            return await collect_manifests(client)
 
     try:
         documents = asyncio.run(read())

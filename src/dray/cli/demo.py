@@ -25,8 +25,8 @@ def demo(kubeconfig: Path | None, namespace: str) -> None:
 
 async def _play(kubeconfig: Path | None, namespace: str) -> None:
     from dray.api.errors import StatusError
-    from dray.cli.connecting import connect
-    from dray.drivers.demo import DemoProblem, Options, play
+    from dray.cli.config_flags import connect
+    from dray.drivers.demo import DemoError, Options, play
 
     try:
         async with connect(kubeconfig) as client:
@@ -36,5 +36,5 @@ async def _play(kubeconfig: Path | None, namespace: str) -> None:
                 for line in scene.lines:
                     click.echo(f"  {line}")
                 click.echo()
-    except (DemoProblem, StatusError) as problem:
+    except (DemoError, StatusError) as problem:
         raise click.ClickException(f"{problem}") from None

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.looking import (
+from dray.cli.options import (
+    api_failure,
     columns,
+    disable_gc,
     emit,
-    failed,
-    in_one_go,
-    leave,
-    look,
+    exit_process,
+    load_snapshot,
     output_option,
     paint,
     source_options,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dray.allocation.devices import Device
     from dray.client.resources import Resource
     from dray.explain import Cluster
-    from dray.explain.devices import DeviceView, Summary
+    from dray.explain.devices.states import DeviceView, Summary
 
 _STATES = ("free", "allocated", "shared", "tainted", "unhealthy", "blocked", "withheld")
 _COLOURS = {
@@ -84,10 +84,10 @@ def devices(
     if watch and snapshot_file is None:
         _watch(kubeconfig, context, output, chosen)
         return
-    in_one_go()
-    cluster = Cluster(look(kubeconfig, context, snapshot_file))
+    disable_gc()
+    cluster = Cluster(load_snapshot(kubeconfig, context, snapshot_file))
     _show(cluster, output, chosen)
-    leave()
+    exit_process()
 
 
 def _show(cluster: Cluster, output: str, chosen: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def _show(cluster: Cluster, output: str, chosen: dict[str, Any]) -> None:
 
 def _views(cluster: Cluster, chosen: dict[str, Any]) -> list[DeviceView]:
     from dray.cel import CompileError
-    from dray.explain import devices as found
+    from dray.explain.devices import states as found
 
     tests: list[Callable[[Device], bool]] = []
     for names, of in ((chosen["driver"], "driver"), (chosen["pool"], "pool")):
@@ -128,13 +128,13 @@ def _views(cluster: Cluster, chosen: dict[str, Any]) -> list[DeviceView]:
             tests.append(found.selected_by(chosen["cel"], cluster.features))
         except CompileError as problem:
             raise click.ClickException(f"the expression does not compile: {problem}") from None
-    views = found.devices(cluster, wanted=tests)
+    views = found.list_devices(cluster, wanted=tests)
     states = chosen["state"]
     return [view for view in views if not states or view.state.value in states]
 
 
 def _summaries(cluster: Cluster, views: list[DeviceView], by: str) -> list[Summary]:
-    from dray.explain.devices import by_class, summaries
+    from dray.explain.devices.states import by_class, summaries
 
     match by:
         case "class":
@@ -172,18 +172,18 @@ def _print(views: list[DeviceView], *, wide: bool) -> None:
 
 def _details(view: DeviceView) -> list[str]:
     """Attributes and capacity, a line each."""
-    from dray.explain.asking import shown
+    from dray.explain.devices.selectors import format_value
 
     lines = []
     for what, values in (("attributes", view.attributes), ("capacity", view.capacity)):
         if values:
-            told = "  ".join(f"{name}={shown(value)}" for name, value in values.items())
+            told = "  ".join(f"{name}={format_value(value)}" for name, value in values.items())
             lines.append(paint(f"    {what}: {told}", "dim"))
     return lines
 
 
 def _print_summaries(summaries: list[Summary], by: str) -> None:
-    from dray.explain.devices import DeviceState
+    from dray.explain.devices.states import DeviceState
 
     present = [state for state in DeviceState if any(one.states.get(state) for one in summaries)]
     rows = [(by.upper(), "TOTAL", *(state.value.upper() for state in present))]
@@ -201,9 +201,9 @@ def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str,
     import asyncio
 
     from dray.api.errors import StatusError
-    from dray.cli.connecting import connect
+    from dray.cli.config_flags import connect
     from dray.explain import Cluster
-    from dray.explain.gathering import deciding, gather
+    from dray.explain.model.collector import collect_snapshot, device_state_resources
 
     async def follow() -> None:
         async with connect(kubeconfig, context=context) as client:
@@ -223,11 +223,11 @@ def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str,
                             raise
 
             async with asyncio.TaskGroup() as group:
-                for resource in await deciding(client):
+                for resource in await device_state_resources(client):
                     group.create_task(listen(resource))
                 while True:
                     changed.clear()
-                    seen = Cluster(await gather(client))
+                    seen = Cluster(await collect_snapshot(client))
                     click.clear()
                     _show(seen, output, chosen)
                     await changed.wait()
@@ -238,4 +238,4 @@ def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str,
     except KeyboardInterrupt:
         raise SystemExit(0) from None
     except ExceptionGroup as several:
-        raise failed(several.exceptions[0]) from None
+        raise api_failure(several.exceptions[0]) from None

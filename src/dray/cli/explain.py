@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.looking import (
-    NOT_WELL,
+from dray.cli.options import (
+    EXIT_NEGATIVE,
+    disable_gc,
     emit,
+    exit_process,
     files_option,
-    in_namespace,
-    in_one_go,
-    leave,
-    look,
+    load_snapshot,
     namespace_option,
     output_option,
     paint,
+    resolve_namespace,
     source_options,
 )
 
 if TYPE_CHECKING:
     from dray.explain import Cluster, Snapshot
-    from dray.explain.cluster import Key
-    from dray.explain.manifests import Manifest
-    from dray.explain.model import Explanation
+    from dray.explain.model.cluster import Key
+    from dray.explain.model.explanation import Explanation
+    from dray.explain.model.manifests import Manifest
 
 _POD = ("pod", "pods", "po")
 _CLAIM = ("claim", "claims", "resourceclaim", "resourceclaims")
@@ -42,7 +42,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     """For the shell's completion: the pods or claims of the namespace; nothing if the cluster cannot be asked."""
     import asyncio
 
-    from dray.cli.connecting import connect, current_namespace
+    from dray.cli.config_flags import connect, current_namespace
     from dray.client.resources import PODS, RESOURCE_CLAIMS, Resource
 
     async def ask() -> list[str]:
@@ -94,10 +94,10 @@ def explain(
     Exit codes: 0 all is well (it runs, it is allocated, it would fit); 3 it is pending, refused or stuck;
     1 there is no such thing or the cluster cannot be read; 2 the command line makes no sense.
     """
-    from dray.cli.filtering import scheduling
     from dray.explain import Cluster
+    from dray.explain.nodes.filters import node_filters
 
-    in_one_go()
+    disable_gc()
     if what and "/" in what and name is None:
         what, _, name = what.partition("/")
     if what and not name and not files and what not in (*_POD, *_CLAIM):
@@ -105,21 +105,23 @@ def explain(
     if not files and not (what and name):
         raise click.UsageError("name a pod or a claim, or give manifests with -f")
     elsewhere = offline or snapshot_file is not None
-    namespace = in_namespace(namespace, kubeconfig, context, offline=elsewhere)
-    snapshot, manifests = _world(kubeconfig, context, snapshot_file, files, offline, namespace)
-    cluster = Cluster(snapshot, scheduling=scheduling)
+    namespace = resolve_namespace(namespace, kubeconfig, context, offline=elsewhere)
+    snapshot, manifests = _snapshot_and_manifests(
+        kubeconfig, context, snapshot_file, files, offline, namespace
+    )
+    cluster = Cluster(snapshot, node_filters=node_filters)
     explanations = _explanations(cluster, what, name, namespace, manifests)
     if output == "text":
-        from dray.explain.telling import tell
+        from dray.explain.render.text import render_text
 
-        click.echo("\n\n".join(tell(one, paint=paint) for one in explanations))
+        click.echo("\n\n".join(render_text(one, paint=paint) for one in explanations))
     else:
         documents = [one.as_document() for one in explanations]
         emit(documents[0] if name else {"explanations": documents}, output)
-    leave(0 if all(one.well for one in explanations) else NOT_WELL)
+    exit_process(0 if all(one.well for one in explanations) else EXIT_NEGATIVE)
 
 
-def _world(
+def _snapshot_and_manifests(
     kubeconfig: Path | None,
     context: str,
     snapshot_file: Path | None,
@@ -130,38 +132,40 @@ def _world(
     """The cluster, with the manifests applied to it."""
     from dray.explain import Snapshot, SnapshotError
 
-    snapshot = Snapshot() if offline else look(kubeconfig, context, snapshot_file, namespace=namespace)
+    snapshot = (
+        Snapshot() if offline else load_snapshot(kubeconfig, context, snapshot_file, namespace=namespace)
+    )
     if not files:
         return snapshot, []
-    from dray.explain import manifests
-    from dray.explain.expanding import expanded
+    from dray.explain.model import manifests
+    from dray.explain.model.workloads import expand_workload
 
     try:
         found = manifests.read_files(files)
     except SnapshotError as problem:
         raise click.ClickException(str(problem)) from None
-    documents = [expanded(one.document, namespace) for one in found]
+    documents = [expand_workload(one.document, namespace) for one in found]
     return snapshot.with_objects(d for several in documents for d in several), found
 
 
 def _explanations(
     cluster: Cluster, what: str | None, name: str | None, namespace: str, manifests: list[Manifest]
 ) -> list[Explanation]:
-    from dray.explain.cluster import Key, key_of
-    from dray.explain.expanding import expanded
-    from dray.explain.explaining import explain_claim, explain_pod
+    from dray.explain.explainer import explain_claim, explain_pod
+    from dray.explain.model.cluster import Key, key_of
+    from dray.explain.model.workloads import expand_workload
 
     with _progress(len(cluster.nodes)) as advance:
         if name:
             key = Key(namespace, name)
             if what in _CLAIM:
-                _there(key, cluster.claims, "claim")
+                _require(key, cluster.claims, "claim")
                 return [explain_claim(cluster, key, progress=advance)]
             if what not in _POD:
                 raise click.UsageError(f"cannot explain {what}: pod and claim are known")
-            _there(key, cluster.pods, "pod")
+            _require(key, cluster.pods, "pod")
             return [explain_pod(cluster, key, progress=advance)]
-        documents = [d for m in manifests for d in expanded(m.document, namespace)]
+        documents = [d for m in manifests for d in expand_workload(m.document, namespace)]
         pods = [key_of(d) for d in documents if d.get("kind") == "Pod"]
         claims = [key_of(d) for d in documents if d.get("kind") == "ResourceClaim"]
         if not pods and not claims:
@@ -171,7 +175,7 @@ def _explanations(
         return [explain_claim(cluster, key, progress=advance) for key in claims]
 
 
-def _there(key: Key, known: Mapping[Key, object], kind: str) -> None:
+def _require(key: Key, known: Mapping[Key, object], kind: str) -> None:
     if key in known:
         return
     from difflib import get_close_matches

@@ -106,6 +106,6 @@ def _absolute(path: str) -> str:
 @server_flags
 def server(**flags: Any) -> None:
     """Run the API server alone, until a signal ends it."""
-    from dray.app.running import run
+    from dray.app.process import run_api_server
 
-    run(server_options(flags))
+    run_api_server(server_options(flags))

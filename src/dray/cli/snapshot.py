@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dray.cli.looking import look, source_options
+from dray.cli.options import load_snapshot, source_options
 
 
 @click.command()
@@ -31,13 +31,13 @@ def snapshot(
       dray snapshot --anonymous -f for-the-bug-report.json
       dray explain pod train --snapshot cluster.json.gz
     """
-    from dray.explain import snapshot as snapshots
+    from dray.explain.model import snapshot as snapshots
 
-    found = look(kubeconfig, context, snapshot_file)
+    found = load_snapshot(kubeconfig, context, snapshot_file)
     if anonymous:
-        from dray.explain.anonymous import anonymised
+        from dray.explain.model.anonymizer import anonymize
 
-        found = anonymised(found)
+        found = anonymize(found)
     if str(target) == "-":
         click.echo(found.dump())
         return

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.app import cluster as clusters
+from dray.app import datadir as clusters
 from dray.app.options import OptionError, ServerOptions, default_data, split_list
 from dray.cli.server import server_flags, server_options
 
 if TYPE_CHECKING:
     from dray.api.release import Release
-    from dray.app.up import Cluster
+    from dray.app.up import RunningCluster
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
@@ -69,10 +69,10 @@ def up(detach: bool, **flags: Any) -> None:
         return
     import logging
 
-    from dray.app.detaching import tell_parent
-    from dray.app.running import hold_collector, run_loop
+    from dray.app.daemon import notify_parent
+    from dray.app.process import pause_gc, run_loop
 
-    hold_collector()
+    pause_gc()
     from dray.app.up import Hooks, UpOptions, run_up
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
@@ -87,17 +87,19 @@ def up(detach: bool, **flags: Any) -> None:
         device_preemption=flags["device_preemption"],
     )
 
-    def ready(cluster: Cluster) -> None:
-        from dray.app.up import devices
+    def ready(cluster: RunningCluster) -> None:
+        from dray.app.up import published_devices
 
         release = cluster.server.api.release
-        _greet(cluster.server.url, str(options.server.kubeconfig_path), devices(cluster), release)
-        tell_parent()
+        _print_next_steps(
+            cluster.server.url, str(options.server.kubeconfig_path), published_devices(cluster), release
+        )
+        notify_parent()
 
     try:
         run_loop(run_up(options, hooks=Hooks(ready)))
     except OptionError as e:
-        tell_parent(str(e))
+        notify_parent(str(e))
         raise click.ClickException(str(e)) from None
 
 
@@ -109,7 +111,7 @@ def _with_nodes(server: ServerOptions) -> ServerOptions:
 
 
 def _detached(flags: dict[str, Any]) -> None:
-    from dray.app.detaching import StartFailed, detach
+    from dray.app.daemon import StartFailed, detach
 
     data = (flags["data"] or default_data()).absolute()
     arguments = [a for a in sys.argv[1:] if a != "--detach"]
@@ -117,21 +119,21 @@ def _detached(flags: dict[str, Any]) -> None:
         detach(arguments, log=data / "dray.log", seconds=_START_SECONDS)
     except StartFailed as e:
         raise click.ClickException(str(e)) from None
-    found = clusters.read(data)
+    found = clusters.read_state(data)
     if found is not None:
         from dray.api.release import release_named
 
         release = release_named("" if found.release == "all" else found.release)
-        _greet(found.url, found.kubeconfig, found.devices, release)
+        _print_next_steps(found.url, found.kubeconfig, found.devices, release)
 
 
-def _greet(url: str, kubeconfig: str, devices: Sequence[str], release: Release) -> None:
+def _print_next_steps(url: str, kubeconfig: str, devices: Sequence[str], release: Release) -> None:
     today = release.at_least("1.32")
     click.echo(f"The cluster is ready on {url}")
     for line in devices:
         click.echo(f"  {line}")
     click.echo("Type next:")
-    if (home := _off_the_path()) is not None:
+    if (home := _bin_dir_off_path()) is not None:
         click.echo(f'  export PATH="{home}:$PATH"')
     click.echo(f"  export KUBECONFIG={kubeconfig}")
     kinds = "deviceclasses,resourceslices" if today else "resourceclasses,resourceclaims"
@@ -143,7 +145,7 @@ def _greet(url: str, kubeconfig: str, devices: Sequence[str], release: Release) 
     sys.stdout.flush()
 
 
-def _off_the_path() -> Path | None:
+def _bin_dir_off_path() -> Path | None:
     """Where ``dray`` is, if a shell would not find it: ``make`` runs it out of its virtual environment."""
     home = Path(sys.executable).parent
     is_there = (home / "dray").exists()
@@ -155,7 +157,7 @@ def _off_the_path() -> Path | None:
 def down(data: Path | None) -> None:
     """Stop the cluster. What it stored stays for the next time."""
     folder = (data or default_data()).absolute()
-    if not clusters.running(folder):
+    if not clusters.is_running(folder):
         click.echo("No cluster is running.")
         return
     if not clusters.stop(folder, seconds=_STOP_SECONDS):
@@ -168,7 +170,7 @@ def down(data: Path | None) -> None:
 def status(data: Path | None) -> None:
     """Say whether a cluster runs, and where. Exit code 1 if none does, 2 if it is not ready."""
     folder = (data or default_data()).absolute()
-    found = clusters.read(folder) if clusters.running(folder) else None
+    found = clusters.read_state(folder) if clusters.is_running(folder) else None
     if found is None:
         click.echo(f"No cluster is running on {folder}.")
         raise SystemExit(1)

@@ -8,20 +8,20 @@ from typing import Generic
 from dray.client.resources import T
 
 #: From an object to the values it is found under. Pure: it is asked again for the object that is replaced.
-Indexer = Callable[[T], Sequence[str]]
+IndexFunc = Callable[[T], Sequence[str]]
 #: Namespace and name. Not an ``ObjectKey``, which is found under the same but takes longer to make.
-Place = tuple[str, str]
-_Index = dict[str, dict[Place, None]]
+NamespacedName = tuple[str, str]
+_Index = dict[str, dict[NamespacedName, None]]
 
 
-class ObjectCache(Generic[T]):
+class Store(Generic[T]):
     """Objects of one resource. Reading is a dict look-up; nothing read may be changed."""
 
-    def __init__(self, indexers: Mapping[str, Indexer[T]] | None = None) -> None:
-        self._objects: dict[Place, T] = {}
+    def __init__(self, indexers: Mapping[str, IndexFunc[T]] | None = None) -> None:
+        self._objects: dict[NamespacedName, T] = {}
         #: All objects, as a live view: copy it before an ``await``.
         self.values: Callable[[], ValuesView[T]] = self._objects.values
-        self._indexes: dict[str, tuple[Indexer[T], _Index]] = {}
+        self._indexes: dict[str, tuple[IndexFunc[T], _Index]] = {}
         for name, indexer in (indexers or {}).items():
             self.add_index(name, indexer)
 
@@ -31,7 +31,7 @@ class ObjectCache(Generic[T]):
     def get(self, namespace: str, name: str) -> T | None:
         return self._objects.get((namespace, name))
 
-    def items(self) -> Collection[tuple[Place, T]]:
+    def items(self) -> Collection[tuple[NamespacedName, T]]:
         return self._objects.items()
 
     def by_index(self, index: str, value: str) -> list[T]:
@@ -42,7 +42,7 @@ class ObjectCache(Generic[T]):
         """The values under which anything is found at present."""
         return self._indexes[index][1].keys()
 
-    def add_index(self, name: str, indexer: Indexer[T]) -> None:
+    def add_index(self, name: str, indexer: IndexFunc[T]) -> None:
         """Add an index; adding the same one again does nothing, so that several users can ask for it."""
         if name in self._indexes:
             if self._indexes[name][0] is not indexer:
@@ -80,7 +80,7 @@ class ObjectCache(Generic[T]):
         return old
 
 
-def _link(index: _Index, values: Sequence[str], place: Place) -> None:
+def _link(index: _Index, values: Sequence[str], place: NamespacedName) -> None:
     for value in values:
         found = index.get(value)
         if found is None:
@@ -89,7 +89,7 @@ def _link(index: _Index, values: Sequence[str], place: Place) -> None:
             found[place] = None
 
 
-def _unlink(index: _Index, values: Sequence[str], place: Place) -> None:
+def _unlink(index: _Index, values: Sequence[str], place: NamespacedName) -> None:
     for value in set(values):
         found = index[value]
         del found[place]

@@ -10,20 +10,20 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from dray.client.queues import TokenBucket
+from dray.client.workqueue import TokenBucket
 
 if TYPE_CHECKING:
     from dray.api.types.core import Event as CoreEvent
     from dray.api.types.events import Event, EventSeries
 
 #: Similar events about an object within the interval, from which on they are combined.
-SIMILAR_LIMIT: Final = 10
-SIMILAR_SECONDS: Final = 600.0
+AGGREGATE_LIMIT: Final = 10
+AGGREGATE_SECONDS: Final = 600.0
 COMBINED_PREFIX: Final = "(combined from similar events): "
 #: Events that one source may report about one object: so many at once, then one in five minutes.
 SPAM_BURST: Final = 25
-SPAM_RATE: Final = 1 / 300
-REMEMBERED: Final = 4096
+SPAM_QPS: Final = 1 / 300
+CACHE_ENTRIES: Final = 4096
 #: A series without a new event for so long has ended.
 SERIES_SECONDS: Final = 360.0
 
@@ -44,7 +44,7 @@ class Occurrence(NamedTuple):
     related: Identity = ()
 
 
-class Written(NamedTuple, Generic[E]):
+class EventWrite(NamedTuple, Generic[E]):
     """What is to be written: a new Event, or a patch of one written before (with the whole, should it be gone)."""
 
     event: E
@@ -54,11 +54,11 @@ class Written(NamedTuple, Generic[E]):
 class Correlator(Protocol[E]):
     """Decides what becomes of events of one API, which are documents of the type ``E``."""
 
-    def observe(self, occurrence: Occurrence, event: E, *, now: float) -> Written[E] | None:
+    def observe(self, occurrence: Occurrence, event: E, *, now: float) -> EventWrite[E] | None:
         """Decide on a fresh ``event``; None: nothing is to be written now."""
         ...
 
-    def tidy(self, *, now: float) -> Iterator[Written[E]]:
+    def finish_series(self, *, now: float) -> Iterator[EventWrite[E]]:
         """Forget what is over; yields what has to be written about it."""
         ...
 
@@ -67,7 +67,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class _Recent(Generic[K, V]):
+class _LruCache(Generic[K, V]):
     """A mapping that forgets what has not been used for longest."""
 
     def __init__(self, size: int) -> None:
@@ -86,7 +86,7 @@ class _Recent(Generic[K, V]):
             self._values.popitem(last=False)
 
 
-class _Similar(NamedTuple):
+class _Aggregate(NamedTuple):
     messages: frozenset[str]
     last: float
 
@@ -95,31 +95,33 @@ class CountingCorrelator:
     """core/v1: the same again raises ``count``; too many that differ only in their message become one."""
 
     def __init__(self) -> None:
-        self._buckets: _Recent[tuple[Any, str], TokenBucket] = _Recent(REMEMBERED)
-        self._similar: _Recent[tuple[Any, ...], _Similar] = _Recent(REMEMBERED)
-        self._seen: _Recent[tuple[Any, ...], CoreEvent] = _Recent(REMEMBERED)
+        self._buckets: _LruCache[tuple[Any, str], TokenBucket] = _LruCache(CACHE_ENTRIES)
+        self._similar: _LruCache[tuple[Any, ...], _Aggregate] = _LruCache(CACHE_ENTRIES)
+        self._seen: _LruCache[tuple[Any, ...], CoreEvent] = _LruCache(CACHE_ENTRIES)
 
-    def observe(self, occurrence: Occurrence, event: CoreEvent, *, now: float) -> Written[CoreEvent] | None:
+    def observe(
+        self, occurrence: Occurrence, event: CoreEvent, *, now: float
+    ) -> EventWrite[CoreEvent] | None:
         about, kind, reason, message = occurrence[:4]
         key: tuple[Any, ...] = (about, kind, reason)
         similar = self._similar.get(key)
-        if similar is None or now - similar.last > SIMILAR_SECONDS:
-            similar = _Similar(frozenset(), now)
+        if similar is None or now - similar.last > AGGREGATE_SECONDS:
+            similar = _Aggregate(frozenset(), now)
         messages = similar.messages | {message}
-        if len(messages) >= SIMILAR_LIMIT:
-            self._similar.put(key, _Similar(messages - {next(iter(messages))}, now))
+        if len(messages) >= AGGREGATE_LIMIT:
+            self._similar.put(key, _Aggregate(messages - {next(iter(messages))}, now))
             event = {**event, "message": COMBINED_PREFIX + message}
         else:
-            self._similar.put(key, _Similar(messages, now))
+            self._similar.put(key, _Aggregate(messages, now))
             key = (*key, message)
         written = self._count(key, event)
         return None if self._is_spam(about, kind, now) else written
 
-    def _count(self, key: tuple[Any, ...], event: CoreEvent) -> Written[CoreEvent]:
+    def _count(self, key: tuple[Any, ...], event: CoreEvent) -> EventWrite[CoreEvent]:
         first = self._seen.get(key)
         if first is None:
             self._seen.put(key, event)
-            return Written(event, None)
+            return EventWrite(event, None)
         changed: CoreEvent = {
             "count": first["count"] + 1,
             "lastTimestamp": event["lastTimestamp"],
@@ -127,16 +129,16 @@ class CountingCorrelator:
         }
         counted: CoreEvent = {**first, **changed}
         self._seen.put(key, counted)
-        return Written(counted, changed)
+        return EventWrite(counted, changed)
 
     def _is_spam(self, about: Any, kind: str, now: float) -> bool:
         bucket = self._buckets.get((about, kind))
         if bucket is None:
-            bucket = TokenBucket(rate=SPAM_RATE, burst=SPAM_BURST, now=now)
+            bucket = TokenBucket(rate=SPAM_QPS, burst=SPAM_BURST, now=now)
             self._buckets.put((about, kind), bucket)
         return not bucket.try_take(now)
 
-    def tidy(self, *, now: float) -> Iterator[Written[CoreEvent]]:
+    def finish_series(self, *, now: float) -> Iterator[EventWrite[CoreEvent]]:
         return iter(())
 
 
@@ -146,7 +148,7 @@ class SeriesCorrelator:
     def __init__(self) -> None:
         self._events: dict[tuple[Any, ...], tuple[Event, float]] = {}
 
-    def observe(self, occurrence: Occurrence, event: Event, *, now: float) -> Written[Event] | None:
+    def observe(self, occurrence: Occurrence, event: Event, *, now: float) -> EventWrite[Event] | None:
         about, kind, reason, _, action, related = occurrence
         # Unlike above, an object that has changed in between makes a new event, as upstream has it.
         version = event["regarding"].get("resourceVersion", "")
@@ -154,18 +156,18 @@ class SeriesCorrelator:
         known = self._events.get(key)
         if known is None:
             self._events[key] = (event, now)
-            return Written(event, None)
+            return EventWrite(event, None)
         first, _ = known
         series: EventSeries = {
             "count": first.get("series", {"count": 1})["count"] + 1,
             "lastObservedTime": event["eventTime"],
         }
         self._events[key] = ({**first, "series": series}, now)
-        return None if "series" in first else Written({**first, "series": series}, {"series": series})
+        return None if "series" in first else EventWrite({**first, "series": series}, {"series": series})
 
-    def tidy(self, *, now: float) -> Iterator[Written[Event]]:
+    def finish_series(self, *, now: float) -> Iterator[EventWrite[Event]]:
         for key, (event, last) in list(self._events.items()):
             if now - last > SERIES_SECONDS:
                 del self._events[key]
                 if "series" in event:
-                    yield Written(event, {"series": event["series"]})
+                    yield EventWrite(event, {"series": event["series"]})

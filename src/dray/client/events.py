@@ -14,15 +14,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
-from dray.api.timefmt import from_epoch
+from dray.api.times import from_epoch
 from dray.client.client import Client, PatchType
 from dray.client.correlation import (
     Correlator,
     CountingCorrelator,
+    EventWrite,
     Identity,
     Occurrence,
     SeriesCorrelator,
-    Written,
 )
 from dray.client.resources import EVENTS, EVENTS_V1, Resource
 from dray.client.transport import Unreachable
@@ -41,7 +41,7 @@ QUEUE_SIZE: Final = 1000
 WRITERS: Final = 8
 ATTEMPTS: Final = 12
 RETRY_SECONDS: Final = 10.0
-TIDY_SECONDS: Final = 360.0
+FINISH_SECONDS: Final = 360.0
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -60,7 +60,7 @@ class EventRecorder:
         *,
         host: str = "",
         api: Literal["", "events.k8s.io"] = "",
-        patience: float = 0.0,
+        delay: float = 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
@@ -71,8 +71,8 @@ class EventRecorder:
         # The resource, the correlator and the events are all of the one API or all of the other.
         self._resource: Resource[Any] = EVENTS_V1 if api else EVENTS
         self._correlator: Correlator[Any] = SeriesCorrelator() if api else CountingCorrelator()
-        self._patience = patience
-        self._queue: asyncio.Queue[tuple[float, Written[Any]]] = asyncio.Queue(QUEUE_SIZE)
+        self._delay = delay
+        self._queue: asyncio.Queue[tuple[float, EventWrite[Any]]] = asyncio.Queue(QUEUE_SIZE)
         self._last_nanosecond = 0
 
     def event(
@@ -102,7 +102,7 @@ class EventRecorder:
     async def run(self) -> None:
         """Write what is reported. What cannot be written in several tries is given up."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._tidy_periodically())
+            group.create_task(self._finish_series_periodically())
             for _ in range(WRITERS):
                 group.create_task(self._write_all())
 
@@ -118,19 +118,19 @@ class EventRecorder:
         """Wait until everything reported so far has been written or given up; ``run`` must be running."""
         await self._queue.join()
 
-    def _enqueue(self, written: Written[Any]) -> None:
+    def _enqueue(self, written: EventWrite[Any]) -> None:
         try:
-            self._queue.put_nowait((time.monotonic() + self._patience, written))
+            self._queue.put_nowait((time.monotonic() + self._delay, written))
         except asyncio.QueueFull:
             _log.warning("too many events wait; dropped: %s", written.event.get("reason"))
 
-    async def _tidy_periodically(self) -> None:
+    async def _finish_series_periodically(self) -> None:
         while True:
-            await asyncio.sleep(TIDY_SECONDS)
-            for written in self._correlator.tidy(now=self._clock()):
+            await asyncio.sleep(FINISH_SECONDS)
+            for written in self._correlator.finish_series(now=self._clock()):
                 self._enqueue(written)
 
-    async def _write(self, written: Written[Any]) -> None:
+    async def _write(self, written: EventWrite[Any]) -> None:
         for _ in range(ATTEMPTS):
             try:
                 await self._write_once(written)
@@ -147,7 +147,7 @@ class EventRecorder:
             await asyncio.sleep(RETRY_SECONDS * random.uniform(1, 1.25))
         _log.warning("an event could not be written: %s", written.event.get("reason"))
 
-    async def _write_once(self, written: Written[Any]) -> None:
+    async def _write_once(self, written: EventWrite[Any]) -> None:
         metadata = written.event["metadata"]
         if written.patch is not None:
             try:

@@ -15,8 +15,8 @@ from dray import __version__
 from dray.api.errors import StatusError
 from dray.client.config import CertificateFile, Config, ConfigError, Credentials
 from dray.client.transport import Body, Reply, Unreachable, WatchEvent, WatchStream, WebSocket
-from dray.client.websocket import ClientWebSocket, handshake
-from dray.client.wire import Connection, Head
+from dray.wire.client_connection import ClientConnection, Head
+from dray.wire.websocket_client import ClientWebSocket, client_handshake
 
 DEFAULT_TIMEOUT: Final = 60.0
 CONNECT_TIMEOUT: Final = 10.0
@@ -51,7 +51,7 @@ class HttpTransport:
         self._credentials = Credentials(config)
         self._certificate = CertificateFile(config)
         self._common = f"Host: {address.netloc.rpartition('@')[2]}\r\nUser-Agent: dray/{__version__}\r\n"
-        self._idle: list[Connection] = []
+        self._idle: list[ClientConnection] = []
         self._turns = asyncio.Semaphore(CONNECTIONS)
         self._closed = False
 
@@ -110,7 +110,7 @@ class HttpTransport:
     async def upgrade(
         self, path: str, *, query: Sequence[tuple[str, str]] = (), subprotocols: Sequence[str]
     ) -> AsyncIterator[WebSocket]:
-        headers, expected = handshake(subprotocols)
+        headers, expected = client_handshake(subprotocols)
         connection = await self._open()
         socket: ClientWebSocket | None = None
         try:
@@ -171,7 +171,7 @@ class HttpTransport:
         except TimeoutError as error:
             raise Unreachable(f"the server gave no answer within {seconds:g} s") from error
 
-    async def _send(self, request: bytes, *, repeatable: bool) -> tuple[Connection, Head]:
+    async def _send(self, request: bytes, *, repeatable: bool) -> tuple[ClientConnection, Head]:
         """Send on a kept connection, or on a new one. A kept one may turn out to be dead just now."""
         if self._tls is not None and self._certificate.renewed(self._tls):
             self._drop_idle()  # who we are was said when they were opened
@@ -198,7 +198,7 @@ class HttpTransport:
             connection.close()
             raise
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> ClientConnection:
         if self._closed:
             raise Unreachable("the client has been closed")
         loop = asyncio.get_running_loop()
@@ -206,7 +206,7 @@ class HttpTransport:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _, connection = await loop.create_connection(
-                    Connection, self._host, self._port, ssl=self._tls, server_hostname=name
+                    ClientConnection, self._host, self._port, ssl=self._tls, server_hostname=name
                 )
         except TimeoutError as error:
             raise Unreachable(f"{self.config.server} does not answer") from error
@@ -221,24 +221,24 @@ class HttpTransport:
             connection.close()
         self._idle.clear()
 
-    def _release(self, connection: Connection) -> None:
+    def _release(self, connection: ClientConnection) -> None:
         if self._closed or not connection.reusable() or len(self._idle) >= CONNECTIONS:
             connection.close()
         else:
             connection.on_idle_close = self._forget
             self._idle.append(connection)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: ClientConnection) -> None:
         if connection in self._idle:
             self._idle.remove(connection)
 
 
-async def _pieces(connection: Connection) -> AsyncIterator[bytes]:
+async def _pieces(connection: ClientConnection) -> AsyncIterator[bytes]:
     while (piece := await connection.read()) is not None:
         yield piece
 
 
-async def _read_all(connection: Connection) -> bytes:
+async def _read_all(connection: ClientConnection) -> bytes:
     return b"".join([piece async for piece in _pieces(connection)])
 
 

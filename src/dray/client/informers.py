@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from dray.api.errors import BadRequest, Expired, Gone, Invalid, StatusError
-from dray.client.cache import Indexer, ObjectCache
+from dray.client.cache import IndexFunc, Store
 from dray.client.client import Client
 from dray.client.resources import ObjectKey, Resource, T, key_of
 from dray.client.retry import Backoff
@@ -77,7 +77,7 @@ class Informer(Generic[T]):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        indexers: Mapping[str, Indexer[T]] | None = None,
+        indexers: Mapping[str, IndexFunc[T]] | None = None,
         resync: float | None = None,
         watch_list: bool = False,
         backoff: Backoff = RELIST_BACKOFF,
@@ -87,7 +87,7 @@ class Informer(Generic[T]):
         ``watch_list``: get the initial objects through the watch itself where the server can do that.
         """
         self.selection = Selection(resource, namespace, label_selector, field_selector)
-        self.cache: ObjectCache[T] = ObjectCache(indexers)
+        self.cache: Store[T] = Store(indexers)
         self._client = client
         # Reading is the cache's: handlers ask all the time.
         self.get = self.cache.get  # the object of that namespace and name, or None
@@ -123,7 +123,7 @@ class Informer(Generic[T]):
         """The version up to which the cache is known to be current."""
         return self._version
 
-    def add_index(self, name: str, indexer: Indexer[T]) -> None:
+    def add_index(self, name: str, indexer: IndexFunc[T]) -> None:
         self.cache.add_index(name, indexer)
 
     # Handlers
@@ -141,7 +141,7 @@ class Informer(Generic[T]):
         self._handlers.append(handler)
         self._sort_handlers()
         for obj in list(self.cache.values()):
-            self._tell((f for f in (on_add, on_set) if f is not None), obj)
+            self._notify((f for f in (on_add, on_set) if f is not None), obj)
         return handler
 
     def remove_handler(self, handler: Handler[T]) -> None:
@@ -159,14 +159,14 @@ class Informer(Generic[T]):
             if f is not None
         )
 
-    def _tell(self, functions: Iterable[Callable[[T], None]], obj: T) -> None:
+    def _notify(self, functions: Iterable[Callable[[T], None]], obj: T) -> None:
         for function in functions:
             try:
                 function(obj)
             except Exception:
-                self._mistake()
+                self._log_handler_failure()
 
-    def _tell_update(self, old: T, new: T) -> None:
+    def _notify_update(self, old: T, new: T) -> None:
         for function, with_old in self._on_update:
             try:
                 if with_old:
@@ -174,9 +174,9 @@ class Informer(Generic[T]):
                 else:
                     function(new)
             except Exception:
-                self._mistake()
+                self._log_handler_failure()
 
-    def _mistake(self) -> None:
+    def _log_handler_failure(self) -> None:
         """One handler's mistake must neither stop the cache nor keep the others from hearing of the change."""
         _log.exception("a handler of %s failed", self.resource)
 
@@ -198,8 +198,8 @@ class Informer(Generic[T]):
         while True:
             try:
                 if not self._version:
-                    await self._fill()
-                if await self._follow():
+                    await self._list()
+                if await self._watch():
                     pauses = self._backoff.pauses()
                     continue
                 _log.debug("the watch of %s ended at once and brought nothing", self.resource)
@@ -210,11 +210,11 @@ class Informer(Generic[T]):
                 _log.warning("%s cannot be watched, trying again: %s", self.resource, error)
             await asyncio.sleep(next(pauses))
 
-    async def _fill(self) -> None:
+    async def _list(self) -> None:
         """Learn the whole collection."""
         if self._watch_list:
             try:
-                await self._fill_by_watch()
+                await self._list_by_watch()
                 return
             except (BadRequest, Invalid) as error:
                 _log.info("%s is listed, as the server cannot stream it: %s", self.resource, error)
@@ -225,7 +225,7 @@ class Informer(Generic[T]):
         )
         self._replace(listed.items, listed.resource_version)
 
-    async def _fill_by_watch(self) -> None:
+    async def _list_by_watch(self) -> None:
         _, namespace, labels, fields = self.selection
         received: dict[ObjectKey, T] = {}
         async with self._client.watch(
@@ -251,16 +251,16 @@ class Informer(Generic[T]):
             gone.pop(key_of(obj), None)
             old = self.cache.put(obj)
             if old is None:
-                self._tell(self._on_add, obj)
+                self._notify(self._on_add, obj)
             elif _version(old) != _version(obj):
-                self._tell_update(old, obj)
+                self._notify_update(old, obj)
         for old in gone.values():
             self.cache.remove(old)
-            self._tell(self._on_delete, old)
+            self._notify(self._on_delete, old)
         self._version = version
         self._synced.set()
 
-    async def _follow(self) -> bool:
+    async def _watch(self) -> bool:
         """Apply one watch's events until it ends; False if it ended at once with nothing."""
         _, namespace, labels, fields = self.selection
         began = asyncio.get_running_loop().time()
@@ -283,20 +283,20 @@ class Informer(Generic[T]):
         kind, obj = event.type, event.object
         if kind == "DELETED":
             self.cache.remove(obj)
-            self._tell(self._on_delete, obj)
+            self._notify(self._on_delete, obj)
         elif kind != "BOOKMARK":
             old = self.cache.put(obj)
             if old is None:
-                self._tell(self._on_add, obj)
+                self._notify(self._on_add, obj)
             else:
-                self._tell_update(old, obj)
+                self._notify_update(old, obj)
         self._version = obj["metadata"].get("resourceVersion", "")
 
     async def _resync_periodically(self, interval: float) -> None:
         while True:
             await asyncio.sleep(interval)
             for obj in list(self.cache.values()):
-                self._tell_update(obj, obj)
+                self._notify_update(obj, obj)
 
 
 class Informers:
@@ -317,7 +317,7 @@ class Informers:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        indexers: Mapping[str, Indexer[T]] | None = None,
+        indexers: Mapping[str, IndexFunc[T]] | None = None,
     ) -> Informer[T]:
         """The informer for this selection; made, and started if the others run, when first asked for."""
         selection = Selection(resource, namespace, label_selector, field_selector)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api.claims import controller_of
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.api.selectors import label_selector
-from dray.api.timefmt import from_epoch, to_epoch
+from dray.api.times import from_epoch, to_epoch
 from dray.client.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -19,9 +19,9 @@ from dray.client.resources import (
     ObjectKey,
     key_of,
 )
-from dray.controllers.framework import Controller, Kit
-from dray.controllers.pods import condition_of
-from dray.controllers.workloads.rollout import share
+from dray.controllers.controller import Controller, ControllerContext
+from dray.controllers.pod_status import pod_condition
+from dray.controllers.workloads.deployment.rollout import scaled_value
 
 Document = Mapping[str, Any]
 #: How long an evicted pod may take to be seen deleted before it counts again.
@@ -39,7 +39,7 @@ class NoScale(Exception):
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-def protects(budget: Document, pod: Document) -> bool:
+def budget_selects(budget: Document, pod: Document) -> bool:
     """An empty selector protects all pods of the namespace, none at all protects nobody."""
     selector = budget["spec"].get("selector")
     if selector is None or budget["metadata"]["namespace"] != pod["metadata"]["namespace"]:
@@ -48,20 +48,20 @@ def protects(budget: Document, pod: Document) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedPods:
     pods: int
     healthy: int
 
 
-def expected(budget: Document, pods: Sequence[Document], scale: int | None) -> Expected:
+def expected_pods(budget: Document, pods: Sequence[Document], scale: int | None) -> ExpectedPods:
     """How many pods there should be, and how many of them healthy; ``scale`` is what their owners are to have."""
     most_away, least = budget["spec"].get("maxUnavailable"), budget["spec"].get("minAvailable")
     if most_away is not None:
         total = scale or 0
-        return Expected(total, max(0, total - share(most_away, total, up=True)))
+        return ExpectedPods(total, max(0, total - scaled_value(most_away, total, up=True)))
     if isinstance(least, str):
-        return Expected(scale or 0, share(least, scale or 0, up=True))
-    return Expected(len(pods), least or 0)
+        return ExpectedPods(scale or 0, scaled_value(least, scale or 0, up=True))
+    return ExpectedPods(len(pods), least or 0)
 
 
 def needs_scale(budget: Document) -> bool:
@@ -69,7 +69,7 @@ def needs_scale(budget: Document) -> bool:
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
-def disrupted(budget: Document, pods: Collection[Document], *, now: float) -> dict[str, str]:
+def disrupted_pods(budget: Document, pods: Collection[Document], *, now: float) -> dict[str, str]:
     """Pods whose eviction was granted and that are not seen deleted yet, and when it was."""
     granted = (budget.get("status") or {}).get("disruptedPods") or {}
     alive = {p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]}
@@ -81,7 +81,7 @@ def disrupted(budget: Document, pods: Collection[Document], *, now: float) -> di
 
 
 def status_of(
-    budget: Document, pods: Collection[Document], wanted: Expected, *, now: float, problem: str = ""
+    budget: Document, pods: Collection[Document], wanted: ExpectedPods, *, now: float, problem: str = ""
 ) -> Object:
     before = budget.get("status") or {}
     if problem:
@@ -90,7 +90,7 @@ def status_of(
         status = {**before, "disruptionsAllowed": 0}
         status = {"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0, **status}
     else:
-        granted = disrupted(budget, pods, now=now)
+        granted = disrupted_pods(budget, pods, now=now)
         healthy = sum(1 for p in pods if _is_healthy(p) and p["metadata"]["name"] not in granted)
         allowed = max(0, healthy - wanted.healthy) if wanted.pods > 0 else 0
         status = {
@@ -114,7 +114,7 @@ def status_of(
 
 
 def _is_healthy(pod: Document) -> bool:
-    ready = condition_of(pod, "Ready") or {}
+    ready = pod_condition(pod, "Ready") or {}
     return ready.get("status") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -134,12 +134,12 @@ class DisruptionController(Controller[ObjectKey]):
     name = "disruption-controller"
     workers = 1
 
-    def __init__(self, kit: Kit) -> None:
-        super().__init__(kit)
-        self._resource = kit.resource(POD_DISRUPTION_BUDGETS)
-        self._budgets = kit.informers.get(self._resource)
-        self._pods = kit.informers.get(PODS)
-        self._owners = {r.kind: kit.informers.get(r) for r in (DEPLOYMENTS, REPLICASETS, STATEFULSETS)}
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._resource = context.resource(POD_DISRUPTION_BUDGETS)
+        self._budgets = context.informers.get(self._resource)
+        self._pods = context.informers.get(PODS)
+        self._owners = {r.kind: context.informers.get(r) for r in (DEPLOYMENTS, REPLICASETS, STATEFULSETS)}
         self._budgets.add_handler(on_set=lambda n: self.enqueue(key_of(n)))
         self._pods.add_handler(
             on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed
@@ -156,7 +156,7 @@ class DisruptionController(Controller[ObjectKey]):
 
     def _pod_changed(self, pod: Document) -> None:
         for budget in self._budgets.items():
-            if protects(budget, pod):
+            if budget_selects(budget, pod):
                 self.enqueue(key_of(budget))
 
     def _owner_changed(self, old: Document, new: Document) -> None:
@@ -170,29 +170,33 @@ class DisruptionController(Controller[ObjectKey]):
         budget = self._budgets.get(*key)
         if budget is None:
             return None
-        pods = [pod for pod in self._pods.items() if protects(budget, pod)]
-        now = self.kit.clock()
+        pods = [pod for pod in self._pods.items() if budget_selects(budget, pod)]
+        now = self.context.clock()
         problem = ""
-        wanted = Expected(0, 0)
+        wanted = ExpectedPods(0, 0)
         if not pods:
-            self.kit.recorder.event(self._resource, budget, "Normal", "NoPods", "No matching pods found")
+            self.context.recorder.event(self._resource, budget, "Normal", "NoPods", "No matching pods found")
         try:
-            wanted = expected(budget, pods, self._scale(pods) if needs_scale(budget) else None)
+            wanted = expected_pods(budget, pods, self._scale(pods) if needs_scale(budget) else None)
         except NoScale as unknown:
             problem = str(unknown)
             message = f"Failed to calculate the number of expected pods: {problem}"
-            self.kit.recorder.event(
+            self.context.recorder.event(
                 self._resource, budget, "Warning", "CalculateExpectedPodCountFailed", message
             )
         else:
-            self._say_unmanaged(budget, pods)  # type: ignore[arg-type]
+            self._record_unmanaged_event(budget, pods)  # type: ignore[arg-type]
         status = status_of(budget, pods, wanted, now=now, problem=problem)
         if status != (budget.get("status") or {}):
-            await self.kit.client.update_status(self._resource, key.namespace, {**budget, "status": status})  # type: ignore[typeddict-item]
+            await self.context.client.update_status(
+                self._resource,
+                key.namespace,
+                {**budget, "status": status},  # type: ignore[typeddict-item]
+            )
         waiting = [to_epoch(when) for when in status.get("disruptedPods", {}).values()]
         return max(min(waiting) + DELETION_SECONDS - now, 0.1) if waiting else None
 
-    def _say_unmanaged(self, budget: Object, pods: Collection[Document]) -> None:
+    def _record_unmanaged_event(self, budget: Object, pods: Collection[Document]) -> None:
         """A budget that depends on how many pods there should be cannot know it of pods that nobody manages."""
         if needs_scale(budget) and any(controller_of(pod) is None for pod in pods):
             message = (
@@ -201,7 +205,7 @@ class DisruptionController(Controller[ObjectKey]):
                 'may result in undefined behavior. To account for these pods please set ".spec.minAvailable" field of '
                 "the PDB to an integer value."
             )
-            self.kit.recorder.event(self._resource, budget, "Warning", "UnmanagedPods", message)  # type: ignore[arg-type]
+            self.context.recorder.event(self._resource, budget, "Warning", "UnmanagedPods", message)  # type: ignore[arg-type]
 
     def _scale(self, pods: Collection[Document]) -> int:
         """The sizes of all workloads that the pods belong to; pods of nobody are left out."""

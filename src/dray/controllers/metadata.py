@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.client.client import Client, ObjectList
 from dray.client.resources import Resource
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dray.api.errors import NotFound
-from dray.api.timefmt import from_epoch
+from dray.api.times import from_epoch
 from dray.client.client import PatchType
 from dray.client.resources import NODES, PODS
-from dray.controllers.framework import Controller, Kit, for_each
-from dray.controllers.pods import failure
+from dray.controllers.controller import Controller, ControllerContext, for_each
+from dray.controllers.pod_status import failed_phase_patch
 
 Object = Any  # documents have no types here yet
 
@@ -23,7 +23,7 @@ Document = Mapping[str, Any]
 CHECK_SECONDS: Final = 20.0
 #: How long a node may be missing before its pods are given up.
 QUARANTINE_SECONDS: Final = 40.0
-TERMINATED_PODS: Final = 12500
+TERMINATED_POD_THRESHOLD: Final = 12500
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
@@ -44,7 +44,7 @@ def is_terminated(pod: Document) -> bool:
     return phase not in ("Pending", "Running", "Unknown")
 
 
-def surplus(pods: Iterable[Document], *, threshold: int) -> list[Document]:
+def excess_terminated(pods: Iterable[Document], *, threshold: int) -> list[Document]:
     """Finished pods beyond the threshold: evicted ones first, then the oldest."""
     finished = [pod for pod in pods if is_terminated(pod)]
     count = len(finished) - threshold
@@ -57,7 +57,7 @@ def _age(pod: Document) -> tuple[bool, str, str]:
     return not evicted, metadata.get("creationTimestamp", ""), metadata["name"]
 
 
-def is_stuck(pod: Document, node: Document | None) -> bool:
+def is_stuck_terminating(pod: Document, node: Document | None) -> bool:
     """Whether a pod is being deleted and nobody is there who could finish that."""
     if "deletionTimestamp" not in pod["metadata"]:
         return False
@@ -77,27 +77,27 @@ def _out_of_service(node: Document) -> bool:
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
-class PodGarbageController(Controller[Check]):
+class PodGCController(Controller[Check]):
     name = "pod-garbage-collector-controller"
     workers = 1
 
     def __init__(
         self,
-        kit: Kit,
+        context: ControllerContext,
         *,
-        terminated_pods: int = TERMINATED_PODS,
+        terminated_pods: int = TERMINATED_POD_THRESHOLD,
         check_seconds: float = CHECK_SECONDS,
         quarantine_seconds: float = QUARANTINE_SECONDS,
     ) -> None:
-        super().__init__(kit)
+        super().__init__(context)
         self._threshold = terminated_pods
         self._check = check_seconds
         self._quarantine = quarantine_seconds
         self._missing: dict[str, float] = {}  # nodes that pods name, and since when we miss them
         self._stuck: dict[tuple[str, str], None] = {}  # pods that may be stuck
         self._terminated: dict[tuple[str, str], None] = {}
-        self._nodes = kit.informers.get(NODES)
-        self._pods = kit.informers.get(PODS)
+        self._nodes = context.informers.get(NODES)
+        self._pods = context.informers.get(PODS)
         self._nodes.add_handler(on_update=self._node_changed, on_delete=self._node_gone)
         self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_gone)
 
@@ -131,7 +131,7 @@ class PodGarbageController(Controller[Check]):
 
     def _miss(self, node: str) -> None:
         if node not in self._missing:
-            self._missing[node] = self.kit.clock()
+            self._missing[node] = self.context.clock()
             self.queue.add_after(ORPHANS, self._quarantine)
 
     # -- looking things over
@@ -142,10 +142,14 @@ class PodGarbageController(Controller[Check]):
                 return await self._end_orphans()
             case Check("stuck"):
                 found = [self._pods.get(*k) for k in self._stuck]
-                await self._end([p for p in found if p is not None and is_stuck(p, self._node_of(p))])
+                await self._end(
+                    [p for p in found if p is not None and is_stuck_terminating(p, self._node_of(p))]
+                )
             case Check("terminated"):
                 finished = (self._pods.get(*k) for k in self._terminated)
-                await self._end(surplus((p for p in finished if p is not None), threshold=self._threshold))
+                await self._end(
+                    excess_terminated((p for p in finished if p is not None), threshold=self._threshold)
+                )
         return None
 
     def _node_of(self, pod: Document) -> Object | None:
@@ -153,7 +157,7 @@ class PodGarbageController(Controller[Check]):
 
     async def _end_orphans(self) -> float | None:
         """Give up the pods of nodes that have been missing for long and really are not there."""
-        now = self.kit.clock()
+        now = self.context.clock()
         gone: dict[str, float] = {}
         for node, since in list(self._missing.items()):
             if self._nodes.get("", node) is not None:
@@ -179,18 +183,18 @@ class PodGarbageController(Controller[Check]):
 
     async def _exists(self, node: str) -> bool:
         try:
-            await self.kit.client.get(NODES, "", node)
+            await self.context.client.get(NODES, "", node)
         except NotFound:
             return False
         return True
 
     async def _end(self, pods: Sequence[Document], condition: Object | None = None) -> None:
-        client, now = self.kit.client, from_epoch(self.kit.clock())
+        client, now = self.context.client, from_epoch(self.context.clock())
 
         async def end(pod: Document) -> None:
             metadata = pod["metadata"]
             namespace, name = metadata["namespace"], metadata["name"]
-            patch = failure(pod, condition=condition, now=now)
+            patch = failed_phase_patch(pod, condition=condition, now=now)
             with contextlib.suppress(NotFound):
                 if patch is not None:
                     await client.patch_status(PODS, namespace, name, patch, type=PatchType.STRATEGIC)

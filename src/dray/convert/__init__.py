@@ -4,7 +4,7 @@
 equivalent is told in notes, never dropped silently.
 """
 
-from dray.convert.converting import TARGETS, Result, convert
+from dray.convert.converter import TARGETS, Result, convert
 from dray.convert.manifests import Converted, InvalidManifest, convert_text
 from dray.convert.notes import Note
 from dray.convert.parameters import ParameterRule, RuleError, read_rules

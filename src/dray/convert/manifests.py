@@ -8,7 +8,7 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dray.convert.converting import convert
+from dray.convert.converter import convert
 from dray.convert.notes import Note
 from dray.convert.parameters import ParameterRule
 

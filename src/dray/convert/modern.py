@@ -16,7 +16,7 @@ _OF_REQUEST = ("name", "firstAvailable", "exactly")
 _OF_DEVICE = ("name", "basic")
 
 
-def raise_shape(document: Tree, version: str, remarks: Remarks) -> None:
+def to_v1(document: Tree, version: str, remarks: Remarks) -> None:
     """Give a document of an old version v1's shape."""
     spec = document.get("spec")
     if not isinstance(spec, MutableMapping):
@@ -48,7 +48,7 @@ def raise_shape(document: Tree, version: str, remarks: Remarks) -> None:
                     del device["basic"]
 
 
-def lower(document: Tree) -> None:
+def to_v1beta1(document: Tree) -> None:
     """v1's shape to v1beta1's."""
     match document.get("kind"):
         case "ResourceClaim" | "ResourceClaimTemplate":

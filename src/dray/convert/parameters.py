@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 Document = Mapping[str, Any]
 
-_HOLE = re.compile(r"\{([A-Za-z_][\w.\-]*)\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.\-]*)\}")
 
 
 class RuleError(Exception):
@@ -33,9 +33,9 @@ class ParameterRule:
     def expressions(self, document: Document) -> list[str]:
         found = []
         for selector in self.selectors:
-            values = {path: _at(document, path) for path in _HOLE.findall(selector)}
+            values = {path: _at(document, path) for path in _PLACEHOLDER.findall(selector)}
             if None not in values.values():
-                found.append(_HOLE.sub(lambda hole: json.dumps(values[hole[1]]), selector))  # noqa: B023
+                found.append(_PLACEHOLDER.sub(lambda hole: json.dumps(values[hole[1]]), selector))  # noqa: B023
         return found
 
 

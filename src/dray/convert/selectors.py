@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 
-from dray.api.expressions import RESERVED
+from dray.api.validation.expressions import RESERVED
 
 _MAX_NAME = 32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}\Z")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dray.kubelet_api.services import HEALTH_V1ALPHA1
 
 #: Seconds between repetitions.
-REPEAT = 10.0
+REPEAT_PERIOD = 10.0
 
 
 class Health(IntEnum):
@@ -29,10 +29,10 @@ class Report(NamedTuple):
     timeout: int = 0  # seconds after which the report is stale; 0 leaves it to the kubelet
 
 
-class HealthBoard:
+class HealthService:
     """The latest report of every device, and the gRPC service that streams it."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.time, repeat: float = REPEAT) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.time, repeat: float = REPEAT_PERIOD) -> None:
         self._reports: dict[tuple[str, str], Report] = {}
         self._changed = asyncio.Event()
         self._clock = clock

@@ -39,7 +39,7 @@ def main(driver: Driver, *, options: Options | None = None, kubeconfig: str = ""
 
 
 async def _run(driver: Driver, options: Options, kubeconfig: str) -> None:
-    from dray.client.connecting import connect
+    from dray.client.factory import connect
 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None

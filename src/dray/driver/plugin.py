@@ -17,13 +17,13 @@ from typing import Any
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.driver import cdi, metadata, sockets
-from dray.driver.api import NoResourceApi, ResourceApi
 from dray.driver.base import Driver
 from dray.driver.checkpoint import Checkpoint
-from dray.driver.health import Health, HealthBoard, Report
+from dray.driver.health import Health, HealthService, Report
 from dray.driver.model import Claim, ClaimRef, Pool, Prepared
-from dray.driver.prepare import Preparer
+from dray.driver.preparation import Preparer
 from dray.driver.publisher import SYNC_DELAY, Publisher
+from dray.driver.resource_api import NoResourceApi, ResourceApi
 from dray.kubelet_api.services import DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Plugin:
     ) -> None:
         self.driver = driver
         self.options = options
-        self.board = HealthBoard()
+        self.health_service = HealthService()
         self._api = api
         self._publisher = publisher
         self._registration = registration
@@ -91,7 +91,7 @@ class Plugin:
     def set_health(
         self, pool: str, device: str, health: Health, *, message: str = "", timeout: int = 0
     ) -> None:
-        self.board.set(pool, device, Report(health, message, timeout))
+        self.health_service.set(pool, device, Report(health, message, timeout))
 
     async def set_device_status(self, claim: ClaimRef, devices: Sequence[Mapping[str, Any]]) -> None:
         """Writes ``status.devices`` of a claim: conditions, data and network data, as the API has them."""
@@ -148,11 +148,11 @@ async def serving(
 
     services = sockets.dra_services(versions, preparer)
     if driver.classic:
-        from dray.driver import handed
+        from dray.driver.classic import node_services
 
-        services += handed.services(preparer, list(driver.named_resources(options.node)))
+        services += node_services.services(preparer, list(driver.named_resources(options.node)))
     if driver.health:
-        services.append((HEALTH_V1ALPHA1, plugin.board))
+        services.append((HEALTH_V1ALPHA1, plugin.health_service))
     sockets.remove_stale(registry, f"{driver.name}-*-reg.sock")
     sockets.remove_stale(data, "dra-*.sock")
     service = sockets.Listener(endpoint, services)

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.client.informers import Informer
-from dray.client.queues import WorkQueue
-from dray.driver.api import ResourceApi
+from dray.client.workqueue import WorkQueue
 from dray.driver.model import Document, Pool
-from dray.driver.slices import Owner, Write, content, dropped_features, plan, same_but_times, wanted_spec
+from dray.driver.resource_api import ResourceApi
+from dray.driver.slices import Owner, Write, content, dropped_features, equal_except_times, plan, wanted_spec
 
 #: Seconds between somebody's change to a slice and the look at its pool.
 SYNC_DELAY = 1.0
 
 
-class DroppedFields(Exception):
+class DroppedFieldsError(Exception):
     """The server did not keep all of a slice, as some features are off there. What is left is published."""
 
 
@@ -76,7 +76,7 @@ class Publisher:
                 self._queue.add(name)
 
     async def run(self) -> None:
-        self._queue = queue = WorkQueue[str](first_retry=0.1, longest_retry=60.0)
+        self._queue = queue = WorkQueue[str](base_delay=0.1, max_delay=60.0)
         async with asyncio.TaskGroup() as group:
             if self._own_informer:
                 group.create_task(self._informer.run())
@@ -167,12 +167,12 @@ class Publisher:
     def _stored(self, name: str, write: Write, stored: Object) -> None:
         self._written[stored["metadata"]["name"]] = stored
         asked, kept = content(write.document["spec"]), content(stored["spec"])
-        if same_but_times(asked, kept):
+        if equal_except_times(asked, kept):
             return
         wanted = content(wanted_spec(self._pools[name], write.position)) if name in self._pools else asked
         self._accepted[name, write.position] = wanted, kept
         features = dropped_features(write.document["spec"], stored["spec"]) or ["unknown"]
-        problem = DroppedFields(
+        problem = DroppedFieldsError(
             f'pool "{name}", slice #{write.position}: some fields were dropped by the apiserver, '
             f"probably because these features are disabled: {' '.join(features)}"
         )

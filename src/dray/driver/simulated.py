@@ -10,9 +10,9 @@ from dray.api.errors import AlreadyExists
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import CLASSIC_RESOURCE_SLICES
-from dray.driver.api import ResourceApi
 from dray.driver.base import Driver
 from dray.driver.publisher import Publisher
+from dray.driver.resource_api import ResourceApi
 
 
 async def publish(client: Client, driver: Driver, *, nodes: Sequence[str]) -> None:
@@ -32,7 +32,7 @@ async def publish(client: Client, driver: Driver, *, nodes: Sequence[str]) -> No
 
 async def publish_named(client: Client, driver: Driver, nodes: Sequence[str]) -> None:
     """The slices that kubelets of 1.30 would write, where the server has them. They do not change."""
-    from dray.driver.handed import named_resources
+    from dray.driver.classic.node_services import named_resources
 
     if not await Discovery(client).serves(CLASSIC_RESOURCE_SLICES):
         return

@@ -86,7 +86,8 @@ def plan(
     changed = {
         i
         for i, found in current.items()
-        if found["spec"]["pool"] != same_pool or not _says(found["spec"], wanted[i], (accepted or {}).get(i))
+        if found["spec"]["pool"] != same_pool
+        or not _has_content(found["spec"], wanted[i], (accepted or {}).get(i))
     }
     bumped = pool.generation > generation or len(current) < count or len(changed) > 1
     if bumped:
@@ -119,7 +120,7 @@ def content(spec: Mapping[str, Any]) -> Document:
     return out
 
 
-def same_but_times(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def equal_except_times(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether contents agree apart from the times that a server adds to taints."""
     return bool(_without_times(one) == _without_times(other))
 
@@ -189,7 +190,7 @@ def _identity(spec: Mapping[str, Any]) -> Document:
     return {k: spec[k] for k in ("driver", "nodeName") if k in spec}
 
 
-def _says(found: Document, wanted: Document, accepted: tuple[Document, Document] | None) -> bool:
+def _has_content(found: Document, wanted: Document, accepted: tuple[Document, Document] | None) -> bool:
     have, want = content(found), content(_keep_taint_times(found, wanted))
     if have == want:
         return True

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dray.driver.model import ClaimRef
-from dray.driver.prepare import Preparer
+from dray.driver.preparation import Preparer
 from dray.kubelet_api.services import (
     CLASSIC_VERSION,
     DRA_PLUGIN,
@@ -24,25 +24,25 @@ from dray.kubelet_api.services import (
     Service,
     handlers,
 )
-from dray.kubelet_api.unix import SocketPath
+from dray.wire.unix import SocketPath
 
 log = logging.getLogger(__name__)
 
 #: The longest file name that fits an address relative to an open directory.
-_LONGEST_NAME = 80
+_MAX_NAME_BYTES = 80
 
 
 def registration_socket(registry: Path, driver: str, instance: str) -> Path:
-    return registry / _fitting(f"{driver}-{instance}" if instance else driver, "-reg.sock")
+    return registry / _socket_name(f"{driver}-{instance}" if instance else driver, "-reg.sock")
 
 
 def service_socket(data_dir: Path, instance: str) -> Path:
-    return data_dir / _fitting(f"dra-{instance}" if instance else "dra", ".sock")
+    return data_dir / _socket_name(f"dra-{instance}" if instance else "dra", ".sock")
 
 
-def _fitting(stem: str, suffix: str) -> str:
+def _socket_name(stem: str, suffix: str) -> str:
     """A file name that is as it should be, or at least as unique."""
-    longest = _LONGEST_NAME - len(suffix)
+    longest = _MAX_NAME_BYTES - len(suffix)
     if len(stem) > longest:
         digest = hashlib.sha256(stem.encode()).hexdigest()[:16]
         stem = f"{stem[: longest - 17]}-{digest}"

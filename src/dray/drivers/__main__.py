@@ -47,7 +47,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 async def _nic_controller(environ: Mapping[str, str]) -> None:
-    from dray.client.connecting import connect
+    from dray.client.factory import connect
     from dray.drivers.nic import Fabric, run_controller
 
     async with connect() as client:
@@ -56,7 +56,7 @@ async def _nic_controller(environ: Mapping[str, str]) -> None:
 
 async def _cats_controller(environ: Mapping[str, str]) -> None:
     """The classic generation's part in the control plane; immediate claims go to the nodes that are named."""
-    from dray.client.connecting import connect
+    from dray.client.factory import connect
     from dray.driver import classic
     from dray.drivers.cats import CatsController, control_plane
 

@@ -35,7 +35,7 @@ SCRIPT = "env | grep ^GPU_ | sort; trap 'exit 0' TERM; sleep 3600 & wait"
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Step:
     """One step: what happens, how one would see it with kubectl, and what there is to see."""
 
     title: str
@@ -43,7 +43,7 @@ class Scene:
     lines: Sequence[str]
 
 
-class DemoProblem(Exception):
+class DemoError(Exception):
     """The cluster is not what the demo needs; the text says what to do."""
 
 
@@ -55,7 +55,7 @@ class Options:
     patience: float = 30.0  # seconds for each thing to happen
 
 
-async def play(client: Client, *, options: Options | None = None) -> AsyncIterator[Scene]:
+async def play(client: Client, *, options: Options | None = None) -> AsyncIterator[Step]:
     """Plays the notes. What it made is removed at the end, also when something goes wrong."""
     demo = _Demo(client, options or Options(), await _version(client))
     try:
@@ -73,7 +73,7 @@ async def play(client: Client, *, options: Options | None = None) -> AsyncIterat
 async def _version(client: Client) -> str:
     served = await Discovery(client).newest(RESOURCE_SLICES, VERSIONS)
     if served is None:
-        raise DemoProblem("this cluster does not serve resource.k8s.io in v1, v1beta2 or v1beta1")
+        raise DemoError("this cluster does not serve resource.k8s.io in v1, v1beta2 or v1beta1")
     return served.version
 
 
@@ -85,14 +85,14 @@ class _Demo:
         self._made_class = False
         self._seen: list[str] = []
 
-    async def slices(self) -> Scene:
+    async def slices(self) -> Step:
         selector = f"spec.driver={DRIVER}"
         deadline = asyncio.get_running_loop().time() + self._options.patience
         while not (
             listed := await self._client.list(RESOURCE_SLICES.at(self._version), field_selector=selector)
         ).items:
             if asyncio.get_running_loop().time() > deadline:
-                raise DemoProblem(f"no slices of {DRIVER}: start a cluster with its driver (dray up)")
+                raise DemoError(f"no slices of {DRIVER}: start a cluster with its driver (dray up)")
             await asyncio.sleep(0.2)
         rows = [("NAME", "NODE", "DRIVER", "POOL", "DEVICES")]
         for s in listed.items:
@@ -106,9 +106,9 @@ class _Demo:
                     str(len(spec.get("devices") or ())),
                 )
             )
-        return Scene("The driver has published its devices", "kubectl get resourceslices", _table(rows))
+        return Step("The driver has published its devices", "kubectl get resourceslices", _table(rows))
 
-    async def classes(self) -> Scene:
+    async def classes(self) -> Step:
         wanted: DeviceClass = {
             "metadata": {"name": DRIVER},
             "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
@@ -120,9 +120,9 @@ class _Demo:
             pass
         listed = await self._client.list(DEVICE_CLASSES.at(self._version))
         names = [("NAME",), *((c["metadata"]["name"],) for c in listed.items)]
-        return Scene("A class chooses among them", "kubectl get deviceclasses", _table(names))
+        return Step("A class chooses among them", "kubectl get deviceclasses", _table(names))
 
-    async def template(self) -> Scene:
+    async def template(self) -> Step:
         wanted = {"deviceClassName": DRIVER}
         request = (
             {"name": "gpu", "exactly": wanted} if self._version != "v1beta1" else {"name": "gpu", **wanted}
@@ -134,9 +134,9 @@ class _Demo:
         resource = RESOURCE_CLAIM_TEMPLATES.at(self._version)
         await self._client.create(resource, self._options.namespace, document)
         line = f"resourceclaimtemplate.resource.k8s.io/{self._options.name} created"
-        return Scene("A template says what a pod will claim", "kubectl apply -f template.yaml", [line])
+        return Step("A template says what a pod will claim", "kubectl apply -f template.yaml", [line])
 
-    async def pod(self) -> AsyncIterator[Scene]:
+    async def pod(self) -> AsyncIterator[Step]:
         options = self._options
         container: Container = {
             "name": "main",
@@ -158,7 +158,7 @@ class _Demo:
                 },
             },
         )
-        yield Scene("A pod names the template", "kubectl apply -f pod.yaml", [f"pod/{options.name} created"])
+        yield Step("A pod names the template", "kubectl apply -f pod.yaml", [f"pod/{options.name} created"])
         owner = made["metadata"]["uid"]
         async with self._client.watch(claims, options.namespace, resource_version=since) as stream:
             async with asyncio.timeout(options.patience):
@@ -170,11 +170,11 @@ class _Demo:
                             )
                     if self._seen and self._seen[-1].endswith("reserved"):
                         break
-        yield Scene(
+        yield Step(
             "Its claim is made, allocated and reserved", "kubectl get resourceclaim -w", list(self._seen)
         )
 
-    async def devices(self) -> Scene:
+    async def devices(self) -> Step:
         options = self._options
         pod = await self._until(lambda p: (p.get("status") or {}).get("phase") == "Running")
         lines: list[str] = []
@@ -188,9 +188,9 @@ class _Demo:
         except (StatusError, TimeoutError) as e:
             lines = [f"(the node offers no logs: {e})"]
         where = f"Inside the container, on node {pod['spec']['nodeName']}"
-        return Scene(where, f"kubectl logs {options.name}", lines)
+        return Step(where, f"kubectl logs {options.name}", lines)
 
-    async def end(self) -> Scene:
+    async def end(self) -> Step:
         options = self._options
         await self._client.delete(PODS, options.namespace, options.name)
         claims = RESOURCE_CLAIMS.at(self._version)
@@ -206,7 +206,7 @@ class _Demo:
                         break
                 await asyncio.sleep(0.1)
         line = f'pod "{options.name}" deleted; its claim went with it, and the GPU is free again'
-        return Scene("The pod goes", f"kubectl delete pod {options.name}", [line])
+        return Step("The pod goes", f"kubectl delete pod {options.name}", [line])
 
     async def clean_up(self) -> None:
         options = self._options

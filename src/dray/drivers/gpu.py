@@ -36,9 +36,9 @@ DRIVER = "gpu.example.com"
 CONFIG_API = "gpu.resource.example.com/v1alpha1"
 MEMORY_GIB = 80
 #: Files in this directory say which cards are not well.
-AILING = "ailing"
+UNHEALTHY_DIRECTORY = "ailing"
 #: Seconds between looks there.
-LOOK_EVERY = 0.5
+HEALTH_POLL_SECONDS = 0.5
 INTERVALS = ("Default", "Short", "Medium", "Long")
 
 
@@ -74,7 +74,7 @@ class GpuDriver(Driver):
         self.metadata = self.options.metadata
         self._plugin: Plugin | None = None
         self._known: dict[str, Device] = {}
-        self._nursing: asyncio.Task[None] | None = None
+        self._health_task: asyncio.Task[None] | None = None
 
     def pools(self, node: str) -> Mapping[str, Pool]:
         if not self.options.partitions:
@@ -128,21 +128,23 @@ class GpuDriver(Driver):
         self._plugin = plugin
         if self.health:
             folder = plugin.options.data_dir or plugin.options.kubelet_dir / "plugins" / self.name
-            self._nursing = asyncio.create_task(self._nurse(plugin, folder / AILING), name="health of cards")
+            self._health_task = asyncio.create_task(
+                self._watch_health(plugin, folder / UNHEALTHY_DIRECTORY), name="health of cards"
+            )
 
     async def stopped(self) -> None:
-        if self._nursing:
-            self._nursing.cancel()
-            await asyncio.gather(self._nursing, return_exceptions=True)
+        if self._health_task:
+            self._health_task.cancel()
+            await asyncio.gather(self._health_task, return_exceptions=True)
 
-    async def _nurse(self, plugin: Plugin, folder: Path) -> None:
+    async def _watch_health(self, plugin: Plugin, folder: Path) -> None:
         """Pretend cards are as well as the files say."""
         names = [device.name for device in self.devices(plugin.options.node)]
         while True:
             for name in names:
-                health, message = condition(folder / name)
+                health, message = read_health(folder / name)
                 plugin.set_health(plugin.options.node, name, health, message=message)
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(HEALTH_POLL_SECONDS)
 
     async def prepare(self, claim: Claim) -> Sequence[Prepared]:
         prepared = []
@@ -205,7 +207,7 @@ def sharing(configs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     raise InvalidConfig(f"unknown GPU sharing strategy: {strategy}")
 
 
-def condition(file: Path) -> tuple[Health, str]:
+def read_health(file: Path) -> tuple[Health, str]:
     """A card's health and the message that goes with it."""
     try:
         text = file.read_text().strip()

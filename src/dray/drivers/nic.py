@@ -19,11 +19,11 @@ from typing import Any
 from dray.api.errors import NotFound
 from dray.client.client import Client
 from dray.client.informers import Informer
-from dray.client.queues import WorkQueue
 from dray.client.resources import RESOURCE_CLAIMS, ObjectKey, key_of
+from dray.client.workqueue import WorkQueue
 from dray.driver import Allocated, Claim, ClaimRef, Device, Driver, Edits, Pool, Version
-from dray.driver.api import ResourceApi
 from dray.driver.publisher import Publisher
+from dray.driver.resource_api import ResourceApi
 
 Object = Any  # documents have no types here yet
 

@@ -4,7 +4,7 @@ Everything works on a ``Snapshot``: gathered from an API server, read from a fil
 out is plain frozen data; turning it into text, JSON or a table is the command line's part.
 """
 
-from dray.explain.cluster import Cluster
-from dray.explain.snapshot import Snapshot, SnapshotError
+from dray.explain.model.cluster import Cluster
+from dray.explain.model.snapshot import Snapshot, SnapshotError
 
 __all__ = ["Cluster", "Snapshot", "SnapshotError"]

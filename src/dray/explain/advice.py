@@ -7,47 +7,47 @@ from collections.abc import Iterator, Sequence
 
 from dray.allocation import Cause, PoolID
 from dray.allocation.devices import Device
-from dray.allocation.taints import obstacle
-from dray.explain.asking import shown
-from dray.explain.cluster import Cluster
-from dray.explain.devices import selected, value_of
-from dray.explain.model import Removed, RequestStory
-from dray.explain.placing import NodeCause, Refusal
-from dray.explain.snapshot import Document
-from dray.explain.trying import Trial, Tried
+from dray.allocation.taints import untolerated_taint
+from dray.explain.devices.selectors import format_value
+from dray.explain.devices.states import selected, value_of
+from dray.explain.model.cluster import Cluster
+from dray.explain.model.explanation import RemovedDevices, RequestExplanation
+from dray.explain.model.snapshot import Document
+from dray.explain.nodes.causes import NodeCause, Refusal
+from dray.explain.nodes.trial import NodeOutcome, Trial
 
 #: more than that is not read
 _ENOUGH = 4
 
 
 def advise(
-    cluster: Cluster, trial: Trial, requests: Sequence[RequestStory], tried: Sequence[Tried]
+    cluster: Cluster, trial: Trial, requests: Sequence[RequestExplanation], tried: Sequence[NodeOutcome]
 ) -> list[str]:
     """Each piece of advice once, those that concern devices first."""
     found: dict[str, None] = {}
     for story in requests:
         for text in _for_request(cluster, story):
             found[text] = None
-    for text in _together(cluster, trial.all_wishes.documents, tried):
+    for text in _together(cluster, trial.all_demands.documents, tried):
         found[text] = None
     for text in _for_nodes(trial, [one for one in tried if one.causes and one.devices_fit]):
         found[text] = None
     return list(found)
 
 
-def _for_nodes(trial: Trial, tried: Sequence[Tried]) -> Iterator[str]:
+def _for_nodes(trial: Trial, tried: Sequence[NodeOutcome]) -> Iterator[str]:
     """For each mixture of causes what would help on the node that comes closest; those with fewest causes first."""
-    mixtures: dict[tuple[NodeCause, ...], list[Tried]] = {}
+    mixtures: dict[tuple[NodeCause, ...], list[NodeOutcome]] = {}
     for one in tried:
         mixtures.setdefault(one.causes, []).append(one)
     for causes, nodes in sorted(mixtures.items(), key=lambda item: len(item[0]))[:_ENOUGH]:
-        closest = min(nodes, key=trial.lack)
+        closest = min(nodes, key=trial.shortfall)
         help = [text for cause in causes if (text := trial.told(closest.node, cause).advice)]
         if help:
             yield "; and ".join(help)
 
 
-def before(refusal: Refusal) -> Iterator[str]:
+def advise_prefilter(refusal: Refusal) -> Iterator[str]:
     """What helps where no node will do whatever it has."""
     reason = refusal.reasons[0]
     if "not found" in reason:
@@ -58,7 +58,7 @@ def before(refusal: Refusal) -> Iterator[str]:
         yield "the PersistentVolumeClaim has no volume yet: kubectl describe pvc says what its provisioner waits for"
 
 
-def _for_request(cluster: Cluster, story: RequestStory) -> Iterator[str]:
+def _for_request(cluster: Cluster, story: RequestExplanation) -> Iterator[str]:
     wanted = 1 if story.wanted is None else story.wanted
     who = f"request {story.request} of claim {story.claim}"
     if not story.considered:
@@ -77,7 +77,7 @@ def _for_request(cluster: Cluster, story: RequestStory) -> Iterator[str]:
         )
 
 
-def _for_removed(cluster: Cluster, story: RequestStory, removed: Removed) -> Iterator[str]:
+def _for_removed(cluster: Cluster, story: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
     match Cause(removed.cause):
         case Cause.CLASS_SELECTOR | Cause.CLAIM_SELECTOR:
             yield from _for_selector(story, removed)
@@ -111,7 +111,7 @@ def _for_removed(cluster: Cluster, story: RequestStory, removed: Removed) -> Ite
             pass
 
 
-def _for_selector(story: RequestStory, removed: Removed) -> Iterator[str]:
+def _for_selector(story: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
     owner = f"class {story.device_class}" if removed.cause == Cause.CLASS_SELECTOR.value else "the claim"
     said = False
     for one in removed.asked:
@@ -140,7 +140,7 @@ def _for_selector(story: RequestStory, removed: Removed) -> Iterator[str]:
         yield f"no device meets the selector of {owner}: {removed.source}; see above what devices have"
 
 
-def _for_error(removed: Removed) -> Iterator[str]:
+def _for_error(removed: RemovedDevices) -> Iterator[str]:
     device = removed.examples[0] if removed.examples else None
     mistaken = [one for one in removed.asked if not one.values and one.suggestion]
     for one in mistaken:
@@ -157,7 +157,7 @@ def _for_error(removed: Removed) -> Iterator[str]:
         yield f"have the driver correct what {device} says, or test for it before using it"
 
 
-def _for_taint(cluster: Cluster, story: RequestStory, removed: Removed) -> Iterator[str]:
+def _for_taint(cluster: Cluster, story: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
     key, _, effect = removed.detail.rpartition(":")
     key = key.partition("=")[0]
     toleration = f"{{key: {key}, operator: Exists, effect: {effect}}}"
@@ -170,12 +170,12 @@ def _for_taint(cluster: Cluster, story: RequestStory, removed: Removed) -> Itera
     yield f"if request {story.request} can live with it, add the toleration {toleration}; otherwise {remove}"
 
 
-def _for_incomplete(cluster: Cluster, removed: Removed) -> Iterator[str]:
+def _for_incomplete(cluster: Cluster, removed: RemovedDevices) -> Iterator[str]:
     for pool in dict.fromkeys(device.pool_id for device in removed.examples):
-        yield incomplete(cluster, pool)
+        yield incomplete_pool_advice(cluster, pool)
 
 
-def incomplete(cluster: Cluster, pool: PoolID) -> str:
+def incomplete_pool_advice(cluster: Cluster, pool: PoolID) -> str:
     slices = cluster.slices_of(pool)
     if not slices:
         return f"pool {pool} is being updated"
@@ -185,7 +185,7 @@ def incomplete(cluster: Cluster, pool: PoolID) -> str:
     )
 
 
-def _together(cluster: Cluster, claims: Sequence[Document], tried: Sequence[Tried]) -> Iterator[str]:
+def _together(cluster: Cluster, claims: Sequence[Document], tried: Sequence[NodeOutcome]) -> Iterator[str]:
     """Constraints that single devices meet but not enough of them together."""
     answers = {id(one.answer): one.answer for one in tried}.values()
     bound = [(one.node, one.reasons) for one in answers if one.reasons is not None and one.reasons.together]
@@ -228,7 +228,7 @@ def _largest(
             domain, _, name = attribute.rpartition("/")
             entry = entries.get(attribute) or (entries.get(name) if domain == device.id.driver else None)
             if entry is not None:
-                counts[shown(value_of(entry))] += 1
+                counts[format_value(value_of(entry))] += 1
         if max(counts.values(), default=0) > max(best[1].values(), default=0):
             best = node, counts
     return best
@@ -248,6 +248,7 @@ def _usable(cluster: Cluster, claims: Sequence[Document], node: str) -> Iterator
             if device.name in part.taken:
                 continue
             if any(
-                selects(device) and obstacle(device, tolerations) is None for selects, tolerations in tests
+                selects(device) and untolerated_taint(device, tolerations) is None
+                for selects, tolerations in tests
             ):
                 yield device

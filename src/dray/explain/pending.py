@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from dray.allocation import Cause, PoolID, Removal, RequestReasons
 from dray.allocation.devices import Device
-from dray.explain.alike import Alike
-from dray.explain.asking import asked, conditions
-from dray.explain.cluster import Cluster, Key
-from dray.explain.devices import Holder, in_class, readable
-from dray.explain.model import BestNode, NodeGroup, Removed, RequestStory
-from dray.explain.snapshot import Document
-from dray.explain.trying import Answer, Trial, Tried, Wishes
-from dray.explain.wording import brief, words
+from dray.explain.devices.equivalence import EquivalentDevices
+from dray.explain.devices.selectors import asked, selector_conditions
+from dray.explain.devices.states import Holder, in_class, readable
+from dray.explain.model.cluster import Cluster, Key
+from dray.explain.model.explanation import BestNode, NodeGroup, RemovedDevices, RequestExplanation
+from dray.explain.model.snapshot import Document
+from dray.explain.nodes.trial import ClaimDemands, DeviceOutcome, NodeOutcome, Trial
+from dray.explain.render.phrases import describe, describe_briefly
 
 _EXAMPLES = 3
 _HOLDERS = 4
@@ -25,7 +25,9 @@ _MANY = {Cause.TAKEN: "allocated to other claims", Cause.POOL_INCOMPLETE: "slice
 _MOMENT = (Cause.TAKEN, Cause.CAPACITY, Cause.COUNTERS)
 
 
-def stories(cluster: Cluster, trial: Trial, tried: Sequence[Tried]) -> list[RequestStory]:
+def explain_requests(
+    cluster: Cluster, trial: Trial, tried: Sequence[NodeOutcome]
+) -> list[RequestExplanation]:
     """One for each request."""
     best: dict[tuple[str, str], tuple[int, str]] = {}
     in_reach: Counter[tuple[str, str]] = Counter()
@@ -41,22 +43,24 @@ def stories(cluster: Cluster, trial: Trial, tried: Sequence[Tried]) -> list[Requ
         key = (reasons.claim, reasons.request)
         usable, node = best.get(key, (0, ""))
         best_node = BestNode(node, usable, in_reach[key])
-        found.append(_story(cluster, trial.all_wishes, reasons, best_node))
+        found.append(_explain_request(cluster, trial.all_demands, reasons, best_node))
     return found
 
 
-def _first_of_each(tried: Iterable[Tried]) -> Iterable[Tried]:
+def _first_of_each(tried: Iterable[NodeOutcome]) -> Iterable[NodeOutcome]:
     """The first node for each different answer."""
-    found: dict[int, Tried] = {}
+    found: dict[int, NodeOutcome] = {}
     for one in tried:
         found.setdefault(id(one.answer), one)
     return found.values()
 
 
-def _story(cluster: Cluster, wishes: Wishes, reasons: RequestReasons, best: BestNode) -> RequestStory:
-    document = request_of(wishes.documents, reasons.claim, reasons.request)
-    removed = tuple(_removed(cluster, wishes, document, removal) for removal in _merge(reasons.removals))
-    return RequestStory(
+def _explain_request(
+    cluster: Cluster, demands: ClaimDemands, reasons: RequestReasons, best: BestNode
+) -> RequestExplanation:
+    document = request_of(demands.documents, reasons.claim, reasons.request)
+    removed = tuple(_removed(cluster, demands, document, removal) for removal in _merge(reasons.removals))
+    return RequestExplanation(
         reasons.claim,
         reasons.request,
         document.get("deviceClassName") or "",
@@ -65,7 +69,7 @@ def _story(cluster: Cluster, wishes: Wishes, reasons: RequestReasons, best: Best
         reasons.usable,
         best,
         removed,
-        _near(reasons),
+        _nearest_device(reasons),
     )
 
 
@@ -88,32 +92,34 @@ def _merge(removals: Iterable[Removal]) -> list[Removal]:
     return [one if one.detail else replace(one, detail=_MANY[one.cause]) for one in several]
 
 
-def _removed(cluster: Cluster, wishes: Wishes, request: Document, removal: Removal) -> Removed:
+def _removed(cluster: Cluster, demands: ClaimDemands, request: Document, removal: Removal) -> RemovedDevices:
     source, features = removal.source, cluster.features
-    reached = _reached(cluster, wishes, request, removal) if source else []
-    return Removed(
+    reached = _reached(cluster, demands, request, removal) if source else []
+    return RemovedDevices(
         removal.cause.value,
         readable(removal.detail),
-        words(removal),
+        describe(removal),
         removal.count,
         removal.examples[:_EXAMPLES],
         source,
         asked(source, reached, features, known=lambda: _devices(cluster, reached)) if source else (),
-        conditions(source, reached, features) if source else (),
+        selector_conditions(source, reached, features) if source else (),
         _holders(cluster, removal) if removal.cause in _MOMENT else (),
     )
 
 
-def _reached(cluster: Cluster, wishes: Wishes, request: Document, removal: Removal) -> list[Alike]:
+def _reached(
+    cluster: Cluster, demands: ClaimDemands, request: Document, removal: Removal
+) -> list[EquivalentDevices]:
     """The devices that got as far as a selector: all, or for the claim's own those of the class."""
-    everything = wishes.likeness.looks.groups()
+    everything = demands.equivalence.looks.groups()
     if removal.cause is Cause.CLASS_SELECTOR or removal.detail.startswith("class "):
         return everything
     selects = in_class(cluster, request.get("deviceClassName") or "")
     return [one for one in everything if selects(one.device)] or everything
 
 
-def _devices(cluster: Cluster, like: Sequence[Alike]) -> Iterator[Device]:
+def _devices(cluster: Cluster, like: Sequence[EquivalentDevices]) -> Iterator[Device]:
     """All devices of the drivers of these."""
     drivers = {one.device.id.driver for one in like}
     return (d for id, pool in cluster.pools.items() if id.driver in drivers for d in pool.devices)
@@ -143,7 +149,7 @@ def _drawing(cluster: Cluster, pool_id: PoolID, detail: str) -> list[Key]:
     return [
         owner
         for device in (*pool.devices, *pool.elsewhere)
-        if part.touches(device.name) and any(d.counter_set == counter_set for d in device.draws)
+        if part.touches(device.name) and any(d.counter_set == counter_set for d in device.consumes_counters)
         for owner in cluster.owners(device.id)
     ]
 
@@ -166,7 +172,7 @@ def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
     return {}
 
 
-def _near(reasons: RequestReasons) -> str:
+def _nearest_device(reasons: RequestReasons) -> str:
     """The device that came closest, and what kept it if not all had the same in the way."""
     miss = reasons.nearest
     if miss is None or reasons.usable:
@@ -176,30 +182,30 @@ def _near(reasons: RequestReasons) -> str:
     kept = next(
         (one for one in reasons.removals if (one.cause, one.detail) == (miss.cause, miss.detail)), None
     )
-    return f"{miss.device}, {words(kept)}" if kept is not None else str(miss.device)
+    return f"{miss.device}, {describe(kept)}" if kept is not None else str(miss.device)
 
 
 # --- nodes ---
 
 
-def groups(cluster: Cluster, trial: Trial, tried: Sequence[Tried]) -> list[NodeGroup]:
+def group_nodes(cluster: Cluster, trial: Trial, tried: Sequence[NodeOutcome]) -> list[NodeGroup]:
     """Nodes that say the same, the most promising first."""
     signatures: dict[int, object] = {}
-    found: dict[object, list[Tried]] = {}
+    found: dict[object, list[NodeOutcome]] = {}
     for one in tried:
         devices = signatures.get(id(one.answer))
         if devices is None:
             devices = signatures[id(one.answer)] = _signature(one.answer)
         found.setdefault((one.causes, devices, one.elsewhere), []).append(one)
-    ranked = sorted(found.values(), key=lambda group: (-_promise(group[0]), -len(group)))
+    ranked = sorted(found.values(), key=lambda group: (-_rank(group[0]), -len(group)))
     return [_group(cluster, trial, group) for group in ranked]
 
 
-def _promise(tried: Tried) -> int:
+def _rank(tried: NodeOutcome) -> int:
     return 2 * tried.devices_fit + (not tried.causes)
 
 
-def _signature(answer: Answer) -> object:
+def _signature(answer: DeviceOutcome) -> object:
     devices: object = ()
     if answer.reasons is not None:
         requests = answer.reasons.requests
@@ -216,14 +222,14 @@ def _causes(reasons: RequestReasons) -> tuple[tuple[Cause, str], ...]:
     )
 
 
-def _usable(tried: Tried) -> int:
+def _usable(tried: NodeOutcome) -> int:
     reasons = tried.answer.reasons
     return sum(request.usable for request in reasons.requests) if reasons is not None else 0
 
 
-def _group(cluster: Cluster, trial: Trial, group: Sequence[Tried]) -> NodeGroup:
+def _group(cluster: Cluster, trial: Trial, group: Sequence[NodeOutcome]) -> NodeGroup:
     if group[0].causes:
-        closest = min(group, key=lambda one: (-_usable(one), trial.lack(one)))
+        closest = min(group, key=lambda one: (-_usable(one), trial.shortfall(one)))
     else:
         closest = max(_first_of_each(group), key=_usable)
     # Others that are alike have answered for it so far; what is told is its own.
@@ -238,7 +244,7 @@ def _group(cluster: Cluster, trial: Trial, group: Sequence[Tried]) -> NodeGroup:
         devices += [_counted(request) for request in answer.reasons.requests]
         devices += answer.reasons.together
         devices += [f"pool {pool}" for pool in answer.reasons.pools]
-    elif not closest.elsewhere and trial.all_wishes.claims:
+    elif not closest.elsewhere and trial.all_demands.claims:
         devices.append("has the devices")
     return NodeGroup(
         len(group),
@@ -254,7 +260,7 @@ def _counted(request: RequestReasons) -> str:
     wanted = "all" if request.wanted is None else str(request.wanted)
     causes: Counter[str] = Counter()
     for removal in request.removals:
-        causes[brief(removal)] += removal.count
+        causes[describe_briefly(removal)] += removal.count
     removed = ", ".join(f"{count} {text}" for text, count in causes.most_common())
     there = f"{request.usable} of {request.considered} devices usable"
     return f"request {request.request}: {wanted} wanted, {there}" + (f" ({removed})" if removed else "")

@@ -13,30 +13,30 @@ from typing import Any, Literal
 
 from dray.api import claims
 from dray.api.errors import NotFound, StatusError
+from dray.api.groups.resource.classic import bridge
 from dray.api.release import Release
-from dray.api.resource.classic import bridge
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.client.retry import Backoff
 from dray.node import pods
-from dray.node.cdi import Resolver
-from dray.node.containers import NODE_LABEL
-from dray.node.dra.health import DeviceHealth
+from dray.node.container.cdi import CdiCache
+from dray.node.container.runtime_config import NODE_LABEL
+from dray.node.dra.claiminfo import ClaimInfoCache
+from dray.node.dra.classic.noderesources import NodeResourcesController
+from dray.node.dra.healthinfo import HealthInfoCache
 from dray.node.dra.manager import RECONCILE_PERIOD, Manager
-from dray.node.dra.plugins import HealthReport, PluginRegistry, Plugins, TrustingPlugins
-from dray.node.dra.resources import ClassicSlices
-from dray.node.dra.state import ClaimState
-from dray.node.dra.watcher import PluginWatcher
+from dray.node.dra.plugin_manager import AssumedPlugins, DRAPluginManager, HealthReport, Plugins
+from dray.node.dra.plugin_watcher import PluginWatcher
 from dray.node.metrics import Metrics
 from dray.node.mirror import MirrorPods, is_mirror
+from dray.node.node_status import NodeRegistration
 from dray.node.options import NodeOptions
+from dray.node.pod_status import NodeFacts
+from dray.node.pod_workers import PodWorker
 from dray.node.podresources import PodResources
-from dray.node.recovery import Recovered
-from dray.node.registration import Registration
-from dray.node.status import NodeFacts
-from dray.node.volumes import Volumes
-from dray.node.worker import PodWorker
+from dray.node.recovery import RecoveredPod
+from dray.node.volume_manager import VolumeManager
 from dray.runtimes.interface import ContainerStatus, Runtime, RuntimeFailure
 
 Object = Any  # documents have no types here yet
@@ -74,43 +74,46 @@ class Agent:
         self._recorder = recorder
         self._claims = RESOURCE_CLAIMS.at(shared.version)
         self._slices = RESOURCE_SLICES.at(shared.version)
-        self._classic_slices: ClassicSlices | None = None
+        self._classic_slices: NodeResourcesController | None = None
         self._workers: dict[str, PodWorker] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._driver_came = asyncio.Event()
+        self._driver_registered = asyncio.Event()
         self._pods_known = False
         self._orphans: set[str] = set()  # pods that are gone but whose containers may still run
-        self.health = DeviceHealth(shared.clock)
-        self.registry: PluginRegistry | None = None
-        plugins: Plugins = TrustingPlugins()
+        self.health = HealthInfoCache(shared.clock)
+        self.registry: DRAPluginManager | None = None
+        plugins: Plugins = AssumedPlugins()
         if options.drivers:
             options.paths.create()
             if shared.classic_slices:
                 # The kubelet of 1.30 withdrew them at once; to wait is kinder to drivers that are restarted.
-                linger = 0.0 if release.emulated else options.wipe_after or 0.0
-                self._classic_slices = ClassicSlices(
-                    client, options.name, node_uid=lambda: self.registration.uid, linger=linger
+                withdraw_after = 0.0 if release.emulated else options.withdraw_after or 0.0
+                self._classic_slices = NodeResourcesController(
+                    client,
+                    options.name,
+                    node_uid=lambda: self.registration.uid,
+                    withdraw_after=withdraw_after,
                 )
-            plugins = self.registry = PluginRegistry(
+            plugins = self.registry = DRAPluginManager(
                 metrics=shared.metrics,
                 release=release,
-                wipe=self._wipe_slices if options.wipe_after is not None else None,
-                wipe_after=options.wipe_after or 0.0,
+                withdraw=self._withdraw_slices if options.withdraw_after is not None else None,
+                withdraw_after=options.withdraw_after or 0.0,
                 on_health=self._health_reported,
-                on_usable=lambda driver: self._retry_waiting(),
+                on_usable=lambda driver: self._retry_failed_pods(),
                 on_resources=self._classic_slices.changed if self._classic_slices else None,
             )
         self.manager = Manager(
             claims=self._get_claim,
-            state=ClaimState(options.paths.kubelet if options.drivers else None),
+            state=ClaimInfoCache(options.paths.kubelet if options.drivers else None),
             plugins=plugins,
             metrics=shared.metrics,
             fixed_names=claims.has_fixed_names(release.number),
         )
-        self.volumes = None if self.simulated else Volumes(client, options.paths, clock=shared.clock)
-        self.resolver = Resolver(options.paths.cdi, locate=options.paths.locate)
-        self.registration = Registration(
+        self.volumes = None if self.simulated else VolumeManager(client, options.paths, clock=shared.clock)
+        self.cdi_cache = CdiCache(options.paths.cdi, locate=options.paths.locate)
+        self.registration = NodeRegistration(
             client,
             options,
             runtime=f"{shared.runtime.name}://{shared.runtime.version}",
@@ -155,17 +158,17 @@ class Agent:
                     await self.registry.close()
                 self._tasks = None
 
-    def pods_known(self, recovered: Mapping[str, Recovered]) -> None:
+    def pods_known(self, recovered: Mapping[str, RecoveredPod]) -> None:
         """Called when all pods have been announced: what else there is belongs to pods that are gone."""
         self._pods_known = True
-        self._driver_came.set()
+        self._driver_registered.set()
         for uid, left in recovered.items():
             mine = left.sandbox is not None and left.sandbox.labels.get(NODE_LABEL) == self.options.name
             if mine and uid not in self._workers and self._tasks:
                 self._orphans.add(uid)
                 self._tasks.create_task(self._remove_orphan(uid, left))
 
-    async def _remove_orphan(self, uid: str, left: Recovered) -> None:
+    async def _remove_orphan(self, uid: str, left: RecoveredPod) -> None:
         """First the containers; only then may the claims of the pod be unprepared."""
         assert left.sandbox is not None
         name = f"{left.sandbox.namespace}/{left.sandbox.name}"
@@ -183,7 +186,7 @@ class Agent:
 
     # Pods
 
-    def pod_added(self, pod: Object, *, recovered: Recovered | None = None) -> None:
+    def pod_added(self, pod: Object, *, recovered: RecoveredPod | None = None) -> None:
         if is_mirror(pod):
             self._mirrors.changed(pod)
             return
@@ -267,7 +270,7 @@ class Agent:
         if not self.simulated or kind == "Warning":
             self._recorder.event(PODS, pod, kind, reason, message)
 
-    def forget_logs(self, pod: Object) -> None:
+    def remove_logs(self, pod: Object) -> None:
         if not self.simulated:
             metadata = pod["metadata"]
             logs = self.options.paths.pod_logs(metadata["namespace"], metadata["name"], metadata["uid"])
@@ -296,9 +299,9 @@ class Agent:
             for driver, devices in self.health.expire().items():
                 self._health_changed(driver, devices)
 
-    def _retry_waiting(self) -> None:
+    def _retry_failed_pods(self) -> None:
         """A driver has come: whoever waited for one need not wait out its pause."""
-        self._driver_came.set()
+        self._driver_registered.set()
         for worker in self._workers.values():
             if worker.state.failure:
                 worker.state = replace(worker.state, retry_at=0.0)
@@ -307,14 +310,14 @@ class Agent:
     async def _expect_drivers(self) -> None:
         """Drivers with slices on this node get the usual time to register. The kubelet withdraws all slices at its
         start; to wait is kinder to drivers that merely outlived a restart of the agent."""
-        if self.options.wipe_after is None or self.registry is None:
+        if self.options.withdraw_after is None or self.registry is None:
             return
         with contextlib.suppress(StatusError):
             selector = f"spec.nodeName={self.options.name}"
             for found in (await self.client.list(self._slices, field_selector=selector)).items:
                 self.registry.expect(found["spec"]["driver"])
 
-    async def _wipe_slices(self, driver: str) -> None:
+    async def _withdraw_slices(self, driver: str) -> None:
         pauses = _RETRY.pauses()
         selector = f"spec.driver={driver},spec.nodeName={self.options.name}"
         while True:
@@ -330,10 +333,10 @@ class Agent:
     async def _reconcile(self) -> None:
         """Every minute, and when a driver has come that leftovers may have waited for."""
         while True:
-            self._driver_came.clear()
+            self._driver_registered.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RECONCILE_PERIOD):
-                    await self._driver_came.wait()
+                    await self._driver_registered.wait()
             if self._pods_known:
                 await self._reconcile_now()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
-from dray.api.timefmt import from_epoch
+from dray.api.times import from_epoch
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
 from dray.client.retry import Backoff
@@ -84,12 +84,12 @@ class MirrorPods:
         self._clock = clock
         self._since = from_epoch(clock())
         self._wake = asyncio.Event()
-        self._doomed: dict[str, str] = {}  # pods that somebody wants deleted, by name
+        self._deleting: dict[str, str] = {}  # pods that somebody wants deleted, by name
 
     def changed(self, pod: Object) -> None:
         metadata = pod["metadata"]
         if metadata.get("deletionTimestamp"):
-            self._doomed[metadata["name"]] = metadata["uid"]
+            self._deleting[metadata["name"]] = metadata["uid"]
             self._wake.set()
 
     def deleted(self, pod: Object) -> None:
@@ -100,7 +100,7 @@ class MirrorPods:
         while True:
             self._wake.clear()
             try:
-                await self._bury()
+                await self._confirm_deletions()
                 for part in self._parts.values():
                     await self._ensure(part, node_uid)
                 pauses = _RETRY.pauses()
@@ -109,12 +109,12 @@ class MirrorPods:
                 log.info("mirror pods of %s: %s", self._node, e)
                 await asyncio.sleep(next(pauses))
 
-    async def _bury(self) -> None:
+    async def _confirm_deletions(self) -> None:
         """Nothing has to end for a mirror to go: its deletion is confirmed at once."""
-        for name, uid in list(self._doomed.items()):
+        for name, uid in list(self._deleting.items()):
             with contextlib.suppress(NotFound):
                 await self._client.delete(PODS, NAMESPACE, name, uid=uid, grace_seconds=0)
-            del self._doomed[name]
+            del self._deleting[name]
 
     async def _ensure(self, part: ControlPlanePart, node_uid: str) -> None:
         wanted = pod_of(part, node=self._node, node_uid=node_uid)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dray.api.errors import StatusError
-from dray.api.kinds import Object
 from dray.api.release import Release, everything, release_named
+from dray.api.scheme.kinds import Object
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
@@ -20,13 +20,13 @@ from dray.node import pods
 from dray.node.agent import Agent, Shared
 from dray.node.metrics import Metrics
 from dray.node.options import NodeOptions
-from dray.node.recovery import Recovered, by_pod
+from dray.node.recovery import RecoveredPod, recovered_pods
 from dray.runtimes.interface import Runtime
 
 #: Versions of claims that the manager can work with, the preferred one first.
 CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1")
 #: Seconds by which events come after the fact: a pod's status is more urgent than the news of its containers.
-EVENT_PATIENCE = 0.1
+EVENT_DELAY = 0.1
 
 
 class Nodes:
@@ -43,7 +43,7 @@ class Nodes:
         """``client_for`` gives each node its own identity; it then watches its own pods, as its rights allow.
         Otherwise all nodes share one client and one watch."""
         self.shared = shared
-        self._recovered: dict[str, Recovered] = {}
+        self._recovered: dict[str, RecoveredPod] = {}
         self._owners: dict[str, Agent] = {}
         self.agents: dict[str, Agent] = {}
         self._recorders: list[EventRecorder] = []
@@ -51,20 +51,20 @@ class Nodes:
         if client_for is None and len(options) == 1:
             client_for = lambda name: client  # noqa: E731
         if client_for is None:
-            self._recorders.append(EventRecorder(client, "kubelet", patience=EVENT_PATIENCE))
+            self._recorders.append(EventRecorder(client, "kubelet", delay=EVENT_DELAY))
             self._informers.append(Informer(client, PODS))
         for node in options:
             own, recorder = client, self._recorders[0] if self._recorders else None
             if client_for is not None:
                 own = client_for(node.name)
-                recorder = EventRecorder(own, "kubelet", host=node.name, patience=EVENT_PATIENCE)
+                recorder = EventRecorder(own, "kubelet", host=node.name, delay=EVENT_DELAY)
                 self._recorders.append(recorder)
                 self._informers.append(Informer(own, PODS, field_selector=f"spec.nodeName={node.name}"))
             assert recorder is not None
             self.agents[node.name] = Agent(shared, node, own, recorder)
 
     async def run(self, *, ready: Callable[[], None] | None = None) -> None:
-        self._recovered = by_pod(await self.shared.runtime.list())
+        self._recovered = recovered_pods(await self.shared.runtime.list())
         async with contextlib.AsyncExitStack() as stack:
             group = await stack.enter_async_context(asyncio.TaskGroup())
             await self._register()

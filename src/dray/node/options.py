@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dray.api.release import Gates, Release, everything
-from dray.node.dra.plugins import WIPE_AFTER
+from dray.node.dra.plugin_manager import WITHDRAW_AFTER
 from dray.node.hostpaths import HostPaths
 from dray.node.mirror import ControlPlanePart
 
@@ -53,7 +53,7 @@ class NodeOptions:
     #: Offer the PodResources service.
     pod_resources: bool = True
     #: Seconds after which the slices of a driver that is gone are withdrawn; None leaves them (as before 1.33).
-    wipe_after: float | None = WIPE_AFTER
+    withdraw_after: float | None = WITHDRAW_AFTER
     lease_seconds: int = 40
     renew_every: float = 10.0
 

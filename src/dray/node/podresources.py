@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.kubelet_api.services import POD_RESOURCES, handlers
-from dray.kubelet_api.unix import SocketPath
 from dray.node import pods
+from dray.wire.unix import SocketPath
 
 if TYPE_CHECKING:
     from dray.node.agent import Agent

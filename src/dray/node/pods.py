@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dray.api.kinds import Object
-from dray.api.timefmt import to_epoch
+from dray.api.scheme.kinds import Object
+from dray.api.times import to_epoch
 
 Spec = Mapping[str, Any]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dray.node.lifecycle import Container, PodState
+from dray.node.pod_actions import Container, PodState
 from dray.runtimes.interface import ContainerStatus, Listing, SandboxStatus, State
 
 
-class Recovered:
+class RecoveredPod:
     """What a runtime still has of a pod after the agent was restarted."""
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Recovered:
         return PodState(set_up=self.sandbox is not None, sandbox=self.sandbox, containers=known)
 
 
-def by_pod(listing: Listing) -> dict[str, Recovered]:
+def recovered_pods(listing: Listing) -> dict[str, RecoveredPod]:
     """What a runtime has, pod by pod."""
-    out: dict[str, Recovered] = {}
+    out: dict[str, RecoveredPod] = {}
     for sandbox in sorted(listing.sandboxes, key=lambda s: s.attempt):
-        out.setdefault(sandbox.pod_uid, Recovered()).sandbox = sandbox
+        out.setdefault(sandbox.pod_uid, RecoveredPod()).sandbox = sandbox
     for container in listing.containers:
-        out.setdefault(container.pod_uid, Recovered()).add(container)
+        out.setdefault(container.pod_uid, RecoveredPod()).add(container)
     return out

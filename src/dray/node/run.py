@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.client.client import Client
-from dray.node.endpoint import Endpoint, Listening
 from dray.node.nodes import Nodes, connect
 from dray.node.options import NodeOptions
-from dray.node.proxy import NodeProxy
+from dray.node.server.endpoint import Endpoint, Listener
+from dray.node.server.host import NodeHost
 from dray.runtimes.interface import Runtime
 
 
@@ -27,7 +27,7 @@ class Options:
     #: Containers go on running when the agent stops in an orderly way (they always do when it crashes).
     keep_containers: bool = False
     #: Where API servers elsewhere ask for logs, commands and ports; its number is in the nodes' options.
-    endpoint: Listening | None = None
+    endpoint: Listener | None = None
 
 
 async def run(
@@ -51,11 +51,11 @@ async def run(
 
 
 @asynccontextmanager
-async def _serving(nodes: Nodes, where: Listening | None) -> AsyncIterator[None]:
+async def _serving(nodes: Nodes, where: Listener | None) -> AsyncIterator[None]:
     if where is None:
         yield
         return
-    endpoint = Endpoint(NodeProxy(nodes), context=where.context)
+    endpoint = Endpoint(NodeHost(nodes), context=where.context)
     await endpoint.start(where.listener)
     try:
         yield
@@ -74,7 +74,7 @@ def make_runtime(options: Options) -> Runtime:
 
         return ProcessRuntime(options.runtime_dir)
     if kind == "cri" and argument:
-        from dray.runtimes.cri import CriRuntime
+        from dray.runtimes.cri.runtime import CriRuntime
 
         return CriRuntime(Path(argument))
     raise ValueError(f"unknown runtime {options.runtime!r}: simulated, process or cri:SOCKET")

@@ -203,7 +203,7 @@ class Session(Protocol):
         """Ends the session; a command that still runs is killed."""
 
 
-class Forwarded(Protocol):
+class PortConnection(Protocol):
     """A connection to a port of a pod."""
 
     def received(self) -> AsyncIterator[bytes]:
@@ -260,7 +260,7 @@ class Runtime(Protocol):
 
     async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session: ...
 
-    async def port_forward(self, sandbox: str, port: int) -> Forwarded:
+    async def port_forward(self, sandbox: str, port: int) -> PortConnection:
         """Connects to a port on which something in the pod listens."""
 
 

@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple
 
 _BLOCK = 64 * 1024
 #: Seconds between looks at a file that is being followed.
-_POLL = 0.1
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ async def read(
         rest = b""
         while True:
             over = ended()  # asked before reading, so that nothing written in between is missed
-            newer = _put_aside(handle, path)  # likewise
+            newer = _rotated(handle, path)  # likewise
             while block := handle.read(_BLOCK):
                 lines = (rest + block).split(b"\n")
                 rest = lines.pop()
@@ -73,14 +73,14 @@ async def read(
                 handle.close()
                 handle = path.open("rb")
                 continue
-            await asyncio.sleep(_POLL)
+            await asyncio.sleep(_POLL_SECONDS)
     except FileNotFoundError:
         return  # the pod is gone
     finally:
         handle.close()
 
 
-def _put_aside(handle: BinaryIO, path: Path) -> bool:
+def _rotated(handle: BinaryIO, path: Path) -> bool:
     """Whether this file grew too large, and another one is written to now."""
     try:
         return path.stat().st_ino != os.fstat(handle.fileno()).st_ino

@@ -18,15 +18,15 @@ from dray.runtimes.interface import (
     ContainerConfig,
     ContainerStatus,
     ExecResult,
-    Forwarded,
     Listing,
+    PortConnection,
     RuntimeFailure,
     SandboxConfig,
     SandboxStatus,
     Session,
     State,
 )
-from dray.runtimes.news import News
+from dray.runtimes.pleg import LifecycleEvents
 
 PREFIX = "simulated.dray.dev/"
 
@@ -39,7 +39,7 @@ class Script(NamedTuple):
     exit_code: int = 0
 
 
-def by_annotations(sandbox: SandboxConfig, container: ContainerConfig) -> Script:
+def script_from_annotations(sandbox: SandboxConfig, container: ContainerConfig) -> Script:
     def value(key: str) -> str | None:
         own = sandbox.annotations.get(f"{PREFIX}{key}.{container.name}")
         return own if own is not None else sandbox.annotations.get(PREFIX + key)
@@ -69,7 +69,7 @@ class SimulatedRuntime:
     def __init__(
         self,
         *,
-        script: Callable[[SandboxConfig, ContainerConfig], Script] = by_annotations,
+        script: Callable[[SandboxConfig, ContainerConfig], Script] = script_from_annotations,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._script = script
@@ -77,7 +77,7 @@ class SimulatedRuntime:
         self._ids = count(1)
         self._sandboxes: dict[str, tuple[SandboxConfig, SandboxStatus]] = {}
         self._containers: dict[str, _Container] = {}
-        self._news = News()
+        self._lifecycle_events = LifecycleEvents()
 
     async def start(self) -> None:
         return
@@ -93,7 +93,7 @@ class SimulatedRuntime:
         )
 
     def changes(self) -> AsyncIterator[ContainerStatus]:
-        return self._news.listen()
+        return self._lifecycle_events.listen()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
         status = SandboxStatus.of(config, id=f"sandbox-{next(self._ids)}", ip="127.0.0.1")
@@ -155,7 +155,7 @@ class SimulatedRuntime:
     async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session:
         raise RuntimeFailure("Unsupported", "nothing runs in a simulated container")
 
-    async def port_forward(self, sandbox: str, port: int) -> Forwarded:
+    async def port_forward(self, sandbox: str, port: int) -> PortConnection:
         raise RuntimeFailure("Unsupported", "nothing listens in a simulated pod")
 
     def _end(self, it: _Container, *, exit_code: int) -> None:
@@ -171,4 +171,4 @@ class SimulatedRuntime:
             exit_code=exit_code,
             reason="Completed" if exit_code == 0 else "Error",
         )
-        self._news.tell(it.status)
+        self._lifecycle_events.tell(it.status)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from dray.client.metrics import Labels, Registry, exponential
-from dray.scheduler.queue import Queued
+from dray.metrics.registry import Labels, Registry, exponential
+from dray.scheduler.queue.scheduling_queue import QueuedPodInfo
 
 _RESULTS: Final = {"Bind": "scheduled", "Unschedulable": "unschedulable", "Failure": "error"}
 _SECONDS: Final = exponential(0.001, 2, 15)
@@ -64,7 +64,7 @@ class Metrics:
             "status",
         )
 
-    def show(
+    def register_gauges(
         self,
         *,
         pending: Callable[[], Mapping[str, int]],
@@ -103,13 +103,13 @@ class Metrics:
         self._durations.observe(seconds, result, profile)
         self._algorithm.observe(seconds)
 
-    def scheduled(self, profile: str, entry: Queued, now: float) -> None:
+    def scheduled(self, profile: str, entry: QueuedPodInfo, now: float) -> None:
         self._tries.observe(entry.attempts)
         if entry.first_attempt is not None:
             attempts = str(entry.attempts) if entry.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
             self._waits.observe(now - entry.first_attempt, attempts)
 
-    def no_room(self, victims: int) -> None:
+    def preemption_attempt(self, victims: int) -> None:
         """A pod fitted nowhere; so many others were chosen to go for it."""
         self._preemptions.inc()
         if victims:

@@ -1,210 +1,74 @@
-"""Making room: which pods of lower priority would have to go, and on which node that hurts least.
-
-Pure what-if: the caller evicts. What an eviction frees is for ``fits`` to say: resources and ports, as upstream, and
-beyond upstream, where a profile asks for it, the devices of claims that nobody else uses.
-"""
+"""Making room for a pod: those that have to go are told why, then deleted, or called back if they are not there yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
-from dray.api import matching
-from dray.scheduler.nodes import Cluster, Node
-from dray.scheduler.pods import Pod
-from dray.scheduler.verdicts import Rejection, unavailable
-
-NOT_HELPFUL = Rejection("DefaultPreemption", ("Preemption is not helpful for scheduling",), resolvable=False)
-_NO_VICTIMS = Rejection(
-    "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
-)
-
-#: upstream compares this many nodes, and no more
-_MIN_CANDIDATES_PERCENT, _MIN_CANDIDATES = 10, 100
-
-Fits = Callable[[Node], Rejection | None]
+from dray.api.errors import Conflict, NotFound
+from dray.client.client import Client
+from dray.client.resources import PODS
+from dray.placement.cache.pods import PodInfo
+from dray.placement.preemption import Candidate
+from dray.scheduler.binding.binding_conditions import BindingConditionsWaiter
+from dray.scheduler.events.pod_status import PodStatusWriter
+from dray.scheduler.events.reporter import Reporter
 
 
-@dataclass(frozen=True, slots=True)
-class Preempt:
-    """Evict these from that node, most important first."""
+class PreemptionExecutor:
+    """``calls_back``: a pod that still waits for its devices need not go, it only loses its place."""
 
-    node: str
-    victims: tuple[Pod, ...]
-    violations: int = 0
+    def __init__(
+        self,
+        client: Client,
+        statuses: PodStatusWriter,
+        reporter: Reporter,
+        readiness: BindingConditionsWaiter,
+        *,
+        cancels_waiting_pods: bool = True,
+    ) -> None:
+        self._client = client
+        self._statuses = statuses
+        self._reporter = reporter
+        self._readiness = readiness
+        self._cancels_waiting_pods = cancels_waiting_pods
 
+    async def preempt(
+        self,
+        pod: PodInfo,
+        chosen: Candidate,
+        *,
+        scheduler: str,
+        lower_nominated: Sequence[PodInfo] = (),
+        for_devices: bool = False,
+    ) -> None:
+        """Evict the victims: tell them why, then delete them.
 
-@dataclass(frozen=True, slots=True)
-class NoRoom:
-    """Preempting would not help; ``message`` says why, node by node."""
+        ``displaced``: less important pods that were promised room on the node, which they will not find there.
+        ``for_devices``: what the victims' claims have is to come free, as it does when they are gone.
+        """
+        for other in lower_nominated:
+            await self._reporter.clear_nominated_node_name(other)
+        for victim in reversed(chosen.victims):
+            if victim.terminating:
+                continue
+            text = f"Preempted by pod {pod.uid} on node {chosen.node}"
+            if self._cancels_waiting_pods and not for_devices and self._readiness.cancel(victim):
+                text += " (in kube-scheduler memory)."
+            elif not await self._evict(victim, scheduler):
+                continue
+            self._reporter.preempted(victim, text, by=pod)
 
-    message: str
-    eligible: bool = True  # otherwise the pod was not considered, and keeps the node it was promised
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A PodDisruptionBudget, ready to be asked."""
-
-    namespace: str
-    matches: matching.LabelTest
-    allowed: int
-    disrupted: frozenset[str] = field(default_factory=frozenset)
-
-    @classmethod
-    def of(cls, pdb: Mapping[str, Any]) -> Budget:
-        status = pdb.get("status") or {}
-        selector = (pdb.get("spec") or {}).get("selector")
-        return cls(
-            namespace=pdb["metadata"]["namespace"],
-            matches=matching.label_selector(selector),
-            allowed=status.get("disruptionsAllowed") or 0,
-            disrupted=frozenset(status.get("disruptedPods") or ()),
-        )
-
-
-def preempt(
-    pod: Pod,
-    cluster: Cluster,
-    rejections: Mapping[str, Rejection],
-    *,
-    fits: Callable[[Node], Rejection | None],
-    budgets: Sequence[Budget] = (),
-    resolvable: Callable[[Rejection], bool] = lambda r: r.resolvable,
-    awaited: bool = False,
-    worth: Callable[[Pod], int] = lambda p: 0,
-) -> Preempt | NoRoom:
-    """``fits`` judges the pod on a node as it would be without some pods.
-
-    ``awaited``: what was freed for the pod has not come free yet. ``worth``: how much a victim frees; of equally
-    important ones, those that free more go first, so that fewer have to.
-    """
-    if pod.document["spec"].get("preemptionPolicy") == "Never":
-        return NoRoom("not eligible due to preemptionPolicy=Never.", eligible=False)
-    if awaited or _waiting_for_victims(pod, cluster, rejections, resolvable):
-        return NoRoom("not eligible due to a terminating pod on the nominated node.", eligible=False)
-    verdicts: dict[str, Rejection] = {node.name: NOT_HELPFUL for node in cluster}
-    candidates: list[Preempt] = []
-    enough = max(len(cluster) * _MIN_CANDIDATES_PERCENT // 100, _MIN_CANDIDATES)
-    for node in cluster:
-        rejection = rejections.get(node.name)
-        if rejection is None or not resolvable(rejection):
-            continue
-        match _victims(pod, node, fits, budgets, worth):
-            case Preempt() as candidate:
-                candidates.append(candidate)
-                if len(candidates) >= enough and not all(c.violations for c in candidates):
-                    break
-            case verdict:
-                verdicts[node.name] = verdict
-    if not candidates:
-        return NoRoom(unavailable(len(cluster), verdicts.values()))
-    return min(candidates, key=_pain)
-
-
-def more_important_first(pods: Iterable[Pod]) -> list[Pod]:
-    """Higher priority first; of equals, the one that has run longer."""
-    return sorted(pods, key=lambda p: (-p.priority, _started(p)))
-
-
-def _waiting_for_victims(
-    pod: Pod,
-    cluster: Cluster,
-    rejections: Mapping[str, Rejection],
-    resolvable: Callable[[Rejection], bool],
-) -> bool:
-    node = cluster.get(pod.nominated_node) if pod.nominated_node else None
-    if node is None:
-        return False
-    rejection = rejections.get(node.name)
-    if rejection is not None and not resolvable(rejection):
-        return False
-    return any(p.priority < pod.priority and _terminating_by_preemption(p) for p in node.pods.values())
-
-
-def _terminating_by_preemption(pod: Pod) -> bool:
-    if not pod.terminating:
-        return False
-    for condition in (pod.document.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "DisruptionTarget":
-            return bool(
-                condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
-            )
-    return False
-
-
-def _victims(
-    pod: Pod, node: Node, fits: Fits, budgets: Sequence[Budget], worth: Callable[[Pod], int]
-) -> Preempt | Rejection:
-    lower = [p for p in node.pods.values() if p.priority < pod.priority]
-    if not lower:
-        return _NO_VICTIMS
-    gone = {p.uid for p in lower}
-    rejection = fits(node.without(frozenset(gone)))
-    if rejection is not None:
-        return rejection
-    ordered = sorted(lower, key=lambda p: (-p.priority, worth(p), _started(p)))
-    violating, others = _by_budget(ordered, budgets)
-    victims: list[Pod] = []
-    violations = 0
-    for candidate in (*violating, *others):
-        # Spare whoever can be spared, the most precious first.
-        if fits(node.without(frozenset(gone - {candidate.uid}))) is None:
-            gone.discard(candidate.uid)
-        else:
-            victims.append(candidate)
-            violations += candidate in violating
-    if not victims:
-        return _NO_VICTIMS  # it was not for want of room that the node was turned down
-    return Preempt(node.name, tuple(more_important_first(victims)), violations)
-
-
-def _by_budget(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[list[Pod], list[Pod]]:
-    left = [b.allowed for b in budgets]
-    violating: list[Pod] = []
-    others: list[Pod] = []
-    for pod in pods:
-        violates = False
-        for i, budget in enumerate(budgets):
-            if (
-                budget.namespace == pod.namespace
-                and pod.labels
-                and budget.matches(pod.labels)
-                and pod.name not in budget.disrupted
-            ):
-                left[i] -= 1
-                violates |= left[i] < 0
-        (violating if violates else others).append(pod)
-    return violating, others
-
-
-def _pain(candidate: Preempt) -> tuple[Any, ...]:
-    """Fewest broken budgets, lowest top priority, lowest sum of priorities, fewest pods, latest start."""
-    victims = candidate.victims
-    top = max((p.priority for p in victims), default=-(2**31))
-    total = sum(p.priority + 2**31 for p in victims)
-    earliest = min((_started(p) for p in victims if p.priority == top), default="")
-    return candidate.violations, top, total, len(victims), _Latest(earliest)
-
-
-class _Latest:
-    """Orders later times first."""
-
-    __slots__ = ("when",)
-
-    def __init__(self, when: str) -> None:
-        self.when = when
-
-    def __lt__(self, other: _Latest) -> bool:
-        return self.when > other.when
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Latest) and self.when == other.when
-
-    def __hash__(self) -> int:
-        return hash(self.when)
-
-
-def _started(pod: Pod) -> str:
-    return (pod.document.get("status") or {}).get("startTime") or pod.created
+    async def _evict(self, victim: PodInfo, scheduler: str) -> bool:
+        """False: it has gone already."""
+        condition = {
+            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+            "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+        }  # fmt: skip
+        try:
+            updated = self._statuses.condition(victim, condition)
+            if updated is not None:
+                await self._statuses.patch(victim, {"conditions": [updated]})
+            await self._client.delete(PODS, victim.namespace, victim.name, uid=victim.uid)
+        except (NotFound, Conflict):
+            return False
+        return True

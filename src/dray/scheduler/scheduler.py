@@ -20,21 +20,21 @@ from dray.api.release import Gates
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import PODS, Resource
-from dray.scheduler.binding import Nominate
-from dray.scheduler.config import SchedulerProfile
-from dray.scheduler.deciding import Bind, Failure, Generation, Unschedulable, decide
-from dray.scheduler.lanes import lanes_of
-from dray.scheduler.ledger import Ledger
-from dray.scheduler.lookups import Lookups
+from dray.placement.cache.claims import ClaimCache
+from dray.placement.cache.nodes import ClusterCache
+from dray.placement.config import SchedulerProfile
+from dray.placement.decision import Bind, ClaimPlugin, Failure, Unschedulable, decide
+from dray.placement.profiles import build_profiles
+from dray.placement.status import Gated
+from dray.scheduler.binding.binder import NominatedNodePolicy
+from dray.scheduler.binding.binding_cycle import BindingCycles, FailureHandler
+from dray.scheduler.event_handlers import EventHandlers
+from dray.scheduler.events.reporter import Recorder
+from dray.scheduler.listers import Listers
 from dray.scheduler.metrics import Metrics
-from dray.scheduler.nodes import Cluster
-from dray.scheduler.outcomes import Bindings, Refusals
-from dray.scheduler.pending import Pending
-from dray.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF, Queue, Queued
-from dray.scheduler.telling import Recorder
-from dray.scheduler.verdicts import Gated
-from dray.scheduler.watching import Watching
-from dray.scheduler.writing import Writing, writing_to
+from dray.scheduler.queue.pending_pods import PendingPods
+from dray.scheduler.queue.scheduling_queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPodInfo, SchedulingQueue
+from dray.scheduler.writers import Writers, build_writers
 
 log = logging.getLogger(__name__)
 
@@ -72,46 +72,48 @@ class Scheduler:
         self._advice = advice
         self._tasks: asyncio.TaskGroup | None = None
         self.metrics = metrics or Metrics()
-        self.cluster = Cluster()
-        self.ledger = Ledger(freed=self.cluster.touch_these)
-        self.queue = Queue(clock=monotonic, initial_backoff=backoff[0], max_backoff=backoff[1])
-        self._lookups = Lookups(informers, release=release)
-        self._lanes = lanes_of(
-            profiles, self.cluster, self.ledger, gates=gates, release=release, advice=advice,
-            namespaces=self._lookups.namespace_labels, rng=self._rng,
+        self.cluster = ClusterCache()
+        self.claim_cache = ClaimCache(freed=self.cluster.touch_nodes)
+        self.queue = SchedulingQueue(clock=monotonic, initial_backoff=backoff[0], max_backoff=backoff[1])
+        self._listers = Listers(informers, release=release)
+        self._profiles = build_profiles(
+            profiles, self.cluster, self.claim_cache, gates=gates, release=release, advice=advice,
+            namespaces=self._listers.namespace_labels, rng=self._rng,
         )  # fmt: skip
-        self._writing = _writing(
-            client, self.ledger, recorder, gates=gates, release=release, every_write=every_write, advice=advice,
+        self._writers = _writers(
+            client, self.claim_cache, recorder, gates=gates, release=release, every_write=every_write, advice=advice,
             metrics=self.metrics, clock=clock,
         )  # fmt: skip
-        self._pending = Pending(
+        self._pending = PendingPods(
             self.queue,
-            self.ledger,
-            self._lanes,
-            woken_by_any_change="SchedulerQueueingHints" not in gates,
-            skipped=self._writing.telling.skipped,
+            self.claim_cache,
+            self._profiles,
+            requeued_by_any_change="SchedulerQueueingHints" not in gates,
+            skipped=self._writers.reporter.skipped,
         )
-        self._bindings = Bindings(
-            self.cluster, self.ledger, self._pending, self._writing, pods=informers.get(PODS), spawn=self._spawn,
+        self._binding_cycles = BindingCycles(
+            self.cluster, self.claim_cache, self._pending, self._writers, pods=informers.get(PODS), spawn=self._spawn,
             metrics=self.metrics, monotonic=monotonic,
         )  # fmt: skip
-        self._refusals = Refusals(
-            self._pending, self._lanes, self._writing, spawn=self._spawn, metrics=self.metrics
+        self._failure_handler = FailureHandler(
+            self._pending, self._profiles, self._writers, spawn=self._spawn, metrics=self.metrics
         )
-        self.metrics.show(pending=lambda: self.queue.counts, rejected=self._rejected, cached=self._cached)
+        self.metrics.register_gauges(
+            pending=lambda: self.queue.counts, rejected=self._rejected, cached=self._cached
+        )
         dra = "DynamicResourceAllocation" in gates
-        self._classic: Generation | None = None
+        self._classic: ClaimPlugin | None = None
         if dra and classic:
             self._classic = _classic(
                 client, informers, classic, self._pending, alone=not modern, release=release
             )
             self._pending.classic = self._classic
-        Watching(
+        EventHandlers(
             self.cluster,
-            self.ledger,
+            self.claim_cache,
             self._pending,
-            self._lanes,
-            claims_changed=self._writing.readiness.claims_changed,
+            self._profiles,
+            claims_changed=self._writers.readiness.claims_changed,
         ).start(
             informers,
             devices=dra and modern,
@@ -123,9 +125,9 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running and synced."""
         async with asyncio.TaskGroup() as self._tasks:
-            self._tasks.create_task(self._keep_awake(), name="scheduler-sleepers")
+            self._tasks.create_task(self._flush_unschedulable(), name="scheduler-sleepers")
             if self._advice:
-                self._tasks.create_task(self._tell_waiting(), name="scheduler-gates")
+                self._tasks.create_task(self._report_gated(), name="scheduler-gates")
             while True:
                 await self._next()
 
@@ -136,16 +138,16 @@ class Scheduler:
             if entry is None:
                 await self._sleep()
                 return
-            await self._bindings.room.acquire()
+            await self._binding_cycles.slots.acquire()
             try:
                 bound = self._attempt(entry)
             except Exception:
-                self._bindings.room.release()
+                self._binding_cycles.slots.release()
                 log.exception("attempt to schedule pod %s", entry.pod.key)
-                self.queue.failed(entry, rejected_by=frozenset(), error=True)
+                self.queue.add_unschedulable(entry, rejected_by=frozenset(), error=True)
                 continue
             if not bound:
-                self._bindings.room.release()
+                self._binding_cycles.slots.release()
         await asyncio.sleep(0)
 
     async def _sleep(self) -> None:
@@ -157,13 +159,13 @@ class Scheduler:
         except TimeoutError:
             pass
 
-    async def _keep_awake(self) -> None:
+    async def _flush_unschedulable(self) -> None:
         while True:
             await asyncio.sleep(30)
-            self.queue.flush_sleepers()
+            self.queue.flush_unschedulable()
             self._pending.wakeup.set()
 
-    async def _tell_waiting(self) -> None:
+    async def _report_gated(self) -> None:
         """Pods whose claims are missing are never tried, and upstream never says why. An event does, once a reason."""
         while True:
             await asyncio.sleep(_GATE_SECONDS)
@@ -172,39 +174,39 @@ class Scheduler:
                 gate = entry.gated_by
                 if gate not in ("SchedulingGates", entry.told) and now - entry.since >= _GATE_SECONDS:
                     entry.told = gate
-                    self._writing.telling.waiting(entry.pod, gate)
+                    self._writers.reporter.gated(entry.pod, gate)
 
-    def _attempt(self, entry: Queued) -> bool:
+    def _attempt(self, entry: QueuedPodInfo) -> bool:
         """Try one pod. True when a binding was started, which then owns its place among those under way."""
-        pod, lane = entry.pod, self._lanes.of(entry.pod)
-        profile = lane.profile
+        pod, framework = entry.pod, self._profiles.of(entry.pod)
+        profile = framework.profile
         began = self._monotonic()
         decision = decide(
             pod,
             profile=profile,
-            placement=lane.placement,
-            ledger=self.ledger,
-            options=lane.options,
-            spread=self._lookups.spread(pod, profile),
-            budgets=self._lookups.budgets,
-            storage=self._lookups.storage if profile.enabled("VolumeBinding") else None,
+            placement=framework.placement,
+            claim_cache=self.claim_cache,
+            options=framework.options,
+            spread=self._listers.spread(pod, profile),
+            budgets=self._listers.budgets,
+            storage=self._listers.storage if profile.enabled("VolumeBinding") else None,
             classic=self._classic,
             new_share_id=self._share_id,
             clock=self._clock,
             monotonic=self._monotonic,
         )
         if isinstance(decision, Gated):
-            self.queue.hold(entry, decision.reason)
+            self.queue.gate_again(entry, decision.reason)
             return False
         self.metrics.attempt(profile.name, type(decision).__name__, self._monotonic() - began)
         match decision:
             case Bind():
-                self._bindings.start(entry, decision, lane)
+                self._binding_cycles.start(entry, decision, framework)
                 return True
             case Unschedulable():
-                self._refusals.refuse(entry, decision, lane)
+                self._failure_handler.unschedulable(entry, decision, framework)
             case Failure():
-                self._refusals.fail(entry, decision)
+                self._failure_handler.fail(entry, decision)
         return False
 
     def _share_id(self) -> str:
@@ -225,7 +227,7 @@ class Scheduler:
 
     def _rejected(self) -> Iterator[tuple[str, str]]:
         return (
-            (plugin, self._lanes.of(e.pod).profile.name)
+            (plugin, self._profiles.of(e.pod).profile.name)
             for e in self.queue.rejected()
             for plugin in e.rejected_by
         )
@@ -235,9 +237,9 @@ class Scheduler:
         return {"nodes": len(self.cluster), "pods": pods, "assumed_pods": len(self._pending.assumed)}
 
 
-def _writing(
+def _writers(
     client: Client,
-    ledger: Ledger,
+    claim_cache: ClaimCache,
     recorder: Recorder,
     *,
     gates: Gates,
@@ -246,49 +248,49 @@ def _writing(
     advice: bool,
     metrics: Metrics,
     clock: Callable[[], float],
-) -> Writing:
+) -> Writers:
     """What writes, with the habits of the release."""
-    return writing_to(
+    return build_writers(
         client,
-        ledger,
+        claim_cache,
         recorder,
         binding_conditions=Features.of(gates, release=release).binding_conditions,
         nominate=_nominate(gates, every_write=every_write),
         observes_generation="PodObservedGenerationTracking" in gates,
         # 1.36 means to, but hands over an object that no reference can be made to.
         names_preemptor=release != 36,
-        calls_back=release >= 36,
+        cancels_waiting_pods=release >= 36,
         dates_all=not advice,
         metrics=metrics,
         clock=clock,
     )
 
 
-def _nominate(gates: Gates, *, every_write: bool) -> Nominate:
+def _nominate(gates: Gates, *, every_write: bool) -> NominatedNodePolicy:
     if "NominatedNodeNameForExpectation" not in gates:
-        return Nominate.NEVER
-    return Nominate.ALWAYS if every_write else Nominate.WHEN_WAITING
+        return NominatedNodePolicy.NEVER
+    return NominatedNodePolicy.ALWAYS if every_write else NominatedNodePolicy.WHEN_WAITING
 
 
 def _classic(
     client: Client,
     informers: Informers,
     served: Collection[Resource[Any]],
-    pending: Pending,
+    pending: PendingPods,
     *,
     alone: bool,
     release: int,
-) -> Generation:
+) -> ClaimPlugin:
     """Claims of v1alpha2 and before; what deals with them is loaded only where a server has them."""
-    from dray.scheduler import classic_watching
+    from dray.scheduler.classic import event_handlers
 
-    return classic_watching.watch(
+    return event_handlers.add_event_handlers(
         client,
         informers,
         served=served,
         alone=alone,
         early=claims.has_fixed_names((1, release)),
-        claim_changed=pending.wake_users,
-        wake=lambda: pending.wake("Classic", "update"),
-        wake_pod=lambda uid: pending.wake_pods((uid,)),
+        claim_changed=pending.requeue_users,
+        requeue=lambda: pending.requeue("Classic", "update"),
+        requeue_pod=lambda uid: pending.requeue_pods((uid,)),
     )

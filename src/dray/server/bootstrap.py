@@ -5,22 +5,22 @@ from __future__ import annotations
 import contextlib
 
 from dray.api.errors import AlreadyExists
-from dray.api.kinds import Object, UserInfo
-from dray.api.scheduling import SYSTEM_CLASSES
-from dray.server.addresses import SERVICE_ADDRESS, ServiceAddresses
-from dray.server.api import API
+from dray.api.groups.scheduling import SYSTEM_CLASSES
+from dray.api.scheme.kinds import Object, UserInfo
+from dray.server.apiserver import APIServer
 from dray.server.auth import AUTHENTICATED, MASTERS
-from dray.server.booking import DeviceBookings
-from dray.server.claimnames import ClaimNames
-from dray.server.requests import Request
+from dray.server.beyond_upstream.claim_names import ClaimNames
+from dray.server.beyond_upstream.device_booking import DeviceBookings
+from dray.server.endpoints.requests import Request
+from dray.server.registry.serviceallocators import KUBERNETES_SERVICE_IP, ServiceAllocators
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _DEVICES = "resource.k8s.io"
 _SCHEDULING = "scheduling.k8s.io"
-SYSTEM = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
+APISERVER_USER = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 
 
-async def bootstrap(api: API, *, port: int, address: str = "127.0.0.1") -> None:
+async def bootstrap(api: APIServer, *, port: int, address: str = "127.0.0.1") -> None:
     for name in NAMESPACES:
         await _ensure(api, "/api/v1/namespaces", {"metadata": {"name": name}})
     if api.resources.find(_SCHEDULING, "v1", "priorityclasses") is not None:
@@ -29,30 +29,30 @@ async def bootstrap(api: API, *, port: int, address: str = "127.0.0.1") -> None:
             await _ensure(api, f"/apis/{_SCHEDULING}/v1/priorityclasses", priority)
     services = api.resources.resource("", "services")
     if services is not None:
-        api.assigners["", "services"] = ServiceAddresses(services.stored).assigned
+        api.begin_write_hooks["", "services"] = ServiceAllocators(services.stored).begin_write
         await _ensure(api, "/api/v1/namespaces/default/services", _kubernetes_service(port))
     if not api.release.emulated:
-        _go_beyond(api)
+        _install_beyond_upstream(api)
 
 
-def _go_beyond(api: API) -> None:
+def _install_beyond_upstream(api: APIServer) -> None:
     """What upstream leaves to its schedulers and controllers, and is safer or cheaper where every write comes by."""
     resource = api.resources.resource
     claims, templates = resource(_DEVICES, "resourceclaims"), resource(_DEVICES, "resourceclaimtemplates")
     if claims is not None:
-        api.assigners[_DEVICES, "resourceclaims"] = DeviceBookings(claims.stored).assigned
+        api.begin_write_hooks[_DEVICES, "resourceclaims"] = DeviceBookings(claims.stored).begin_write
     if templates is not None:
-        api.assigners["", "pods"] = ClaimNames(templates.stored).assigned
+        api.begin_write_hooks["", "pods"] = ClaimNames(templates.stored).begin_write
 
 
-async def _ensure(api: API, path: str, obj: Object) -> None:
+async def _ensure(api: APIServer, path: str, obj: Object) -> None:
     plural = path.rpartition("/")[2]
     resource = api.stored(path.split("/")[2] if path.startswith("/apis/") else "", plural)
     namespace = path.split("/")[4] if resource.kind.namespaced else ""
     if resource.stored.get(resource.key(namespace, obj["metadata"]["name"])) is not None:
         return
     with contextlib.suppress(AlreadyExists):
-        await api.handle(Request("POST", path, body=obj, user=SYSTEM))
+        await api.handle(Request("POST", path, body=obj, user=APISERVER_USER))
 
 
 def _kubernetes_service(port: int) -> Object:
@@ -60,8 +60,8 @@ def _kubernetes_service(port: int) -> Object:
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": SERVICE_ADDRESS,
-            "clusterIPs": [SERVICE_ADDRESS],
+            "clusterIP": KUBERNETES_SERVICE_IP,
+            "clusterIPs": [KUBERNETES_SERVICE_IP],
             "ipFamilies": ["IPv4"],
             "ipFamilyPolicy": "SingleStack",
             "sessionAffinity": "None",

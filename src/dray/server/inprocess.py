@@ -14,13 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.errors import BadRequest, NotFound, StatusError
-from dray.api.kinds import Object, UserInfo
-from dray.server.api import API
+from dray.api.scheme.kinds import Object, UserInfo
+from dray.server.apiserver import APIServer
 from dray.server.auth import AUTHENTICATED
-from dray.server.documents import Listing, encode, parse
-from dray.server.requests import NO_QUERY, Headers, Query, Request
-from dray.server.responses import One, Raw, Response, Streaming
-from dray.server.watching import ERROR, Watching
+from dray.server.endpoints.requests import NO_QUERY, Headers, Query, Request
+from dray.server.endpoints.responses import ObjectBody, RawBody, Response, StreamBody
+from dray.server.endpoints.watch import ERROR, Watch
+from dray.server.storage.documents import Listing, encode, parse
 
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | bytes | None
 _PATCHES: Final = (list, tuple)  # JSON patches
@@ -43,10 +43,10 @@ class WatchEvent(msgspec.Struct, frozen=True):
     object: Object
 
 
-class InProcess:
+class InProcessTransport:
     """Calls an ``API`` as one user."""
 
-    def __init__(self, api: API, user: UserInfo, *, agent: str = "dray") -> None:
+    def __init__(self, api: APIServer, user: UserInfo, *, agent: str = "dray") -> None:
         self._api = api
         groups = user.groups if AUTHENTICATED in user.groups else (*user.groups, AUTHENTICATED)
         self._user = user._replace(groups=groups)
@@ -100,7 +100,7 @@ class InProcess:
         request = self._request("GET", path, {**(query or {}), "watch": "true"}, "", "application/json")
         response = await self._api.handle(request)
         watching = response.body
-        if not isinstance(watching, Watching):
+        if not isinstance(watching, Watch):
             raise BadRequest(f"{path} cannot be watched")
         try:
             yield _events(watching)
@@ -118,9 +118,9 @@ class InProcess:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         response = await self._api.handle(self._request("GET", path, query, "", "*/*"))
         match response.body:
-            case Raw(data=data):
+            case RawBody(data=data):
                 yield _once(data)
-            case Streaming(stream=stream):
+            case StreamBody(stream=stream):
                 pipe = _Pipe()
                 async with asyncio.TaskGroup() as group:
                     task = group.create_task(pipe.fill(stream.run(pipe)))
@@ -145,11 +145,11 @@ class InProcess:
 def document_of(response: Response) -> Any:
     """A response's content as plain data."""
     match response.body:
-        case One(document=document, codec=codec):
+        case ObjectBody(document=document, codec=codec):
             return document.object(codec)
         case Listing() as listing:
             return listing.object()
-        case Raw(data=data, content_type=content_type):
+        case RawBody(data=data, content_type=content_type):
             return parse(data) if content_type.startswith("application/json") else data
         case dict() as obj:
             return obj
@@ -157,7 +157,7 @@ def document_of(response: Response) -> Any:
             raise BadRequest(f"not a document: {type(other).__name__}")
 
 
-async def _events(watching: Watching) -> AsyncIterator[Sequence[WatchEvent]]:
+async def _events(watching: Watch) -> AsyncIterator[Sequence[WatchEvent]]:
     codec = watching.codec
     async for batch in watching.batches():
         found = []

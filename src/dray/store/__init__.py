@@ -3,6 +3,6 @@
 Three implementations behind one interface: ``memory``, ``sqlite`` and ``etcd``. ``open_store`` chooses.
 """
 
-from dray.store.opening import open_store
+from dray.store.factory import open_store
 
 __all__ = ["open_store"]

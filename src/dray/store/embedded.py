@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypedDict
 
-from dray.store.fanout import LAG_LIMIT, Callback, Fanout, QueuedWatch
+from dray.store.fanout import LAG_LIMIT, CallbackSubscription, Fanout, QueuedWatch
 from dray.store.interface import (
     Compacted,
     Deliver,
-    Entry,
     Event,
     KeyExists,
     KeyNotFound,
+    KeyValue,
     Lost,
     Page,
     RevisionMismatch,
@@ -91,7 +91,7 @@ class EmbeddedStore:
     def revision(self) -> int:
         return self._state.revision
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         self._check_open()
         return self._state.get(key)
 
@@ -103,7 +103,7 @@ class EmbeddedStore:
         self._check_open()
         return self._state.revision
 
-    async def caught_up(self, revision: int = 0) -> int:
+    async def wait_until_fresh(self, revision: int = 0) -> int:
         self._check_open()
         await self._progress.reached(revision)
         return self._state.revision
@@ -133,7 +133,7 @@ class EmbeddedStore:
         submitted = self._submit(key, None, previous, None)
         return submitted if isinstance(submitted, int) else await submitted
 
-    def _expect(self, key: str, expected: int) -> Entry:
+    def _expect(self, key: str, expected: int) -> KeyValue:
         self._check_open()
         entry = self._state.get(key)
         if entry is None:
@@ -143,7 +143,7 @@ class EmbeddedStore:
         return entry
 
     def _submit(
-        self, key: str, value: bytes | None, previous: Entry | None, expires: float | None
+        self, key: str, value: bytes | None, previous: KeyValue | None, expires: float | None
     ) -> int | asyncio.Future[int]:
         """Make a decided write durable: its revision, at once or later. ``_in_flight`` holds its key meanwhile.
 
@@ -191,9 +191,11 @@ class EmbeddedStore:
             self._fanout.add(watch)
         return watch
 
-    def subscribe(self, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None = None) -> Callback:
+    def subscribe(
+        self, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None = None
+    ) -> CallbackSubscription:
         self._check_open()
-        callback = Callback(self._fanout, prefix, deliver, after=after, lost=lost)
+        callback = CallbackSubscription(self._fanout, prefix, deliver, after=after, lost=lost)
         if missed := self._state.events(prefix, after=after):
             deliver(missed)
         self._fanout.add(callback)

@@ -13,19 +13,19 @@ import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
-from dray.store.etcd_api import compaction, leases
+from dray.store.etcd_api import compaction, lease_manager
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.etcd_api.connection import EVERYTHING, Connection
-from dray.store.fanout import LAG_LIMIT, Callback, Fanout, QueuedWatch
+from dray.store.fanout import LAG_LIMIT, CallbackSubscription, Fanout, QueuedWatch
 from dray.store.history import History
 from dray.store.interface import (
     Compacted,
     Deliver,
-    Entry,
     Event,
     FutureRevision,
     KeyExists,
     KeyNotFound,
+    KeyValue,
     Lost,
     Page,
     RevisionMismatch,
@@ -56,7 +56,7 @@ class EtcdStore:
         self._history = History(0 if revision == FIRST_REVISION else revision)
         self._fanout = Fanout()
         self._lag_limit = lag_limit
-        self._leases = leases.Leases(connection)
+        self._leases = lease_manager.LeaseManager(connection)
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._own(self._follow())
@@ -97,7 +97,7 @@ class EtcdStore:
     def revision(self) -> int:
         return self._progress.revision
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         self._check_open()
         reply = await self._connection.range(rpc.RangeRequest(key=_encode(key)))
         return _entry(reply.kvs[0]) if reply.kvs else None
@@ -124,7 +124,7 @@ class EtcdStore:
         self._check_open()
         return await _newest(self._connection)
 
-    async def caught_up(self, revision: int = 0) -> int:
+    async def wait_until_fresh(self, revision: int = 0) -> int:
         self._check_open()
         await self._progress.reached(revision or await _newest(self._connection))
         return self.revision
@@ -189,11 +189,13 @@ class EtcdStore:
             self._own(self._catch_up(watch, after))
         return watch
 
-    def subscribe(self, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None = None) -> Callback:
+    def subscribe(
+        self, prefix: str, deliver: Deliver, *, after: int, lost: Lost | None = None
+    ) -> CallbackSubscription:
         self._check_open()
         if after < self._history.floor:
             raise Compacted(after, self._history.floor)
-        callback = Callback(self._fanout, prefix, deliver, after=after, lost=lost)
+        callback = CallbackSubscription(self._fanout, prefix, deliver, after=after, lost=lost)
         if missed := self._history.since(after, prefix=prefix):
             deliver(missed)
         self._fanout.add(callback)
@@ -297,8 +299,8 @@ def _decode(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
 
 
-def _entry(kv: rpc.KeyValue) -> Entry:
-    return Entry(_decode(kv.key), kv.value, kv.create_revision, kv.mod_revision)
+def _entry(kv: rpc.KeyValue) -> KeyValue:
+    return KeyValue(_decode(kv.key), kv.value, kv.create_revision, kv.mod_revision)
 
 
 def _events(events: Iterable[rpc.Event], *, after: int) -> list[Event]:

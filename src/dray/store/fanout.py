@@ -106,7 +106,7 @@ class Fanout:
         return self._folders if prefix.endswith("/") else self._others
 
 
-class Callback:
+class CallbackSubscription:
     """A subscription: events are delivered in the call that publishes them."""
 
     __slots__ = ("_after", "_closed", "_deliver", "_fanout", "_lost", "prefix")

@@ -11,7 +11,7 @@ import msgspec
 # Stores hold these by the hundred thousand: small, quick to make, and nothing for the garbage collector to look at.
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class KeyValue(msgspec.Struct, frozen=True, gc=False):
     """One key as it stood at a revision."""
 
     key: str
@@ -26,26 +26,26 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     revision: int
     key: str
     value: bytes | None  # None: deleted
-    previous: Entry | None
+    previous: KeyValue | None
 
     @property
     def deleted(self) -> bool:
         return self.value is None
 
     @property
-    def entry(self) -> Entry | None:
+    def entry(self) -> KeyValue | None:
         """What the key holds from this event on."""
         if self.value is None:
             return None
         created = self.revision if self.previous is None else self.previous.created
-        return Entry(self.key, self.value, created, self.revision)
+        return KeyValue(self.key, self.value, created, self.revision)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """A range read at one revision."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[KeyValue]
     revision: int
     more: bool  # the limit cut the range
     remaining: int = 0  # how many keys follow the cut
@@ -74,7 +74,7 @@ class KeyNotFound(StoreError):
 class RevisionMismatch(StoreError):
     """Compare-and-swap against a key that has moved on."""
 
-    def __init__(self, key: str, current: Entry | None) -> None:
+    def __init__(self, key: str, current: KeyValue | None) -> None:
         super().__init__(f"{key} has changed")
         self.key = key
         self.current = current
@@ -143,7 +143,7 @@ class Store(Protocol):
         """The revision up to which every subscriber has been told everything. Embedded stores: the newest."""
         ...
 
-    async def get(self, key: str) -> Entry | None: ...
+    async def get(self, key: str) -> KeyValue | None: ...
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
         """Entries whose key begins with ``prefix``, in key order, from ``start`` (a whole key, inclusive) on.
@@ -184,7 +184,7 @@ class Store(Protocol):
         """
         ...
 
-    async def caught_up(self, revision: int = 0) -> int:
+    async def wait_until_fresh(self, revision: int = 0) -> int:
         """Wait until ``self.revision`` has reached ``revision`` (0: whatever is newest now, linearizable).
 
         Returns ``self.revision``. After it, a cache fed by ``subscribe`` answers as the store itself would. A revision

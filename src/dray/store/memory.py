@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from dray.store.embedded import EmbeddedStore, Options
-from dray.store.interface import Entry, Event
+from dray.store.interface import Event, KeyValue
 from dray.store.state import State
 
 
@@ -15,7 +15,7 @@ class MemoryStore(EmbeddedStore):
     def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__(State(), **options)
 
-    def _submit(self, key: str, value: bytes | None, previous: Entry | None, expires: float | None) -> int:
+    def _submit(self, key: str, value: bytes | None, previous: KeyValue | None, expires: float | None) -> int:
         revision = self._state.revision + 1
         self._publish([Event(revision, key, value, previous)], [expires])
         return revision

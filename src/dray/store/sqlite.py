@@ -24,7 +24,7 @@ import msgspec
 
 from dray.store import sqlite_log
 from dray.store.embedded import EmbeddedStore, Options
-from dray.store.interface import Entry, Event, StoreUnavailable
+from dray.store.interface import Event, KeyValue, StoreUnavailable
 from dray.store.state import State
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class _Decided(msgspec.Struct):
 
     key: str
     value: bytes | None
-    previous: Entry | None
+    previous: KeyValue | None
     expires: float | None
     answer: asyncio.Future[int]
 
@@ -88,7 +88,7 @@ class SqliteStore(EmbeddedStore):
     # In the event loop
 
     def _submit(
-        self, key: str, value: bytes | None, previous: Entry | None, expires: float | None
+        self, key: str, value: bytes | None, previous: KeyValue | None, expires: float | None
     ) -> asyncio.Future[int]:
         answer: asyncio.Future[int] = self._loop.create_future()
         self._in_flight.add(key)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dray.store.interface import Entry, Event
+from dray.store.interface import Event, KeyValue
 from dray.store.state import FIRST_REVISION, State
 
 _APPLICATION_ID: Final = 0x64726179  # "dray"
@@ -72,14 +72,14 @@ def _create_or_check(connection: sqlite3.Connection) -> None:
 @dataclass(frozen=True, slots=True)
 class Loaded:
     state: State
-    expiries: Sequence[tuple[float, Entry]]
+    expiries: Sequence[tuple[float, KeyValue]]
     garbage: list[int]  # rows left over from a compaction that was cut short
 
 
 def load(connection: sqlite3.Connection) -> Loaded:
     """State and history as of the last commit that reached the disk."""
     ((compacted,),) = connection.execute("SELECT revision FROM compaction")
-    base: dict[str, Entry] = {}
+    base: dict[str, KeyValue] = {}
     garbage: list[int] = []
     expires_by_key: dict[str, float] = {}
     rows = connection.execute(
@@ -93,7 +93,7 @@ def load(connection: sqlite3.Connection) -> Loaded:
         if value is None:
             garbage.append(revision)
         else:
-            base[key] = Entry(key, value, created, revision)
+            base[key] = KeyValue(key, value, created, revision)
         _note_expiry(expires_by_key, key, expires)
     state = State(base.values(), revision=max(compacted, FIRST_REVISION), compacted=compacted)
     rows = connection.execute(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from dray.store.history import History
-from dray.store.interface import Compacted, Entry, Event, FutureRevision, Page
+from dray.store.interface import Compacted, Event, FutureRevision, KeyValue, Page
 from dray.store.keys import SortedKeys, prefix_end
 
 #: An empty store stands at revision 1, as etcd's does: the first write is revision 2.
@@ -23,7 +23,7 @@ class State:
     __slots__ = ("_entries", "_keys", "compacted", "history", "revision")
 
     def __init__(
-        self, entries: Iterable[Entry] = (), *, revision: int = FIRST_REVISION, compacted: int = 0
+        self, entries: Iterable[KeyValue] = (), *, revision: int = FIRST_REVISION, compacted: int = 0
     ) -> None:
         self._entries = {entry.key: entry for entry in entries}
         self._keys = SortedKeys(self._entries)
@@ -31,7 +31,7 @@ class State:
         self.compacted = compacted
         self.history = History(compacted)
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> KeyValue | None:
         return self._entries.get(key)
 
     def apply(self, events: Sequence[Event]) -> None:
@@ -43,10 +43,10 @@ class State:
                 del entries[key]
                 keys.remove(key)
             elif previous is None:
-                entries[key] = Entry(key, value, revision, revision)
+                entries[key] = KeyValue(key, value, revision, revision)
                 keys.add(key)
             else:
-                entries[key] = Entry(key, value, previous.created, revision)
+                entries[key] = KeyValue(key, value, previous.created, revision)
             self.revision = revision
         self.history.extend(events)
 
@@ -69,9 +69,9 @@ class State:
 
     def _past(
         self, prefix: str, low: str, high: str | None, limit: int, revision: int
-    ) -> tuple[list[Entry], int]:
+    ) -> tuple[list[KeyValue], int]:
         """A range as it was at ``revision``: the keys untouched since, and what the others held then."""
-        undone: dict[str, Entry | None] = {}
+        undone: dict[str, KeyValue | None] = {}
         for event in self.events(prefix, after=revision):
             if event.key >= low:
                 undone.setdefault(event.key, event.previous)

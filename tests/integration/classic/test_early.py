@@ -19,8 +19,8 @@ from dray.client.resources import (
 )
 from dray.driver import classic
 from dray.drivers.cats import CatsController
-from tests.integration.classic.cluster import SEEDS, apply, client, cluster, placed, running
-from tests.unit.controllers.scene import Scene, until
+from tests.support.controlplane import ControlPlane, until
+from tests.support.controlplane_classic import SEEDS, apply, client, cluster, run_component, wait_bound
 
 pytestmark = pytest.mark.timeout(30)
 CLAIMS = ["pod-with-cats-cat-0", "pod-with-cats-cat-1"]
@@ -44,7 +44,7 @@ def kinds(release: str) -> tuple[Resource, Resource]:
     return CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEXTS
 
 
-async def messages(scene: Scene, reason: str) -> list[str]:
+async def messages(scene: ControlPlane, reason: str) -> list[str]:
     return [e["message"] for e in (await scene.client.list(EVENTS, "default")).items if e["reason"] == reason]
 
 
@@ -58,9 +58,9 @@ async def test_two_cats_are_found_by_the_names_of_their_claims(release: str, tmp
 
     async with cluster(release) as scene:
         driver = client(scene, "cats")
-        async with running(lambda: classic.run(driver, CatsController(), options=classic.Options())):
+        async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
             await apply(scene, *written_for(release, tmp_path))
-            pod = await placed(scene, "pod-with-cats")
+            pod = await wait_bound(scene, "pod-with-cats")
             assert "resourceClaimStatuses" not in pod["status"]
             found = await claims()
             assert [c["metadata"]["name"] for c in found] == CLAIMS

@@ -22,8 +22,8 @@ from dray.client.resources import (
     Resource,
 )
 from dray.driver import classic
-from tests.integration.classic.cluster import client, cluster, placed, running
-from tests.unit.controllers.scene import Scene, until
+from tests.support.controlplane import ControlPlane, until
+from tests.support.controlplane_classic import client, cluster, run_component, wait_bound
 
 pytestmark = pytest.mark.timeout(30)
 Doc = dict[str, Any]
@@ -44,12 +44,12 @@ class Driver(classic.ClassicDriver):
         return [classic.available_on(node, driver=self.name, data="cat") for _ in pending]
 
 
-async def create(scene: Scene, resource: Resource, name: str, **body: Any) -> Doc:
+async def create(scene: ControlPlane, resource: Resource, name: str, **body: Any) -> Doc:
     namespace = "default" if resource.namespaced else ""
     return await scene.client.create(resource, namespace, {"metadata": {"name": name}, **body})
 
 
-async def classes(scene: Scene, *, nodes_with_gpus: tuple[str, ...] = ("node-1",)) -> None:
+async def classes(scene: ControlPlane, *, nodes_with_gpus: tuple[str, ...] = ("node-1",)) -> None:
     """A class of each generation; GPUs of today's on some nodes, mice of 1.30's on all."""
     await create(scene, CLASSIC_RESOURCE_CLASSES, "cats", driverName="cats.example.com")
     await create(
@@ -76,14 +76,14 @@ def entries(*templates: str) -> list[Doc]:
     return [{"name": t, "resourceClaimTemplateName": t} for t in templates]
 
 
-async def all_claims(scene: Scene) -> list[Doc]:
+async def all_claims(scene: ControlPlane) -> list[Doc]:
     """Each in its own generation."""
     today = (await scene.client.list(RESOURCE_CLAIMS, "default")).items
     own = [c for c in today if (c["spec"].get("devices") or {}).get("requests")]
     return own + (await scene.client.list(CLASSIC_RESOURCE_CLAIMS, "default")).items
 
 
-async def bound_at(scene: Scene, name: str) -> int:
+async def bound_at(scene: ControlPlane, name: str) -> int:
     """The revision at which the pod got its node."""
     begin = (await scene.client.list(PODS, "default")).resource_version
     async with scene.client.watch(PODS, "default", resource_version=begin) as stream:
@@ -97,14 +97,14 @@ async def bound_at(scene: Scene, name: str) -> int:
 async def test_a_pod_is_bound_when_claims_of_all_three_generations_are_its_own() -> None:
     async with cluster("") as scene:
         driver = client(scene, "cats")
-        async with running(
+        async with run_component(
             lambda: classic.run(driver, Driver("node-0", "node-1"), options=classic.Options())
         ):
             await classes(scene)
             binding = asyncio.create_task(bound_at(scene, "mixed"))
             await asyncio.sleep(0)
             await scene.pod("mixed", resourceClaims=entries("cat", "gpu", "mic"))
-            pod = await placed(scene, "mixed")
+            pod = await wait_bound(scene, "mixed")
             assert pod["spec"]["nodeName"] == "node-1"  # the only one with a GPU
             claims = await all_claims(scene)
             assert len(claims) == 3
@@ -129,21 +129,21 @@ async def test_a_pod_is_bound_when_claims_of_all_three_generations_are_its_own()
 async def test_a_pod_may_name_claims_of_different_generations() -> None:
     async with cluster("") as scene:
         driver = client(scene, "cats")
-        async with running(lambda: classic.run(driver, Driver("node-1"), options=classic.Options())):
+        async with run_component(lambda: classic.run(driver, Driver("node-1"), options=classic.Options())):
             await classes(scene, nodes_with_gpus=("node-0", "node-1"))
             named = [{"name": "a", "resourceClaimName": "old"}, {"name": "b", "resourceClaimName": "new"}]
             await scene.pod("mixed", resourceClaims=named)
             await create(scene, CLASSIC_RESOURCE_CLAIMS, "old", spec={"resourceClassName": "cats"})
             request = {"name": "r", "exactly": {"deviceClassName": "gpus"}}
             await create(scene, RESOURCE_CLAIMS, "new", spec={"devices": {"requests": [request]}})
-            pod = await placed(scene, "mixed")
+            pod = await wait_bound(scene, "mixed")
             assert pod["spec"]["nodeName"] == "node-1"  # the only one that the driver likes
 
 
 async def test_with_one_generation_wanting_nothing_of_the_other_is_held() -> None:
     async with cluster("") as scene:
         driver = client(scene, "cats")
-        async with running(lambda: classic.run(driver, Driver("node-0"), options=classic.Options())):
+        async with run_component(lambda: classic.run(driver, Driver("node-0"), options=classic.Options())):
             await classes(scene)  # cats are on one node, the GPU is on the other
             await scene.pod("mixed", resourceClaims=entries("cat", "gpu"))
 
@@ -160,16 +160,16 @@ async def test_with_one_generation_wanting_nothing_of_the_other_is_held() -> Non
                 assert not status.get("allocation") or status.get("deallocationRequested")
                 assert not status.get("reservedFor")
             await scene.pod("modest", resourceClaims=entries("gpu"))
-            assert (await placed(scene, "modest"))["spec"]["nodeName"] == "node-1"
+            assert (await wait_bound(scene, "modest"))["spec"]["nodeName"] == "node-1"
 
 
 async def test_a_classic_claim_shows_through_v1_with_its_state_and_without_requests() -> None:
     async with cluster("") as scene:
         driver = client(scene, "cats")
-        async with running(lambda: classic.run(driver, Driver("node-0"), options=classic.Options())):
+        async with run_component(lambda: classic.run(driver, Driver("node-0"), options=classic.Options())):
             await classes(scene)
             await scene.pod("cat-lover", resourceClaims=entries("cat"))
-            pod = await placed(scene, "cat-lover")
+            pod = await wait_bound(scene, "cat-lover")
             [shown] = (await scene.client.list(RESOURCE_CLAIMS, "default")).items
             assert shown["metadata"]["annotations"]["resource.dray.dev/generation"] == "v1alpha2"
             assert not (shown["spec"].get("devices") or {}).get("requests")

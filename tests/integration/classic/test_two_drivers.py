@@ -16,8 +16,8 @@ from dray.client.resources import (
     PODS,
 )
 from dray.driver import classic
-from tests.integration.classic.cluster import client, cluster, placed, running
-from tests.unit.controllers.scene import Scene, until
+from tests.support.controlplane import ControlPlane, until
+from tests.support.controlplane_classic import client, cluster, run_component, wait_bound
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -61,13 +61,15 @@ class Doubtful(Driver):
 
 
 @asynccontextmanager
-async def drivers(scene: Scene, *each: Driver) -> AsyncIterator[None]:
+async def drivers(scene: ControlPlane, *each: Driver) -> AsyncIterator[None]:
     """The drivers, a class and a template for each, and a pod that wants something of all."""
     async with AsyncExitStack() as stack:
         for driver in each:
             own = client(scene, driver.name)
             await stack.enter_async_context(
-                running(lambda own=own, driver=driver: classic.run(own, driver, options=classic.Options()))
+                run_component(
+                    lambda own=own, driver=driver: classic.run(own, driver, options=classic.Options())
+                )
             )
             name = driver.name.partition(".")[0]
             await scene.client.create(
@@ -85,7 +87,7 @@ async def drivers(scene: Scene, *each: Driver) -> AsyncIterator[None]:
         yield
 
 
-async def condition(scene: Scene) -> str:
+async def condition(scene: ControlPlane) -> str:
     pod = await scene.client.get(PODS, "default", "p")
     said = {c["type"]: c.get("message", "") for c in pod["status"].get("conditions") or ()}
     return str(said.get("PodScheduled", ""))
@@ -101,7 +103,7 @@ async def test_when_one_cannot_allocate_on_the_selected_node_another_is_chosen(
         both = (doubtful, easy) if doubtful_first else (easy, doubtful)
         doubtful.good = ("node-2",)
         async with drivers(scene, *both):
-            pod = await placed(scene, "p")
+            pod = await wait_bound(scene, "p")
             assert pod["spec"]["nodeName"] == "node-2"
             claims = (await scene.client.list(CLASSIC_RESOURCE_CLAIMS, "default")).items
             for claim in claims:

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dray.api.kinds import Object
-from dray.api.timefmt import format_micro_time
+from dray.api.scheme.kinds import Object
+from dray.api.times import format_micro_time
 from dray.app import pki
 from dray.client.resources import (
     CERTIFICATE_SIGNING_REQUESTS,
@@ -31,11 +31,11 @@ from dray.client.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
-from dray.controllers.endpoints import ENDPOINT_SLICES
-from tests.integration.controllers.scene import NAMESPACE, NOW, Scene, scene, template
+from dray.controllers.endpointslice import ENDPOINT_SLICES
+from tests.support.controlplane_workloads import NAMESPACE, NOW, ControlPlane, control_plane, template
 
 
-async def role(a: Scene, name: str, *, labels: Object | None = None, **more: object) -> None:
+async def role(a: ControlPlane, name: str, *, labels: Object | None = None, **more: object) -> None:
     metadata = {"name": name, "labels": labels or {}}
     await a.client.create(CLUSTER_ROLES, "", {"metadata": metadata, **more})
 
@@ -46,7 +46,7 @@ def rule(resource: str) -> Object:
 
 def test_aggregating_roles_follow_the_roles_they_are_made_of(tmp_path: Path):
     async def play() -> None:
-        async with scene(tmp_path, "clusterrole-aggregation-controller") as a:
+        async with control_plane(tmp_path, "clusterrole-aggregation-controller") as a:
             await role(a, "b", labels={"part": "yes"}, rules=[rule("pods"), rule("nodes")])
             selectors = {"clusterRoleSelectors": [{"matchLabels": {"part": "yes"}}]}
             await role(a, "whole", aggregationRule=selectors, rules=[])
@@ -77,7 +77,7 @@ def test_namespaces_have_a_service_account_and_the_root_certificate(tmp_path: Pa
     names = ("serviceaccount-controller", "root-ca-certificate-publisher-controller")
 
     async def play() -> None:
-        async with scene(tmp_path, *names, settings=settings) as a:
+        async with control_plane(tmp_path, *names, settings=settings) as a:
             await a.client.create(NAMESPACES, "", {"metadata": {"name": "new"}})
 
             async def account() -> Object:
@@ -106,7 +106,7 @@ def test_quotas_say_what_is_used_and_notice_what_goes(tmp_path: Path):
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}
 
     async def play() -> None:
-        async with scene(tmp_path, "resourcequota-controller") as a:
+        async with control_plane(tmp_path, "resourcequota-controller") as a:
             await a.create(PODS, "one", {"containers": [container]})
             await a.create(PODS, "two", {"containers": [container]})
             await a.create(RESOURCE_CLAIMS, "claim", {"devices": {"requests": [request]}})
@@ -148,12 +148,12 @@ def test_quotas_say_what_is_used_and_notice_what_goes(tmp_path: Path):
     asyncio.run(play())
 
 
-async def node(a: Scene, name: str, *, ready: str = "True") -> None:
+async def node(a: ControlPlane, name: str, *, ready: str = "True") -> None:
     condition = {"type": "Ready", "status": ready, "lastHeartbeatTime": NOW, "lastTransitionTime": NOW}
     await a.client.create(NODES, "", {"metadata": {"name": name}, "status": {"conditions": [condition]}})
 
 
-async def taints(a: Scene, name: str) -> set[tuple[str, str]]:
+async def taints(a: ControlPlane, name: str) -> set[tuple[str, str]]:
     found = (await a.get(NODES, name))["spec"].get("taints") or ()
     return {(t["key"].removeprefix("node.kubernetes.io/"), t["effect"]) for t in found}
 
@@ -163,7 +163,7 @@ def test_a_silent_node_loses_its_pods_and_one_without_a_lease_is_left_alone(tmp_
 
     async def play() -> None:
         names = ("node-lifecycle-controller", "taint-eviction-controller")
-        async with scene(tmp_path, *names, settings=settings) as a:
+        async with control_plane(tmp_path, *names, settings=settings) as a:
             await node(a, "unwatched")
             await node(a, "silent")
             renewed = format_micro_time(datetime.now(UTC))
@@ -236,7 +236,7 @@ def test_a_node_gets_its_certificate_and_others_need_approval(tmp_path: Path):
         return base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
 
     async def play() -> None:
-        async with scene(tmp_path, *names, settings={names[1]: pem}) as a:
+        async with control_plane(tmp_path, *names, settings={names[1]: pem}) as a:
             spec = {
                 "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
                 "usages": ["digital signature", "client auth"],
@@ -267,7 +267,7 @@ def test_a_budget_says_how_many_pods_may_be_evicted(tmp_path: Path):
     names = ("disruption-controller", "replicaset-controller")
 
     async def play() -> None:
-        async with scene(tmp_path, *names) as a:
+        async with control_plane(tmp_path, *names) as a:
             labels = {"matchLabels": {"app": "x"}}
             await a.create(
                 REPLICASETS, "rs", {"replicas": 3, "selector": labels, "template": template(app="x")}
@@ -293,7 +293,7 @@ def test_a_budget_says_how_many_pods_may_be_evicted(tmp_path: Path):
 
 def test_services_lead_to_the_pods_they_select(tmp_path: Path):
     async def play() -> None:
-        async with scene(tmp_path, "endpointslice-controller", "endpoints-controller") as a:
+        async with control_plane(tmp_path, "endpointslice-controller", "endpoints-controller") as a:
             port = {"name": "web", "containerPort": 8080}
             container = {"name": "c", "image": "i", "ports": [port]}
             await a.create(PODS, "p", {"containers": [container]}, labels={"app": "x"})

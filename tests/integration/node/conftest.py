@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dray.kubelet_api.unix import SocketPath
+from dray.wire.unix import SocketPath
 
 HERE = Path(__file__).parent
 

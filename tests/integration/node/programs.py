@@ -13,7 +13,7 @@ from typing import Any
 
 from dray import driver as sdk
 from dray.api.release import release_named
-from dray.client.connecting import connect
+from dray.client.factory import connect
 from dray.driver import Claim, ClaimRef, Driver, Prepared, classic
 from dray.driver.classic import ClassicDriver, Pending, available_on
 from dray.driver.model import Allocated, Device, Edits
@@ -97,9 +97,9 @@ PROFILES = {
 
 async def cluster(kubeconfig: str, directory: Path, prefix: str, profile: str) -> None:
     """Scheduler, controllers, two nodes and the shipped drivers, all over HTTP."""
-    from dray.controllers import running as controllers
+    from dray.controllers import manager as controllers
     from dray.drivers.nic import Fabric, NicDriver, run_controller
-    from dray.scheduler import running as scheduler
+    from dray.scheduler import component as scheduler
 
     names = [f"{prefix}1", f"{prefix}2"]
     nodes = [NodeOptions(name=n, paths=HostPaths.below(directory / n)) for n in names]
@@ -171,8 +171,8 @@ async def kennel(kubeconfig: str, directory: Path, _node: str, _: str) -> None:
 
 async def control(kubeconfig: str, directory: Path, _node: str, emulate: str) -> None:
     """Scheduler, controllers and two simulated nodes of a release."""
-    from dray.controllers import running as controllers
-    from dray.scheduler import running as scheduler
+    from dray.controllers import manager as controllers
+    from dray.scheduler import component as scheduler
 
     release = release_named(emulate)
     gates = release.gates()

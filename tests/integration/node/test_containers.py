@@ -73,7 +73,7 @@ def test_a_container_on_containerd_sees_its_device(
 
 def test_containerd_passes_the_suite_of_all_runtimes(socket: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n0", "-k", "cri", str(ROOT / "tests/unit/runtimes")],
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-k", "cri", str(ROOT / "tests/integration/runtimes")],
         env={**os.environ, "DRAY_TEST_CRI": f"{socket},{containerd.IMAGE}"},
         capture_output=True,
         text=True,

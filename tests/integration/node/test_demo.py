@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dray.client.connecting import connect
+from dray.client.factory import connect
 from dray.drivers.demo import Options, play
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dray.client.connecting import connect
+from dray.client.factory import connect
 from dray.driver import verify
 
 BINARY = os.environ.get("DRAY_TEST_GO_DRIVER", "")

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from dray.api.errors import NotFound
 from dray.client.resources import DEVICE_CLASSES, EVENTS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS
-from dray.scheduler.config import SchedulerProfile
-
-from .scene import Scene, scene
+from dray.placement.config import SchedulerProfile
+from tests.support.controlplane_scheduling import ControlPlane, control_plane
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -23,14 +22,14 @@ def named(name: str) -> dict[str, str]:
 
 
 async def test_a_pod_without_claims_gets_a_node(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a", devices=0)
         await s.pod("p")
         assert await s.bound("p") == "a"
 
 
 async def test_two_claims_of_one_template_are_two_devices(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a")
         await s.device_class()
         await s.template("t")
@@ -48,7 +47,7 @@ async def test_two_claims_of_one_template_are_two_devices(tmp_path: Path) -> Non
 
 
 async def test_a_shared_claim_is_one_device_for_all_its_pods(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a")
         await s.node("b")
         await s.device_class()
@@ -61,7 +60,7 @@ async def test_a_shared_claim_is_one_device_for_all_its_pods(tmp_path: Path) -> 
 
 
 async def test_devices_come_back_when_the_pod_is_done(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a", devices=1)
         await s.device_class()
         await s.claim("c")
@@ -78,7 +77,7 @@ async def test_devices_come_back_when_the_pod_is_done(tmp_path: Path) -> None:
 
 
 async def test_a_generated_claim_goes_with_its_pod(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a", devices=1)
         await s.device_class()
         await s.template("t")
@@ -98,7 +97,7 @@ async def test_a_generated_claim_goes_with_its_pod(tmp_path: Path) -> None:
 
 
 async def test_a_pending_pod_says_why_and_starts_when_it_can(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a", devices=0)
         await s.claim("c")
         await s.pod("p", claims={"c": named("c")})
@@ -112,7 +111,7 @@ async def test_a_pending_pod_says_why_and_starts_when_it_can(tmp_path: Path) -> 
 
 
 async def test_a_pod_whose_claim_is_missing_waits_in_silence(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a")
         await s.device_class()
         await s.pod("p", claims={"c": named("later")})
@@ -124,7 +123,7 @@ async def test_a_pod_whose_claim_is_missing_waits_in_silence(tmp_path: Path) -> 
 
 
 async def test_a_pod_that_waits_for_a_claim_is_told_of(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a")
         await s.pod("p", claims={"c": named("later")})
 
@@ -137,7 +136,7 @@ async def test_a_pod_that_waits_for_a_claim_is_told_of(tmp_path: Path) -> None:
 
 
 async def test_a_claim_allocated_elsewhere_and_unused_is_moved(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a", devices=1)
         await s.device_class()
         await s.claim("c")
@@ -152,7 +151,7 @@ async def test_a_claim_allocated_elsewhere_and_unused_is_moved(tmp_path: Path) -
 
 
 async def test_an_extended_resource_is_served_by_devices(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a", devices=1)
         await s.device_class(extendedResourceName="example.com/gpu")
         limits = {"limits": {"example.com/gpu": "1"}, "requests": {"example.com/gpu": "1"}}
@@ -167,7 +166,7 @@ async def test_an_extended_resource_is_served_by_devices(tmp_path: Path) -> None
 
 
 async def test_a_pod_with_a_preset_node_gets_its_reservation(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a")
         await s.device_class()
         await s.claim("c")
@@ -182,7 +181,7 @@ async def test_a_pod_with_a_preset_node_gets_its_reservation(tmp_path: Path) -> 
 
 
 async def test_a_deleted_class_does_not_stop_others(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         await s.node("a")
         await s.device_class()
         await s.device_class("other")
@@ -194,7 +193,7 @@ async def test_a_deleted_class_does_not_stop_others(tmp_path: Path) -> None:
 
 async def test_each_profile_serves_its_own_pods_and_speaks_for_itself(tmp_path: Path) -> None:
     packs = SchedulerProfile(name="packs", device_policy="pack")
-    async with scene(tmp_path, SchedulerProfile(), packs) as s:
+    async with control_plane(tmp_path, SchedulerProfile(), packs) as s:
         for name in "ab":
             await s.node(name, devices=3)
         await s.device_class()
@@ -217,7 +216,7 @@ async def test_each_profile_serves_its_own_pods_and_speaks_for_itself(tmp_path: 
 
 
 async def test_devices_are_taken_from_lesser_pods_where_a_profile_says_so(tmp_path: Path) -> None:
-    async with scene(tmp_path, SchedulerProfile(device_preemption=True)) as s:
+    async with control_plane(tmp_path, SchedulerProfile(device_preemption=True)) as s:
         await s.node("a", devices=2)
         await s.device_class()
         for name in ("low", "high"):
@@ -244,12 +243,12 @@ async def test_devices_are_taken_from_lesser_pods_where_a_profile_says_so(tmp_pa
         assert left == {"low-0", "low-1", "high", "thief"} - {victim}
 
 
-async def fill(s: Scene, pods: int) -> None:
+async def fill(s: ControlPlane, pods: int) -> None:
     await asyncio.gather(*(s.pod(f"p{i}", claims={"c": from_template()}) for i in range(pods)))
 
 
 async def test_no_device_is_given_twice_and_none_is_left_over(tmp_path: Path) -> None:
-    async with scene(tmp_path) as s:
+    async with control_plane(tmp_path) as s:
         for name in "abcd":
             await s.node(name, devices=8)
         await s.device_class()

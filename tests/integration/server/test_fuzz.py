@@ -11,7 +11,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
-from .conftest import Reached, reached
+from tests.support.tls_server import Reached, reached
 
 NAMES = st.sampled_from(
     ["a", "b", "default", "kube-system", "A_B", "x" * 300, "a/b", "..", "%", "ü", "", "0"]

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dray.server.documents import encode
-
-from .conftest import Reached, reached
+from dray.server.storage.documents import encode
+from tests.support.tls_server import Reached, reached
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 JSON = {"Content-Type": "application/json"}

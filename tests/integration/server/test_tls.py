@@ -8,8 +8,7 @@ import aiohttp
 import pytest
 
 from dray.app.pki import Pki
-
-from .conftest import reached
+from tests.support.tls_server import reached
 
 
 async def test_the_servers_certificate_is_trusted_by_its_names(tmp_path: Path):

@@ -11,7 +11,7 @@ from dray.store.etcd import EtcdStore
 from dray.store.etcd_api import compaction
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.etcd_api.connection import Connection
-from dray.store.interface import Compacted, Entry, KeyExists, StoreUnavailable
+from dray.store.interface import Compacted, KeyExists, KeyValue, StoreUnavailable
 
 
 @contextlib.asynccontextmanager
@@ -38,7 +38,7 @@ async def test_several_servers_on_one_etcd_see_each_others_writes(etcd, root):
         first = await one.create(root + "a", b"1")
         with pytest.raises(KeyExists):
             await other.create(root + "a", b"2")
-        assert await other.caught_up() >= first
+        assert await other.wait_until_fresh() >= first
         assert [event.value for event in seen] == [b"1"]
         second = await other.update(root + "a", b"2", expected=first)
         entry = await one.get(root + "a")
@@ -51,7 +51,7 @@ async def test_caught_up_needs_no_write_of_ones_own_nor_under_ones_prefix(etcd, 
         other.subscribe(root + "mine/", seen.extend, after=await other.current_revision())
         for n in range(20):
             written = await one.create(f"{root}elsewhere/{n}", b"")
-            assert await other.caught_up() >= written
+            assert await other.wait_until_fresh() >= written
         assert not seen
 
 
@@ -90,7 +90,7 @@ async def test_a_gap_that_cannot_be_closed_is_told_to_everybody(fresh_etcd):
         assert [type(error) for error in lost] == [Compacted]
         # And life goes on from there.
         async with asyncio.timeout(20):
-            await store.caught_up()
+            await store.wait_until_fresh()
         again = []
         store.subscribe("/r/", again.extend, after=store.revision)
         await store.create("/r/b", b"")
@@ -127,7 +127,7 @@ async def test_any_member_of_a_cluster_can_be_lost_in_the_middle_of_a_write_load
         await asyncio.gather(*writers)
         page = await store.range("/r/")
         assert {entry.key: entry.modified for entry in page.entries} == written
-        await store.caught_up()
+        await store.wait_until_fresh()
         assert {event.key: event.revision for event in seen} == written
         assert [event.revision for event in seen] == sorted(written.values())
         assert [event.revision for event in await take(watch, 320)] == sorted(written.values())
@@ -162,7 +162,7 @@ async def test_a_write_whose_answer_got_lost_is_recognised(etcd, root, monkeypat
         first = await store.create(root + "a", b"1")
         second = await store.update(root + "a", b"2", expected=first)
         entry = await store.get(root + "a")
-        assert entry == Entry(root + "a", b"2", first, second)
+        assert entry == KeyValue(root + "a", b"2", first, second)
         monkeypatch.setattr(store._connection, "txn", txn)
         with pytest.raises(KeyExists):
             await store.create(root + "a", b"2")

@@ -9,11 +9,11 @@ import pytest
 
 from dray.store.interface import (
     Compacted,
-    Entry,
     Event,
     FutureRevision,
     KeyExists,
     KeyNotFound,
+    KeyValue,
     RevisionMismatch,
     Store,
     StoreUnavailable,
@@ -47,7 +47,7 @@ async def test_what_was_created_can_be_read(opened, root):
     async with opened() as store:
         revision = await store.create(root + "a", b"1")
         entry = await store.get(root + "a")
-        assert entry == Entry(root + "a", b"1", revision, revision)
+        assert entry == KeyValue(root + "a", b"1", revision, revision)
         assert await store.get(root + "b") is None
 
 
@@ -63,7 +63,7 @@ async def test_an_update_keeps_when_the_key_was_created(opened, root):
     async with opened() as store:
         first = await store.create(root + "a", b"1")
         second = await store.update(root + "a", b"2", expected=first)
-        assert await store.get(root + "a") == Entry(root + "a", b"2", first, second)
+        assert await store.get(root + "a") == KeyValue(root + "a", b"2", first, second)
 
 
 async def test_a_key_cannot_be_created_twice(opened, root):
@@ -78,7 +78,7 @@ async def test_a_deleted_key_can_be_created_again_as_a_new_one(opened, root):
         first = await store.create(root + "a", b"1")
         await store.delete(root + "a", expected=first)
         again = await store.create(root + "a", b"2")
-        assert await store.get(root + "a") == Entry(root + "a", b"2", again, again)
+        assert await store.get(root + "a") == KeyValue(root + "a", b"2", again, again)
 
 
 async def test_update_and_delete_of_a_stale_revision_are_refused_with_the_current_entry(opened, root):
@@ -91,8 +91,8 @@ async def test_update_and_delete_of_a_stale_revision_are_refused_with_the_curren
         ):
             with pytest.raises(RevisionMismatch) as caught:
                 await attempt
-            assert caught.value.current == Entry(root + "a", b"2", first, second)
-        assert await store.get(root + "a") == Entry(root + "a", b"2", first, second)
+            assert caught.value.current == KeyValue(root + "a", b"2", first, second)
+        assert await store.get(root + "a") == KeyValue(root + "a", b"2", first, second)
 
 
 async def test_update_and_delete_of_a_missing_key_are_refused(opened, root):
@@ -208,10 +208,10 @@ async def test_a_watch_sees_what_happens_with_what_was_there_before(opened, root
             third = await store.delete(root + "a", expected=second)
             created, updated, deleted = await take(watch, 3)
         assert created == Event(first, root + "a", b"1", None)
-        assert updated == Event(second, root + "a", b"2", Entry(root + "a", b"1", first, first))
-        assert deleted == Event(third, root + "a", None, Entry(root + "a", b"2", first, second))
+        assert updated == Event(second, root + "a", b"2", KeyValue(root + "a", b"1", first, first))
+        assert deleted == Event(third, root + "a", None, KeyValue(root + "a", b"2", first, second))
         assert deleted.deleted and not updated.deleted
-        assert updated.entry == Entry(root + "a", b"2", first, second)
+        assert updated.entry == KeyValue(root + "a", b"2", first, second)
 
 
 async def test_a_watch_begins_after_any_revision_since_the_compaction(opened, root):
@@ -231,8 +231,8 @@ async def test_what_was_written_before_is_there_when_the_store_is_opened_again(d
         last = await store.delete(root + "gone", expected=gone)
     async with durable() as store:
         assert (await store.range(root)).entries == [
-            Entry(root + "changed", b"2", changed, changed_again),
-            Entry(root + "kept", b"1", kept, kept),
+            KeyValue(root + "changed", b"2", changed, changed_again),
+            KeyValue(root + "kept", b"1", kept, kept),
         ]
         assert await store.create(root + "new", b"1") > last
         assert await names(store, root, revision=gone) == ["changed", "gone", "kept"]
@@ -330,7 +330,7 @@ async def test_a_closed_store_refuses_everything(opened, root):
         store.update(root, b"", expected=1),
         store.delete(root, expected=1),
         store.current_revision(),
-        store.caught_up(),
+        store.wait_until_fresh(),
         store.compact(1),
     ):
         with pytest.raises(StoreUnavailable):
@@ -398,14 +398,14 @@ async def test_a_subscriber_is_told_when_the_store_is_closed(opened, root):
 async def test_caught_up_reaches_the_newest_revision(opened, root):
     async with opened() as store:
         revision = await store.create(root + "a", b"")
-        assert await store.caught_up() >= revision
-        assert await store.caught_up(revision) >= revision
+        assert await store.wait_until_fresh() >= revision
+        assert await store.wait_until_fresh(revision) >= revision
         assert store.revision >= revision
 
 
 async def test_caught_up_waits_for_a_revision_to_come(opened, root):
     async with opened() as store:
-        waiting = asyncio.create_task(store.caught_up(await store.current_revision() + 2))
+        waiting = asyncio.create_task(store.wait_until_fresh(await store.current_revision() + 2))
         await asyncio.sleep(0)
         await store.create(root + "a", b"")
         assert not waiting.done()

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from dray.allocation import Features, Plan
-from dray.allocation.attributes import look_up, values_of
-
-from .making import (
+from dray.allocation.attributes import attribute_values, lookup_attribute
+from tests.support.allocation import (
     DRIVER,
     claim,
     device,
@@ -98,11 +97,11 @@ def test_a_constraint_may_name_an_alternative() -> None:
 
 def test_qualified_names_are_found_with_and_without_their_domain() -> None:
     attributes = {"a": {"int": 1}, "other.example.com/b": {"int": 2}}
-    assert look_up(attributes, f"{DRIVER}/a", DRIVER, lists=False) == {("int", 1)}
-    assert look_up(attributes, "other.example.com/b", DRIVER, lists=False) == {("int", 2)}
-    assert look_up(attributes, "other.example.com/a", DRIVER, lists=False) is None
-    assert look_up(attributes, "a", "another", lists=False) == {("int", 1)}
-    assert values_of({}, lists=True) == frozenset()
+    assert lookup_attribute(attributes, f"{DRIVER}/a", DRIVER, lists=False) == {("int", 1)}
+    assert lookup_attribute(attributes, "other.example.com/b", DRIVER, lists=False) == {("int", 2)}
+    assert lookup_attribute(attributes, "other.example.com/a", DRIVER, lists=False) is None
+    assert lookup_attribute(attributes, "a", "another", lists=False) == {("int", 1)}
+    assert attribute_values({}, lists=True) == frozenset()
 
 
 def test_distinct_devices_have_different_values() -> None:

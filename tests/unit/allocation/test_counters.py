@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from dray.allocation import DeviceID, Features, Inventory, Plan, Unallocatable, Usage
-
-from .making import (
+from tests.support.allocation import (
     DRIVER,
     claim,
     counter_set,

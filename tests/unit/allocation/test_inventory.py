@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dray.allocation import DeviceID, PoolID
 from dray.allocation.inventory import Inventory
-
-from .making import (
+from tests.support.allocation import (
     DRIVER,
     EVERYTHING,
     claim,

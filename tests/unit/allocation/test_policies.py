@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dray.allocation import DEFAULT, PACK, POLICIES, SPREAD, DeviceID, Plan, Usage
 from dray.allocation.policies import occupancy
-
-from .making import (
+from tests.support.allocation import (
     DRIVER,
     EVERYTHING,
     claim,

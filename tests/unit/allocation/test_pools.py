@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dray.allocation import AllocationError, Features, Plan, Unallocatable
-
-from .making import (
+from tests.support.allocation import (
     EVERYTHING,
     claim,
     counter_set,

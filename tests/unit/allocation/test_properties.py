@@ -8,9 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dray.allocation.problems import solve
-
-from .checker import has_solution, violations
-from .making import (
+from tests.support.allocation import (
     DRIVER,
     claim,
     counter_set,
@@ -21,8 +19,9 @@ from .making import (
     request,
     resource_slice,
 )
-from .making import device as a_device
-from .making import wants as wanting
+from tests.support.allocation import device as a_device
+from tests.support.allocation import wants as wanting
+from tests.support.allocation_checker import has_solution, violations
 
 FEATURES = [
     "DRAConsumableCapacity",

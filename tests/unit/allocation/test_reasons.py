@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 
 from dray.allocation import Cause, DeviceID, Features, Reasons, Unallocatable, Usage
-
-from .making import (
+from tests.support.allocation import (
     DRIVER,
     EVERYTHING,
     Document,

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from dray.allocation import AllocationError, Features, Unallocatable
-
-from .making import (
+from tests.support.allocation import (
     DRIVER,
     EVERYTHING,
     claim,

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from dray.allocation import Features, Plan
-from dray.allocation.taints import tolerates, with_rules
-
-from .making import DRIVER, claim, device, inventory, request, resource_slice, run
+from dray.allocation.taints import tolerates, with_taint_rules
+from tests.support.allocation import DRIVER, claim, device, inventory, request, resource_slice, run
 
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
 
@@ -56,11 +55,11 @@ def rule(**selector: str) -> dict[str, Any]:
 )
 def test_rules_taint_the_devices_they_select(selector: dict[str, str], tainted: list[str]) -> None:
     document = resource_slice(device("d0"), device("d1"))
-    changed = with_rules(document, [rule(**selector)])
+    changed = with_taint_rules(document, [rule(**selector)])
     assert [d["name"] for d in changed["spec"]["devices"] if d.get("taints") == [TAINT]] == tainted
     assert document == resource_slice(device("d0"), device("d1"))
 
 
 def test_a_rule_without_a_selector_taints_nothing() -> None:
     document = resource_slice(device("d0"))
-    assert with_rules(document, [{"spec": {"taint": TAINT}}]) is document
+    assert with_taint_rules(document, [{"spec": {"taint": TAINT}}]) is document

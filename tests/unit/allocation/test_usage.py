@@ -3,8 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 from dray.allocation import DeviceID, Plan, PoolID, Unallocatable, Usage
-
-from .making import DRIVER, claim, device, devices_of, inventory, request, resource_slice, run
+from tests.support.allocation import (
+    DRIVER,
+    claim,
+    device,
+    devices_of,
+    inventory,
+    request,
+    resource_slice,
+    run,
+)
 
 POOL = PoolID(DRIVER, "pool")
 

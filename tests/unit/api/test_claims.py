@@ -72,7 +72,7 @@ def test_references_are_those_that_none_is_refused_for(
         try:
             found.append(claims.reference(subject, entry, fixed_names=fixed_names))
         except claims.ClaimNotCreated as e:
-            lacks = claims.claim_source(entry) == (None, None)
+            lacks = claims.claim_and_template_names(entry) == (None, None)
             assert ("none of the supported fields are set" in str(e)) is lacks
     assert list(claims.references(subject, fixed_names=fixed_names)) == found
 

@@ -16,5 +16,5 @@ def test_a_namespace_is_emptied_at_once_unless_a_release_is_emulated(tmp_path: P
     pem.write_text("PEM")
     api = SimpleNamespace(release=SimpleNamespace(emulated=emulated))
     server = SimpleNamespace(api=api, pki=SimpleNamespace(ca=pem, ca_key=pem))
-    settings = components._settings(SimpleNamespace(server=server))
+    settings = components._controller_settings(SimpleNamespace(server=server))
     assert (settings["namespace-controller"]["grace_seconds"] > 0) is emulated

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from dray.api.errors import InternalError, NotFound, StatusError
-from dray.app import nodeserving, pki
+from dray.app import nodeserver, pki
 from dray.app.remotenodes import Address, RemoteNodes, address_of
-from dray.node.endpoint import Endpoint
-from dray.node.proxy import LogQuery
+from dray.node.server.endpoint import Endpoint
+from dray.node.server.host import PodLogOptions
 
 
 def node(port: int, *addresses: tuple[str, str]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Proxy:
     def metrics(self) -> str:
         return "m 1\n"
 
-    def logs(self, pod: Any, container: str, query: LogQuery) -> AsyncIterator[bytes]:
+    def logs(self, pod: Any, container: str, query: PodLogOptions) -> AsyncIterator[bytes]:
         async def pieces() -> AsyncIterator[bytes]:
             for number in range(query.options.tail or 0):
                 yield b"%d\n" % number
@@ -82,9 +82,9 @@ def test_the_api_server_is_let_in_by_its_certificate_and_others_are_not(tmp_path
     own, other = keys(tmp_path / "own"), keys(tmp_path / "other")
 
     async def play() -> None:
-        listener = nodeserving.listen("127.0.0.1", 0)
+        listener = nodeserver.listen("127.0.0.1", 0)
         address = Address("127.0.0.1", listener.getsockname()[1])
-        context = nodeserving.tls(
+        context = nodeserver.server_tls(
             tmp_path / "node", name="las1", address="127.0.0.1", client_ca=own.ca.read_bytes()
         )
         endpoint = Endpoint(Proxy(), context=context)  # type: ignore[arg-type]
@@ -117,13 +117,13 @@ def test_a_nodes_own_certificate_is_kept_while_it_fits(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_left_to_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
-        monkeypatch.setattr(nodeserving, "PORT", taken)
-        with nodeserving.listen("127.0.0.1", None) as found:
+        monkeypatch.setattr(nodeserver, "KUBELET_PORT", taken)
+        with nodeserver.listen("127.0.0.1", None) as found:
             assert found.getsockname()[1] != taken
         with pytest.raises(OSError, match="in use"):
-            nodeserving.listen("127.0.0.1", taken)
+            nodeserver.listen("127.0.0.1", taken)
 
 
 def test_the_address_of_this_machine_is_found() -> None:
-    assert nodeserving.own_address("https://127.0.0.1:6443") == "127.0.0.1"
-    assert nodeserving.own_address("https://no.such.host.invalid") == "127.0.0.1"
+    assert nodeserver.node_ip("https://127.0.0.1:6443") == "127.0.0.1"
+    assert nodeserver.node_ip("https://no.such.host.invalid") == "127.0.0.1"

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dray.cel import CompileError, EvaluationError, Kind, compiler, stdlib
-from dray.cel import types as t
-from dray.cel.decls import Environment
-from dray.cel.values import UInt, Value, is_list, is_map, type_of
+from dray.cel import CompileError, EvaluationError, Kind, compiler
+from dray.cel.common import types as t
+from dray.cel.common.decls import Environment
+from dray.cel.common.values import UInt, Value, is_list, is_map, type_of
+from dray.cel.library import stdlib
 
 oracle = pytest.importorskip("cel_expr_python.cel")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dray.cel import CompileError, CostExceeded, EvaluationError, compiler, devices
-from dray.cel.devices import Device
-from tests.unit.cel.running import ENVIRONMENT, LIMIT
+from dray.cel import CompileError, CostExceeded, EvaluationError, compiler
+from dray.cel.environment import devices
+from dray.cel.environment.devices import Device
+from tests.support.cel import ENVIRONMENT, LIMIT
 
 SIZE = 10 * 1024
 
@@ -82,7 +83,7 @@ def test_a_chain_of_macros_that_copy_does_not_explode() -> None:
 
 
 def test_types_made_up_by_expressions_do_not_pile_up() -> None:
-    from dray.cel import types
+    from dray.cel.common import types
 
     before = len(types._interned)
     for i in range(50):

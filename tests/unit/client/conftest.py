@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dray.api import errors
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.client.client import Client
 from dray.client.transport import Reply, WatchEvent, WatchStream
 

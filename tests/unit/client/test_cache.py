@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.client.cache import ObjectCache
+from dray.client.cache import Store
 
 VALUES = ("red", "green", "blue")
 changes = st.lists(
@@ -21,7 +21,7 @@ def obj(name, its=()):
 
 @given(changes, st.integers(0, 30))
 def test_an_index_agrees_with_a_look_at_every_object(steps, indexed_from):
-    cache = ObjectCache()
+    cache = Store()
     for n, (name, its) in enumerate(steps):
         if n == indexed_from:
             cache.add_index("colour", colours)
@@ -37,7 +37,7 @@ def test_an_index_agrees_with_a_look_at_every_object(steps, indexed_from):
 
 
 def test_an_index_finds_the_newest_object_where_its_value_stayed():
-    cache = ObjectCache({"colour": colours})
+    cache = Store({"colour": colours})
     old, new = obj("a", ["red"]), obj("a", ["red"])
     assert cache.put(old) is None
     assert cache.put(new) is old

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from dray.api.timefmt import CANONICAL_MICRO, MICROSECONDS, parse_time
+from dray.api.times import CANONICAL_MICRO, MICROSECONDS, parse_time
 from dray.client.events import EventRecorder
 from dray.client.resources import NODES, PODS
 from dray.client.transport import Unreachable
@@ -163,11 +163,11 @@ async def test_the_same_again_becomes_a_series_that_is_written_when_it_ends(clie
     await written(recorder)
     assert [method for method, _ in writes(server)] == ["POST", "PATCH"]
     assert writes(server)[1][1] == {"series": {"count": 2, "lastObservedTime": "1970-01-01T00:16:50.000000Z"}}
-    assert not list(recorder._correlator.tidy(now=now[0]))
+    assert not list(recorder._correlator.finish_series(now=now[0]))
     now[0] += 400
-    (last,) = recorder._correlator.tidy(now=now[0])
+    (last,) = recorder._correlator.finish_series(now=now[0])
     assert last.patch == {"series": {"count": 5, "lastObservedTime": "1970-01-01T00:17:20.000000Z"}}
-    assert not list(recorder._correlator.tidy(now=now[0] + 1000))
+    assert not list(recorder._correlator.finish_series(now=now[0] + 1000))
 
 
 async def test_an_event_that_has_expired_is_written_anew_with_its_count(client, server, now):

@@ -16,16 +16,24 @@ from dray.api.errors import (
 )
 from dray.client.client import Client
 from dray.client.config import Config
-from dray.client.connecting import connect
+from dray.client.factory import connect
 from dray.client.resources import PODS
 from dray.client.transport import Unreachable
-
-from .serving import STREAM_HEAD, Request, answering, chunk, event, reply, serving, transport_to
+from tests.support.http_peer import (
+    STREAM_HEAD,
+    Request,
+    chunk,
+    event,
+    http_peer,
+    replies,
+    reply,
+    transport_to,
+)
 
 
 async def test_a_request_says_what_is_wanted_and_the_answer_is_a_document():
     async with (
-        serving(answering(reply(201, {"kind": "Pod"}, headers="X-Thing: 1\r\n"))) as server,
+        http_peer(replies(reply(201, {"kind": "Pod"}, headers="X-Thing: 1\r\n"))) as server,
         transport_to(server) as transport,
     ):
         answer = await transport.request("POST", "/api/v1/x y", query={"a": "b c&d"}, body={"k": "ü"})
@@ -38,7 +46,7 @@ async def test_a_request_says_what_is_wanted_and_the_answer_is_a_document():
 
 
 async def test_a_prefix_in_the_address_stays_in_front():
-    async with serving(answering(reply(200, {}))) as server:
+    async with http_peer(replies(reply(200, {}))) as server:
         server.url += "/clusters/one/"
         async with transport_to(server) as transport:
             await transport.request("GET", "/api")
@@ -47,14 +55,14 @@ async def test_a_prefix_in_the_address_stays_in_front():
 
 async def test_what_is_no_json_comes_as_bytes():
     async with (
-        serving(answering(reply(200, b"ok", content_type="text/plain"))) as server,
+        http_peer(replies(reply(200, b"ok", content_type="text/plain"))) as server,
         transport_to(server) as transport,
     ):
         assert (await transport.request("GET", "/healthz")).body == b"ok"
 
 
 async def test_a_connection_is_used_again():
-    async with serving(answering(reply(200, {}))) as server, transport_to(server) as transport:
+    async with http_peer(replies(reply(200, {}))) as server, transport_to(server) as transport:
         for _ in range(5):
             await transport.request("GET", "/api")
         assert server.connections == 1
@@ -66,14 +74,14 @@ async def test_a_connection_is_used_again():
 
 async def test_no_more_connections_are_opened_than_help(monkeypatch):
     monkeypatch.setattr("dray.client.http.CONNECTIONS", 4)
-    async with serving(answering(reply(200, {}))) as server, transport_to(server) as transport:
+    async with http_peer(replies(reply(200, {}))) as server, transport_to(server) as transport:
         await asyncio.gather(*(transport.request("GET", "/api") for _ in range(50)))
     assert (len(server.requests), server.connections) == (50, 4)
 
 
 async def test_a_connection_that_the_server_wants_closed_is_not():
     async with (
-        serving(answering(reply(200, {}, headers="Connection: close\r\n"))) as server,
+        http_peer(replies(reply(200, {}, headers="Connection: close\r\n"))) as server,
         transport_to(server) as transport,
     ):
         await transport.request("GET", "/api")
@@ -88,7 +96,7 @@ async def test_a_kept_connection_that_died_does_not_fail_a_read():
         else:
             writer.write(reply(200, {}))
 
-    async with serving(handle) as server, transport_to(server) as transport:
+    async with http_peer(handle) as server, transport_to(server) as transport:
         await transport.request("GET", "/api")
         await transport.request("GET", "/api")
     assert [r.method for r in server.requests] == ["GET"] * 3
@@ -101,7 +109,7 @@ async def test_a_write_without_an_answer_is_not_sent_twice():
         else:
             writer.write(reply(200, {}))
 
-    async with serving(handle) as server, transport_to(server) as transport:
+    async with http_peer(handle) as server, transport_to(server) as transport:
         await transport.request("GET", "/api")
         with pytest.raises(Unreachable):
             await transport.request("POST", "/api", body={})
@@ -120,7 +128,7 @@ async def test_a_write_without_an_answer_is_not_sent_twice():
 )
 async def test_a_status_becomes_the_error_it_stands_for(status, reason, error):
     body = {"kind": "Status", "message": "no", "reason": reason, "code": status, "details": {"name": "x"}}
-    async with serving(answering(reply(status, body))) as server, transport_to(server) as transport:
+    async with http_peer(replies(reply(status, body))) as server, transport_to(server) as transport:
         with pytest.raises(error) as caught:
             await transport.request("GET", "/api")
     assert type(caught.value) is error
@@ -130,7 +138,7 @@ async def test_a_status_becomes_the_error_it_stands_for(status, reason, error):
 
 async def test_a_failure_without_a_status_is_made_into_one():
     answer = reply(503, b"upstream is down", content_type="text/html")
-    async with serving(answering(answer)) as server, transport_to(server) as transport:
+    async with http_peer(replies(answer)) as server, transport_to(server) as transport:
         with pytest.raises(ServiceUnavailable, match="upstream is down") as caught:
             await transport.request("GET", "/api")
     assert caught.value.status()["code"] == 503
@@ -141,7 +149,7 @@ async def test_who_is_put_off_comes_back():
         429, {"kind": "Status", "code": 429, "reason": "TooManyRequests"}, headers="Retry-After: 0\r\n"
     )
     async with (
-        serving(answering(busy, busy, reply(200, {"ok": True}))) as server,
+        http_peer(replies(busy, busy, reply(200, {"ok": True}))) as server,
         transport_to(server) as transport,
     ):
         assert (await transport.request("POST", "/api", body={})).object == {"ok": True}
@@ -152,7 +160,7 @@ async def test_who_is_put_off_for_ever_gives_up():
     busy = reply(
         429, {"kind": "Status", "code": 429, "reason": "TooManyRequests"}, headers="Retry-After: 0\r\n"
     )
-    async with serving(answering(busy)) as server, transport_to(server) as transport:
+    async with http_peer(replies(busy)) as server, transport_to(server) as transport:
         with pytest.raises(TooManyRequests):
             await transport.request("GET", "/api")
     assert len(server.requests) == 11
@@ -162,7 +170,7 @@ async def test_no_answer_in_time_and_no_server_at_all_are_unreachable():
     async def silent(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with serving(silent) as server, transport_to(server) as transport:
+    async with http_peer(silent) as server, transport_to(server) as transport:
         with pytest.raises(Unreachable, match="no answer"):
             await transport.request("GET", "/api", timeout=0.01)
     async with connect(Config(server=server.url)) as client:
@@ -180,7 +188,7 @@ async def test_nonsense_is_unreachable_too(answer):
         await writer.drain()
         writer.close()
 
-    async with serving(handle) as server, transport_to(server) as transport:
+    async with http_peer(handle) as server, transport_to(server) as transport:
         with pytest.raises(Unreachable):
             await transport.request("GET", "/api")
 
@@ -191,7 +199,7 @@ async def test_a_body_without_a_length_ends_with_the_connection():
         await writer.drain()
         writer.close()
 
-    async with serving(handle) as server, transport_to(server) as transport:
+    async with http_peer(handle) as server, transport_to(server) as transport:
         assert (await transport.request("GET", "/api")).object == {"a": 1}
 
 
@@ -205,7 +213,7 @@ async def test_a_watch_gives_events_in_batches_however_they_are_cut():
         await go_on.wait()
         writer.write(chunk(events[50:]) + b"0\r\n\r\n")
 
-    async with serving(handle) as server, transport_to(server) as transport:
+    async with http_peer(handle) as server, transport_to(server) as transport:
         async with Client(transport).watch(PODS, "a", resource_version="5", timeout_seconds=7) as stream:
             first = await anext(stream)
             go_on.set()
@@ -224,7 +232,7 @@ async def test_an_error_in_a_watch_is_raised_after_what_came_before_it():
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     stream_body = event("ADDED", a=1) + event("ERROR", **status)
     async with (
-        serving(answering(STREAM_HEAD + chunk(stream_body))) as server,
+        http_peer(replies(STREAM_HEAD + chunk(stream_body))) as server,
         transport_to(server) as transport,
         transport.watch("/x", query={"watch": "true"}) as stream,
     ):
@@ -235,7 +243,7 @@ async def test_an_error_in_a_watch_is_raised_after_what_came_before_it():
 
 async def test_a_watch_that_is_refused_raises_at_once():
     refusal = reply(403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"})
-    async with serving(answering(refusal)) as server, transport_to(server) as transport:
+    async with http_peer(replies(refusal)) as server, transport_to(server) as transport:
         with pytest.raises(StatusError, match="no"):
             async with transport.watch("/x"):
                 pass
@@ -247,14 +255,18 @@ async def test_a_watch_whose_server_dies_is_unreachable():
         await writer.drain()
         writer.close()
 
-    async with serving(handle) as server, transport_to(server) as transport, transport.watch("/x") as stream:
+    async with (
+        http_peer(handle) as server,
+        transport_to(server) as transport,
+        transport.watch("/x") as stream,
+    ):
         await anext(stream)
         with pytest.raises(Unreachable):
             await anext(stream)
 
 
 async def test_a_server_that_sends_faster_than_we_read_is_made_to_wait(monkeypatch):
-    monkeypatch.setattr("dray.client.wire.HIGH_WATER", 100_000)
+    monkeypatch.setattr("dray.wire.client_connection.HIGH_WATER", 100_000)
     sent = 0
 
     async def handle(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -267,7 +279,7 @@ async def test_a_server_that_sends_faster_than_we_read_is_made_to_wait(monkeypat
         writer.write(b"0\r\n\r\n")
 
     async with (
-        serving(handle) as server,
+        http_peer(handle) as server,
         transport_to(server) as transport,
         transport.stream("/log") as pieces,
     ):
@@ -282,7 +294,7 @@ async def test_a_server_that_sends_faster_than_we_read_is_made_to_wait(monkeypat
 async def test_credentials_go_along(tmp_path):
     token = tmp_path / "token"
     token.write_text("secret-2\n")
-    async with serving(answering(reply(200, {}))) as server:
+    async with http_peer(replies(reply(200, {}))) as server:
         for config in (
             {"token": "secret"},
             {"token_file": token},
@@ -311,7 +323,7 @@ async def test_credentials_go_along(tmp_path):
 
 async def test_a_header_cannot_be_smuggled_in():
     async with (
-        serving(answering(reply(200, {}))) as server,
+        http_peer(replies(reply(200, {}))) as server,
         transport_to(server, token="a\r\nX: y") as transport,
     ):
         with pytest.raises(Exception, match="line break"):

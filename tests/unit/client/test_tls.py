@@ -8,8 +8,7 @@ from ipaddress import ip_address
 import pytest
 
 from dray.client.transport import Unreachable
-
-from .serving import Request, answering, reply, serving, transport_to
+from tests.support.http_peer import Request, http_peer, replies, reply, transport_to
 
 
 class Authority:
@@ -77,7 +76,7 @@ def authority() -> Authority:
 
 async def test_a_server_is_trusted_by_its_authority_only(authority, tmp_path):
     tls = authority.server_context(tmp_path)
-    async with serving(answering(reply(200, {"ok": 1})), tls=tls) as server:
+    async with http_peer(replies(reply(200, {"ok": 1})), tls=tls) as server:
         async with transport_to(server, ca=authority.ca) as transport:
             assert (await transport.request("GET", "/")).object == {"ok": 1}
         async with transport_to(server, ca=Authority().ca) as transport:
@@ -89,7 +88,7 @@ async def test_a_server_is_trusted_by_its_authority_only(authority, tmp_path):
 
 async def test_a_server_may_have_another_name_than_its_address(authority, tmp_path):
     tls = authority.server_context(tmp_path, "named")
-    async with serving(answering(reply(200, {"ok": 1})), tls=tls) as server:
+    async with http_peer(replies(reply(200, {"ok": 1})), tls=tls) as server:
         async with transport_to(server, ca=authority.ca) as transport:
             with pytest.raises(Unreachable, match="not trusted"):
                 await transport.request("GET", "/")
@@ -105,7 +104,7 @@ async def test_a_client_certificate_is_shown(authority, tmp_path):
         writer.write(reply(200, {}))
 
     certificate, key = authority.issue("jane")
-    async with serving(handle, tls=authority.server_context(tmp_path, client=True)) as server:
+    async with http_peer(handle, tls=authority.server_context(tmp_path, client=True)) as server:
         async with transport_to(server, ca=authority.ca, certificate=certificate, key=key) as transport:
             await transport.request("GET", "/")
         async with transport_to(server, ca=authority.ca) as transport:
@@ -136,7 +135,7 @@ async def test_a_renewed_client_certificate_is_shown_from_then_on(authority, tmp
     pem = keep("first")
     named = {"certificate": pem, "certificate_file": file, "key_file": file}
     async with (
-        serving(handle, tls=authority.server_context(tmp_path, client=True)) as server,
+        http_peer(handle, tls=authority.server_context(tmp_path, client=True)) as server,
         transport_to(server, ca=authority.ca, **named) as transport,
     ):
         await transport.request("GET", "/")

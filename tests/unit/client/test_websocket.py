@@ -11,8 +11,7 @@ from dray.api.errors import (
 )
 from dray.client.client import Client
 from dray.client.transport import Unreachable
-
-from .serving import Request, answering, reply, serving, transport_to
+from tests.support.http_peer import Request, http_peer, replies, reply, transport_to
 
 
 def server_frame(opcode: int, payload: bytes, *, final: bool = True) -> bytes:
@@ -58,7 +57,7 @@ async def test_exec_talks_over_a_websocket():
         assert (await read_frame(reader))[0] == 8
 
     async with (
-        serving(handle) as server,
+        http_peer(handle) as server,
         transport_to(server, token="t") as transport,
         Client(transport).exec("a", "p", ["sh", "-c", "x y"], container="c", stdin=True) as socket,
     ):
@@ -80,7 +79,7 @@ async def test_an_upgrade_that_is_refused_says_why():
     refusal = reply(
         404, {"kind": "Status", "code": 404, "reason": "NotFound", "message": 'pods "p" not found'}
     )
-    async with serving(answering(refusal)) as server, transport_to(server) as transport:
+    async with http_peer(replies(refusal)) as server, transport_to(server) as transport:
         with pytest.raises(NotFound, match='pods "p" not found'):
             async with Client(transport).exec("a", "p", ["sh"]):
                 pass
@@ -92,7 +91,7 @@ async def test_an_upgrade_to_something_else_is_not_believed():
             b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: no\r\n\r\n"
         )
 
-    async with serving(handle) as server, transport_to(server) as transport:
+    async with http_peer(handle) as server, transport_to(server) as transport:
         with pytest.raises(Unreachable, match="no WebSocket"):
             async with transport.upgrade("/x", subprotocols=["a"]):
                 pass
@@ -105,7 +104,7 @@ async def test_a_websocket_whose_server_dies_ends():
         writer.close()
 
     async with (
-        serving(handle) as server,
+        http_peer(handle) as server,
         transport_to(server) as transport,
         transport.upgrade("/x", subprotocols=["v4.channel.k8s.io"]) as socket,
     ):

@@ -10,13 +10,19 @@ from hypothesis import strategies as st
 
 from dray.allocation import Inventory, Plan, Usage
 from dray.api.schema import decode, type_of
-from dray.cel import devices as today
-from dray.cel import named_resources as then
+from dray.cel.environment import devices as today
+from dray.cel.environment import named_resources as then
 from dray.convert import convert, read_rules
 from dray.convert.selectors import device_name
-from dray.scheduler.classic_structured import Offer, Place, Wanted, allocate, holdings
-from tests.unit.allocation import making
-from tests.unit.api.resource import test_round_trips as objects
+from dray.placement.classic.structured_parameters import (
+    NamedResources,
+    NodeDriver,
+    StructuredClaim,
+    allocate,
+    allocated_instances,
+)
+from tests.support import allocation
+from tests.unit.api.groups.resource.versions import test_round_trips as objects
 
 Doc = dict[str, Any]
 DRIVER = "cats.example.com"
@@ -126,7 +132,7 @@ def test_structured_parameters_select_and_allocate_the_same(world: tuple[Doc, Do
     assert result.complete is not exclusive
 
     instances = before[0]["namedResources"]["instances"]
-    wanted = Wanted(DRIVER, before[2], before[4])
+    wanted = StructuredClaim(DRIVER, before[2], before[4])
     devices = slice_["spec"]["devices"]
     assert [d["name"] for d in devices] == [device_name(i["name"]) for i in instances]
     spec = claim["spec"]["spec"] if claim["kind"] == "ResourceClaimTemplate" else claim["spec"]
@@ -139,15 +145,15 @@ def test_structured_parameters_select_and_allocate_the_same(world: tuple[Doc, Do
             assert all(today.compile(s["cel"]["expression"]).matches(seen) for s in chosen) is meant
 
     # The old way takes the first that fits and never looks back; where that works, the answer is the same.
-    first = allocate(wanted, "n", {Place("n", DRIVER): [Offer(before[0])]}, {})
+    first = allocate(wanted, "n", {NodeDriver("n", DRIVER): [NamedResources(before[0])]}, {})
     if first is not None:
         stock = Inventory(slices=[slice_], classes=[class_])
         asked_today = {"metadata": {"name": "c", "namespace": "ns", "uid": "u"}, "spec": defaulted(spec)}
-        plan = making.run(stock, asked_today, usage=Usage(), on=making.node("n"))
+        plan = allocation.run(stock, asked_today, usage=Usage(), on=allocation.node("n"))
         assert isinstance(plan, Plan)
         [given_] = plan.results
         names = [r["device"] for r in given_["devices"]["results"]]
-        assert names == [device_name(name) for _, name in holdings(first)]
+        assert names == [device_name(name) for _, name in allocated_instances(first)]
         handle = first["resourceHandles"][0]["structuredData"]
         configured = [c["opaque"]["parameters"] for c in given_["devices"].get("config") or ()]
         vendors = [handle.get("vendorClassParameters"), *(r.get("vendorRequestParameters") for r in handle["results"])]  # fmt: skip

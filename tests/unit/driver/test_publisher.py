@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dray.api.errors import InternalError
-from dray.driver.api import ResourceApi
 from dray.driver.model import Device, Pool
-from dray.driver.publisher import DroppedFields, Publisher
+from dray.driver.publisher import DroppedFieldsError, Publisher
+from dray.driver.resource_api import ResourceApi
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
@@ -131,5 +131,5 @@ async def test_fields_that_the_server_drops_are_reported_once_and_not_fought_ove
         await asyncio.sleep(0.1)
         assert publisher.counts.updates == 0
     [error] = errors
-    assert isinstance(error, DroppedFields)
+    assert isinstance(error, DroppedFieldsError)
     assert "DRAConsumableCapacity" in str(error)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from dray.cel import named_resources
-from dray.driver import Claim, ClaimRef, Handle, handed
-from dray.driver.classic import CannotAllocate, Pending
+from dray.cel.environment import named_resources
+from dray.driver import Claim, ClaimRef, Handle
+from dray.driver.classic import CannotAllocate, Pending, node_services
 from dray.drivers.cats import CatsController, CatsDriver, Generation, cats_of
-from dray.drivers.cats.animals import Wish
+from dray.drivers.cats.inventory import CatSelector
 from dray.drivers.cats.parameters import DEFINITION, parameters_for
 
 BLACK = {"spec": {"color": "black", "size": "large"}}
@@ -50,7 +50,7 @@ def test_no_cat_belongs_to_two_generations_and_each_has_two_large_black_ones() -
     litters = [cats_of("n", generation, count=6) for generation in Generation]
     names = [cat.name for litter in litters for cat in litter]
     assert len(names) == len(set(names)) == 18
-    assert all(sum(Wish("black", "large").fits(cat) for cat in litter) >= 2 for litter in litters)
+    assert all(sum(CatSelector("black", "large").matches(cat) for cat in litter) >= 2 for litter in litters)
 
 
 def test_a_node_offers_devices_and_named_resources() -> None:
@@ -79,7 +79,7 @@ def test_generated_parameters_select_what_was_asked_for() -> None:
     made = parameters_for({"metadata": {"name": "x", "namespace": "ns", "uid": "u"}, **BLACK})
     [request] = made["driverRequests"][0]["requests"]
     selector = named_resources.compile(request["namedResources"]["selector"])
-    model = handed.named_resources(list(CatsDriver().named_resources("n")))
+    model = node_services.named_resources(list(CatsDriver().named_resources("n")))
     instances = model["namedResources"]["instances"]
     assert [i["name"] for i in instances if selector.matches(i["attributes"])] == ["sylvester", "panther"]
 

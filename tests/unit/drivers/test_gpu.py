@@ -9,7 +9,7 @@ import pytest
 
 from dray.driver import Health
 from dray.driver.model import Claim
-from dray.drivers.gpu import CONFIG_API, GpuDriver, GpuOptions, InvalidConfig, condition, gpu_uuid, sharing
+from dray.drivers.gpu import CONFIG_API, GpuDriver, GpuOptions, InvalidConfig, gpu_uuid, read_health, sharing
 
 
 def config(**sharing: Any) -> dict[str, Any]:
@@ -132,8 +132,8 @@ def test_configurations_it_does_not_understand_are_refused(given: Any, problem: 
 
 
 def test_a_card_is_as_well_as_its_file_says(tmp_path: Path) -> None:
-    assert condition(tmp_path / "gpu-0") == (Health.HEALTHY, "")
+    assert read_health(tmp_path / "gpu-0") == (Health.HEALTHY, "")
     (tmp_path / "gpu-0").write_text("too hot\n")
-    assert condition(tmp_path / "gpu-0") == (Health.UNHEALTHY, "too hot")
+    assert read_health(tmp_path / "gpu-0") == (Health.UNHEALTHY, "too hot")
     (tmp_path / "gpu-0").write_text("unknown: no sensor")
-    assert condition(tmp_path / "gpu-0") == (Health.UNKNOWN, "unknown: no sensor")
+    assert read_health(tmp_path / "gpu-0") == (Health.UNKNOWN, "unknown: no sensor")

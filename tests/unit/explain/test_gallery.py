@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .gallery import GALLERY, Puzzle, index, puzzles
+from tests.support.gallery import GALLERY, Puzzle, index, puzzles
 
 #: What a person must be told in each puzzle.
 CAUSES = {

@@ -10,7 +10,7 @@ import grpc.aio
 import pytest
 
 from dray.kubelet_api import services
-from dray.kubelet_api.unix import LIMIT, SocketPath
+from dray.wire.unix import MAX_PATH_BYTES, SocketPath
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_stub_and_handlers_meet_over_a_socket_with_a_path_longer_than_the_kernel
     directory = tmp_path / ("d" * 100) / ("e" * 100)
     directory.mkdir(parents=True)
     path = directory / "dra.sock"
-    assert len(str(path)) > LIMIT
+    assert len(str(path)) > MAX_PATH_BYTES
 
     async def scene() -> tuple[object, grpc.StatusCode]:
         with SocketPath(path) as address:

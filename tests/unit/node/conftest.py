@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.driver.fake_api import FakeApi
+from tests.support.fake_api import FakeApi
 
 
 @pytest.fixture

@@ -16,19 +16,19 @@ import pytest
 
 from dray import driver as sdk
 from dray.api.errors import BadRequest, InternalError
-from dray.api.timefmt import from_epoch
+from dray.api.times import from_epoch
 from dray.driver import Claim, Device, Driver, Edits, Health
 from dray.driver.model import Allocated, ClaimRef
 from dray.kubelet_api.services import POD_RESOURCES, stub
-from dray.kubelet_api.unix import SocketPath
 from dray.node.hostpaths import HostPaths
 from dray.node.mirror import ControlPlanePart
 from dray.node.nodes import Nodes
 from dray.node.options import NodeOptions
-from dray.node.proxy import LogQuery, NodeProxy
 from dray.node.run import Options, run
+from dray.node.server.host import NodeHost, PodLogOptions
 from dray.runtimes.logs import LogOptions
 from dray.runtimes.simulated import PREFIX
+from dray.wire.unix import SocketPath
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -330,7 +330,7 @@ async def test_two_instances_of_a_driver_hand_over_without_a_gap(api: Any, tmp_p
 
 async def test_slices_of_a_driver_that_is_gone_are_withdrawn_after_a_while(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
-    async with world.node(wipe_after=0.3):
+    async with world.node(withdraw_after=0.3):
         async with world.driver(Cats()):
             await until(lambda: api.all("resourceslices"))
             await asyncio.sleep(0.4)
@@ -341,7 +341,7 @@ async def test_slices_of_a_driver_that_is_gone_are_withdrawn_after_a_while(api: 
 
 async def test_slices_stay_where_the_release_leaves_them(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
-    async with world.node(wipe_after=None):
+    async with world.node(withdraw_after=None):
         async with world.driver(Cats()):
             await until(lambda: api.all("resourceslices"))
         await asyncio.sleep(0.1)
@@ -445,17 +445,17 @@ async def _runtime(world: World) -> AsyncIterator[Any]:
 async def test_logs_and_commands_of_containers_can_be_had(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
     async with world.node() as nodes:
-        proxy = NodeProxy(nodes)
+        proxy = NodeHost(nodes)
         world.pod("p", "echo hello from $0; sleep 1000")
         pod = api.objects[f"{PODS}/p"]
         with pytest.raises(
             BadRequest, match='container "main" in pod "p" is waiting to start: ContainerCreating'
         ):
-            proxy.logs(pod, "main", LogQuery())
+            proxy.logs(pod, "main", PodLogOptions())
         await until(lambda: world.phase("p") == "Running" and "hello" in world.log("p"))
-        assert b"".join([x async for x in proxy.logs(pod, "main", LogQuery())]) == b"hello from sh\n"
+        assert b"".join([x async for x in proxy.logs(pod, "main", PodLogOptions())]) == b"hello from sh\n"
         with pytest.raises(BadRequest, match='previous terminated container "main" in pod "p" not found'):
-            proxy.logs(pod, "main", LogQuery(previous=True))
+            proxy.logs(pod, "main", PodLogOptions(previous=True))
         session = await proxy.exec(pod, "main", ["sh", "-c", "hostname; exit 2"], tty=False, stdin=False)
         assert [piece.data async for piece in session.output()] == [b"p\n"]
         assert await session.wait() == 2
@@ -469,13 +469,13 @@ async def test_a_followed_log_ends_with_its_container_and_the_previous_one_stays
 ) -> None:
     world = World(api, tmp_path)
     async with world.node() as nodes:
-        proxy = NodeProxy(nodes)
+        proxy = NodeHost(nodes)
         world.pod("p", "echo once; exit 1")
         await until(lambda: world.container("p").get("restartCount") == 1)
         pod = api.objects[f"{PODS}/p"]
-        follow = LogQuery(options=LogOptions(follow=True))
+        follow = PodLogOptions(options=LogOptions(follow=True))
         assert b"".join([x async for x in proxy.logs(pod, "main", follow)]) == b"once\n"
-        assert b"".join([x async for x in proxy.logs(pod, "main", LogQuery(previous=True))]) == b"once\n"
+        assert b"".join([x async for x in proxy.logs(pod, "main", PodLogOptions(previous=True))]) == b"once\n"
 
 
 async def test_a_driver_that_vanishes_during_a_call_does_not_take_the_pod_along(

@@ -110,7 +110,7 @@ def test_tail_is_the_end_of_everything(lines: list[tuple[str, int]], tail: int) 
 def test_a_log_that_grows_too_large_is_begun_anew_and_followed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logfile, "LARGEST_FILE", 100)
+    monkeypatch.setattr(logfile, "MAX_FILE_BYTES", 100)
     path = tmp_path / "0.log"
 
     async def play() -> bytes:
@@ -126,5 +126,5 @@ def test_a_log_that_grows_too_large_is_begun_anew_and_followed_on(
         return text + b"".join([piece async for piece in pieces])
 
     assert asyncio.run(play()) == b"first\n0\n1\n2\n3\n4\n5\n"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["0.log", "0.log" + logfile.OLDER]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0.log", "0.log" + logfile.ROTATED_SUFFIX]
     assert max(p.stat().st_size for p in tmp_path.iterdir()) < 200

@@ -1,142 +1,58 @@
+"""What becomes of pods that have to make room for another one."""
+
 from __future__ import annotations
 
-import random
-from typing import Any
+import asyncio
 
-from dray.scheduler import filters
-from dray.scheduler.deciding import Unschedulable
-from dray.scheduler.neighbours import Constraint
-from dray.scheduler.nodes import Cluster, Node
-from dray.scheduler.placement import NotFound, Placement
-from dray.scheduler.pods import Pod
-from dray.scheduler.preemption import Budget, NoRoom, Preempt, preempt
-from dray.scheduler.verdicts import Rejection
+import pytest
 
-from .making import Stage, cluster, node, pod
-
-FULL = Rejection("NodeResourcesFit", ("Insufficient cpu",))
+from dray.client.resources import PODS
+from dray.placement.decision import Bind
+from dray.placement.preemption import Candidate
+from tests.support.fake_client import FakeClient, FakeRecorder, conditional, writer
+from tests.support.scheduler import pod
 
 
-def attempt(wanted: Pod, where: Cluster, budgets: tuple[Budget, ...] = ()) -> Preempt | NoRoom:
-    def fits(n: Node) -> Rejection | None:
-        return filters.resources_fit(wanted, n)
-
-    rejections = {n.name: FULL for n in where}
-    return preempt(wanted, where, rejections, fits=fits, budgets=budgets)
-
-
-def test_the_cheapest_victims_are_chosen() -> None:
-    where = cluster(node("a", cpu="2"), node("b", cpu="2"))
-    cheap, dear, other = pod(priority=1, requests={"cpu": "1"}), pod(priority=5, requests={"cpu": "2"}), pod()
-    where.place(cheap, "a")
-    where.place(pod(priority=2, requests={"cpu": "1"}), "a")
-    where.place(other, "b")
-    where.place(dear, "b")
-    assert attempt(pod(priority=10, requests={"cpu": "1"}), where) == Preempt("a", (cheap,))
-
-
-def test_no_more_pods_go_than_must() -> None:
-    where = cluster(node("a", cpu="4"))
-    pods = [pod(priority=i, requests={"cpu": "1"}) for i in range(4)]
-    for p in pods:
-        where.place(p, "a")
-    outcome = attempt(pod(priority=10, requests={"cpu": "2"}), where)
-    assert isinstance(outcome, Preempt)
-    assert set(outcome.victims) == set(pods[:2])
-
-
-def test_equals_are_never_preempted() -> None:
-    where = cluster(node("a", cpu="1"))
-    where.place(pod(priority=5, requests={"cpu": "1"}), "a")
-    outcome = attempt(pod(priority=5, requests={"cpu": "1"}), where)
-    assert outcome == NoRoom("0/1 nodes are available: 1 No preemption victims found for incoming pod.")
-
-
-def test_what_eviction_cannot_mend_is_not_tried() -> None:
-    where = cluster(node("a"))
-    where.place(pod(), "a")
-    stubborn = Rejection("DynamicResources", ("cannot allocate all claims",), resolvable=False)
-    outcome = preempt(pod(priority=5), where, {"a": stubborn}, fits=lambda n: None)
-    assert outcome == NoRoom("0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
-
-
-def test_a_pod_may_decline_to_preempt() -> None:
-    outcome = attempt(pod(priority=5, preemptionPolicy="Never"), cluster(node("a")))
-    assert outcome == NoRoom("not eligible due to preemptionPolicy=Never.", eligible=False)
-
-
-def test_budgets_are_spared_where_possible() -> None:
-    where = cluster(node("a", cpu="1"), node("b", cpu="1"))
-    guarded, free = pod(labels={"app": "db"}, requests={"cpu": "1"}), pod(priority=1, requests={"cpu": "1"})
-    where.place(guarded, "a")
-    where.place(free, "b")
-    budget = Budget.of(
-        {
-            "metadata": {"namespace": "default", "name": "db"},
-            "spec": {"selector": {"matchLabels": {"app": "db"}}},
-            "status": {"disruptionsAllowed": 0},
-        }
+@pytest.mark.parametrize("names", [True, False])
+def test_whoever_is_preempted_is_referred_to_the_preemptor(names: bool) -> None:
+    told = FakeRecorder()
+    mighty, victim = pod("mighty"), pod("victim")
+    work = writer(FakeClient(), told, names_preemptor=names).evictions.preempt(
+        mighty, Candidate("a", (victim,)), scheduler="default-scheduler"
     )
-    assert attempt(pod(priority=10, requests={"cpu": "1"}), where, (budget,)) == Preempt("b", (free,))
+    asyncio.run(work)
+    assert told.events == [("Preempted", (PODS, mighty.document) if names else None)]
 
 
-def test_a_node_that_lacks_no_room_has_no_victims() -> None:
-    where = cluster(node("a"))
-    where.place(pod(), "a")
-    outcome = preempt(pod(priority=5), where, {"a": FULL}, fits=lambda n: None)
-    assert outcome == NoRoom("0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+def test_less_important_pods_lose_the_node_that_is_taken_from_under_them() -> None:
+    server = FakeClient()
+    work = writer(server).evictions.preempt(
+        pod("mighty"), Candidate("a", ()), scheduler="default-scheduler", lower_nominated=[pod("humble")]
+    )
+    asyncio.run(work)
+    assert server.patched == [("humble", {"nominatedNodeName": None})]
 
 
-def apart_from(**labels: str) -> dict[str, Any]:
-    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+@pytest.mark.parametrize("cancels_waiting_pods", [True, False])
+def test_a_pod_that_waits_for_its_devices_loses_its_place_but_not_its_life(
+    cancels_waiting_pods: bool,
+) -> None:
+    told, server, humble = FakeRecorder(), FakeClient(), pod("humble")
+    work = writer(server, told, cancels_waiting_pods=cancels_waiting_pods)
 
+    async def play() -> str:
+        binding = asyncio.create_task(
+            work.binder.bind(humble, Bind("a", claims=[conditional()]), binding_timeout=1e9)
+        )
+        await told.something.wait()
+        await work.evictions.preempt(pod("mighty"), Candidate("a", (humble,)), scheduler="default-scheduler")
+        if not cancels_waiting_pods:
+            binding.cancel()
+        [outcome] = await asyncio.gather(binding, return_exceptions=True)
+        return str(outcome)
 
-def test_those_that_a_pod_will_not_be_with_make_room_and_nobody_else() -> None:
-    stage = Stage({"a": []})
-    disliked, other = pod(labels={"app": "noisy"}), pod()
-    stage.cluster.place(other, "a")
-    stage.cluster.place(disliked, "a")
-    decision = stage.decide(pod(priority=5, affinity=apart_from(app="noisy")))
-    assert isinstance(decision, Unschedulable)
-    assert decision.preempt == Preempt("a", (disliked,))
-
-
-def test_those_that_will_not_be_with_a_pod_make_room() -> None:
-    stage = Stage({"a": []})
-    disliking = pod(affinity=apart_from(app="noisy"))
-    stage.cluster.place(disliking, "a")
-    decision = stage.decide(pod(priority=5, labels={"app": "noisy"}))
-    assert isinstance(decision, Unschedulable)
-    assert decision.preempt == Preempt("a", (disliking,))
-
-
-def test_as_many_of_a_kind_make_room_as_spreading_asks_for() -> None:
-    where = cluster(node("a"), node("b", cpu="0"))
-    alike = [pod(priority=i, labels={"app": "web"}) for i in range(2)]
-    for one in alike:
-        where.place(one, "a")
-    wanted = pod(
-        priority=5, labels={"app": "web"}, requests={"cpu": "1"},
-    )  # fmt: skip
-    spec = {
-        "topologyKey": "kubernetes.io/hostname",
-        "maxSkew": 2,
-        "labelSelector": {"matchLabels": {"app": "web"}},
-    }
-    placement = Placement(where, rng=random.Random(0))
-    spread = [Constraint.of(spec, wanted.labels)]
-    outcome = placement.find(wanted, None, spread=spread)
-    assert isinstance(outcome, NotFound)
-    chosen = preempt(wanted, where, outcome.rejections, fits=placement.supposing(wanted, spread=spread))
-    assert chosen == Preempt("a", (alike[0],))
-
-
-def test_volumes_are_looked_at_before_neighbours() -> None:
-    where = cluster(node("a"))
-    where.place(pod(labels={"app": "noisy"}), "a")
-    unreachable = Rejection("VolumeBinding", ("elsewhere",), resolvable=False)
-    placement = Placement(where, rng=random.Random(0))
-    outcome = placement.find(pod(affinity=apart_from(app="noisy")), None, volumes=lambda n: unreachable)
-    assert isinstance(outcome, NotFound)
-    assert outcome.rejections == {"a": unreachable}
+    outcome = asyncio.run(play())
+    assert told.messages[-1].endswith("on node a (in kube-scheduler memory).") is cancels_waiting_pods
+    assert ("humble" in server.deleted) is not cancels_waiting_pods
+    if cancels_waiting_pods:
+        assert outcome == 'running PreBind plugin "DynamicResources": preempted by DefaultPreemption'

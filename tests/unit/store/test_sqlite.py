@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dray.store import sqlite, sqlite_log
-from dray.store.interface import Entry, KeyExists, RevisionMismatch, StoreUnavailable
+from dray.store.interface import KeyExists, KeyValue, RevisionMismatch, StoreUnavailable
 from dray.store.sqlite import SqliteStore
 
 
@@ -251,7 +251,7 @@ async def test_a_compaction_that_was_cut_short_is_finished_at_the_next_start(tmp
     with closing(sqlite_log.connect(path)) as connection:
         sqlite_log.discard(connection, [], compacted=deleted)
     again = await SqliteStore.open(path)
-    assert (await again.range("/")).entries == [Entry("/a", b"1", first, second)]
+    assert (await again.range("/")).entries == [KeyValue("/a", b"1", first, second)]
     await again.close()
     assert query(path, "SELECT revision FROM log") == [(second,)]
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.store.interface import Compacted, Entry, Event, FutureRevision
+from dray.store.interface import Compacted, Event, FutureRevision, KeyValue
 from dray.store.state import FIRST_REVISION, State
 
 KEYS = ["/r/a/1", "/r/a/2", "/r/a/3", "/r/b/1", "/r/b/2", "/r/c"]
 writes = st.lists(st.tuples(st.sampled_from(KEYS), st.binary(max_size=2) | st.none()), max_size=25)
 
 
-def play(state: State, sequence: list[tuple[str, bytes | None]]) -> list[dict[str, Entry]]:
+def play(state: State, sequence: list[tuple[str, bytes | None]]) -> list[dict[str, KeyValue]]:
     """Apply the writes that make sense; the state after each revision, from the first."""
-    copies: list[dict[str, Entry]] = [{}]
+    copies: list[dict[str, KeyValue]] = [{}]
     for key, value in sequence:
         previous = state.get(key)
         if value is None and previous is None:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dray.api.kinds import Kind, Version
 from dray.api.openapi import paths, protobuf, swagger
 from dray.api.openapi.schemas import CustomSchema, Schemas
+from dray.api.scheme.kinds import Kind, Version
 
 __all__ = ["Document", "OpenAPI"]
 
@@ -99,7 +99,7 @@ class OpenAPI:
             if not at or at.startswith("v2") or where == at or where.startswith(f"{at}/"):
                 for kind, version in kinds:
                     digest.update(
-                        f"{where} {kind.kind} {kind.plural} {kind.verbs} {list(kind.views)}".encode()
+                        f"{where} {kind.kind} {kind.plural} {kind.verbs} {list(kind.subresources)}".encode()
                     )
                     if kind.custom:
                         digest.update(_encode(self.custom(kind, version)))

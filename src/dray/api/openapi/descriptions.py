@@ -40,7 +40,7 @@ _COMMON: Final = {
 
 @cache
 def _own_words(group: str, version: str) -> Mapping[str, Mapping[str, str]]:
-    file = resources.files(f"dray.api.{group}") / "descriptions" / f"{version}.txt"
+    file = resources.files(f"dray.api.groups.{group}") / "descriptions" / f"{version}.txt"
     if not file.is_file():
         return {}
     found: dict[str, dict[str, str]] = {}

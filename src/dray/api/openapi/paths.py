@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from dray.api.kinds import Kind, Version
 from dray.api.openapi.schemas import Schemas
+from dray.api.scheme.kinds import Kind, Version
 
 Node = dict[str, Any]
 
@@ -111,7 +111,7 @@ class _Paths:
             yield f"{self.base}/{kind.plural}", self._list_everywhere()
         if node := self._item():
             yield item, node
-        for view in kind.views:
+        for view in kind.subresources:
             yield f"{item}/{view}", self._view(view, self.object)
         if kind.scale is not None:
             yield f"{item}/scale", self._view("scale", self.schemas.ref(_SCALE))
@@ -162,7 +162,7 @@ class _Paths:
                 "delete",
                 body=self.schemas.ref("meta/v1.DeleteOptions"),
                 parameters=_DELETE,
-                answer=self.object if self.kind.rules.delete_returns_object else self.schemas.ref(_STATUS),
+                answer=self.object if self.kind.strategy.delete_returns_object else self.schemas.ref(_STATUS),
             )
         if node:
             node["parameters"] = self._named()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from dray.api.kinds import Kind, Version
 from dray.api.openapi import descriptions
 from dray.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf, type_of
 from dray.api.schema.model import NO_DEFAULT
+from dray.api.scheme.kinds import Kind, Version
 
 Schema = dict[str, Any]
 #: The schema of a custom resource, as its definition gives it.

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api import field
 from dray.api.errors import BadRequest, StatusError, invalid
+from dray.api.golang.fmt import show
 from dray.api.patch import jsonpatch, mergepatch, strategic
-from dray.api.patch.goformat import show
 from dray.api.schema import Decoded, Struct, parse
 from dray.api.schema.gojson import TOO_DEEP
 from dray.api.schema.scalars import json_kind
+from dray.api.validation import field
 
 JSON: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"

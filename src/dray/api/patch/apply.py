@@ -12,11 +12,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dray.api.errors import BadRequest, Conflict, StatusError
-from dray.api.meta import ANNOTATIONS_LIMIT
-from dray.api.names import size
 from dray.api.patch import fieldsets, typed
 from dray.api.patch.fieldsets import FieldSet, difference, intersection, union, without
-from dray.api.patch.managed import (
+from dray.api.patch.managedfields import (
     STRIPPED,
     Convert,
     Entry,
@@ -32,6 +30,8 @@ from dray.api.patch.managed import (
 from dray.api.patch.ownership import compare, field_set, node_of, remove, with_named_fields
 from dray.api.schema import Struct, normalise, zero
 from dray.api.schema.gojson import TOO_DEEP
+from dray.api.validation.names import size
+from dray.api.validation.objectmeta import ANNOTATIONS_LIMIT
 
 _BEFORE: Final = "before-first-apply"
 _KUBECTL: Final = "kubectl"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from dray.api.field import quote
+from dray.api.validation.field import quote
 
 FieldSet: TypeAlias = dict[str, Any]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dray.api.errors import BadRequest, StatusError
-from dray.api.patch.goformat import show, type_name
+from dray.api.golang.fmt import show, type_name
 from dray.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
 _PATCH: Final = "$patch"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from dray.api.golang.fmt import show, type_name
 from dray.api.patch.fieldsets import show_element
-from dray.api.patch.goformat import show, type_name
 from dray.api.patch.ownership import ListNode, Node, is_container, node_of, node_of_field, step
 from dray.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 

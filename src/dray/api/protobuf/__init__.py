@@ -9,16 +9,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.api.protobuf.decoding import decode
-from dray.api.protobuf.encoding import encode
-from dray.api.protobuf.envelope import Enclosed, enclose, frame, head, listed, unwrap, wrap
-from dray.api.protobuf.naming import speaks, type_for
+from dray.api.protobuf.decoder import decode
+from dray.api.protobuf.encoder import encode
+from dray.api.protobuf.envelope import Envelope, enclose, frame, head, list_message, unwrap, wrap
+from dray.api.protobuf.typemeta import has_protobuf, type_for
 from dray.api.protobuf.wire import Malformed
 
 #: In a request's Content-Type and Accept, and in an answer's Content-Type; watches append ``;stream=watch``.
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 
 __all__ = [
-    "MEDIA_TYPE", "Enclosed", "Malformed",
-    "decode", "enclose", "encode", "frame", "head", "listed", "speaks", "type_for", "unwrap", "wrap",
+    "MEDIA_TYPE",
+    "Envelope",
+    "Malformed",
+    "decode",
+    "enclose",
+    "encode",
+    "frame",
+    "has_protobuf",
+    "head",
+    "list_message",
+    "type_for",
+    "unwrap",
+    "wrap",
 ]  # fmt: skip

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from dray.api.protobuf.encoding import encode
+from dray.api.protobuf.encoder import encode
 from dray.api.protobuf.leaves import text
-from dray.api.protobuf.naming import type_for
+from dray.api.protobuf.typemeta import type_for
 from dray.api.protobuf.wire import Malformed, sized, small
 
 _MAGIC: Final = b"k8s\x00"
 _NO_ENCODING: Final = b"\x1a\x00\x22\x00"  # content encoding and content type: both empty
 
 
-class Enclosed(NamedTuple):
+class Envelope(NamedTuple):
     """What an envelope holds: the object's message, and the type it claims, which may be empty."""
 
     api_version: str
@@ -22,7 +22,7 @@ class Enclosed(NamedTuple):
     message: bytes
 
 
-def unwrap(data: bytes) -> Enclosed:
+def unwrap(data: bytes) -> Envelope:
     """Open an envelope; Malformed if it is none."""
     if not data:
         raise Malformed("empty data")
@@ -34,7 +34,7 @@ def unwrap(data: bytes) -> Enclosed:
         raise Malformed("empty body")
     found = _payloads(data, len(_MAGIC))
     named = _payloads(found.get(1, b""), 0)
-    return Enclosed(text(named.get(1, b"")), text(named.get(2, b"")), found.get(2, b""))
+    return Envelope(text(named.get(1, b"")), text(named.get(2, b"")), found.get(2, b""))
 
 
 def _payloads(data: bytes, at: int) -> dict[int, bytes]:
@@ -65,7 +65,7 @@ def enclose(obj: Mapping[str, Any]) -> bytes:
     return wrap(head(api_version, kind), encode(type_, obj))
 
 
-def listed(metadata: bytes, items: Iterable[bytes]) -> bytes:
+def list_message(metadata: bytes, items: Iterable[bytes]) -> bytes:
     """The message of a list, from the messages of its metadata and of its items."""
     parts = [b"\n" + sized(metadata)]
     parts.extend([b"\x12" + sized(item) for item in items])

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dray.api import schema, timefmt
+from dray.api import schema, times
 from dray.api.errors import BadRequest
 from dray.api.protobuf.wire import BYTES, FIXED64, VARINT, Malformed, signed, sized, small, varint
 
@@ -111,20 +111,20 @@ def _moment(payload: bytes, *, fractions: bool) -> datetime | None:
 
 def _decode_time(payload: bytes) -> str | None:
     moment = _moment(payload, fractions=False)
-    return None if moment is None else timefmt.format_time(moment)
+    return None if moment is None else times.format_time(moment)
 
 
 def _decode_micro_time(payload: bytes) -> str | None:
     moment = _moment(payload, fractions=True)
-    return None if moment is None else timefmt.format_micro_time(moment)
+    return None if moment is None else times.format_micro_time(moment)
 
 
 def _encode_duration(value: str) -> bytes:
-    return b"\x08" + varint(timefmt.parse_duration(value))
+    return b"\x08" + varint(times.parse_duration(value))
 
 
 def _decode_duration(payload: bytes) -> str:
-    return timefmt.format_duration(signed(_number(small(payload, 0, len(payload)), 1), 64))
+    return times.format_duration(signed(_number(small(payload, 0, len(payload)), 1), 64))
 
 
 # -- quantities, numbers or names, free-form JSON

@@ -39,13 +39,32 @@ from dray.api.schema.fast import Codec, Unsupported
 from dray.api.schema.gojson import TOO_DEEP
 from dray.api.schema.loader import known, structs, type_of
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
+from dray.api.schema.omitempty import has_nothing_to_omit, omit_empty
 from dray.api.schema.reader import read, zero
-from dray.api.schema.settling import settle, settled
 from dray.api.schema.structural import structural_type
 
 __all__ = [
-    "Decoded", "Field", "ListOf", "MapOf", "Parsed", "Scalar", "Struct", "Type", "UnionOf",
-    "decode", "has_duplicates", "known", "normalise", "parse", "reshape", "settle", "settled", "structs", "structural_type", "type_of", "zero",
+    "Decoded",
+    "Field",
+    "ListOf",
+    "MapOf",
+    "Parsed",
+    "Scalar",
+    "Struct",
+    "Type",
+    "UnionOf",
+    "decode",
+    "has_duplicates",
+    "has_nothing_to_omit",
+    "known",
+    "normalise",
+    "omit_empty",
+    "parse",
+    "reshape",
+    "structs",
+    "structural_type",
+    "type_of",
+    "zero",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from dray.api import timefmt
+from dray.api import times
 from dray.api.quantity import Quantity
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
 
@@ -73,8 +73,8 @@ _SCALARS: Final[dict[str, tuple[Any, Callable[[], Any], Any]]] = {
     "int64": (_INT64, int, 0),
     "quantity": (_Quantity, _zero, _zero_quantity),
     "intorstring": (_INT32 | str, int, 0),
-    "time": (Annotated[str, Meta(pattern=timefmt.CANONICAL)], _none, None),
-    "microtime": (Annotated[str, Meta(pattern=timefmt.CANONICAL_MICRO)], _none, None),
+    "time": (Annotated[str, Meta(pattern=times.CANONICAL)], _none, None),
+    "microtime": (Annotated[str, Meta(pattern=times.CANONICAL_MICRO)], _none, None),
     "bytes": (Annotated[bytes, Meta(min_length=1)], _none, None),
     "raw": (Any, _none, None),
 }

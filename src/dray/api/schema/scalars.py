@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from dray.api import timefmt
+from dray.api import times
 from dray.api.quantity import Quantity
 from dray.api.schema.gojson import Members, Number, plain
 
@@ -89,15 +89,15 @@ def read_int_or_string(value: Any, go: str) -> int | str:
 
 
 def read_time(value: Any, go: str) -> str | None:
-    return _parsed(timefmt.canonical_time, value)
+    return _parsed(times.canonical_time, value)
 
 
 def read_micro_time(value: Any, go: str) -> str | None:
-    return _parsed(timefmt.canonical_micro_time, value)
+    return _parsed(times.canonical_micro_time, value)
 
 
 def read_duration(value: Any, go: str) -> str:
-    return str(_parsed(lambda text: timefmt.format_duration(timefmt.parse_duration(text)), value))
+    return str(_parsed(lambda text: times.format_duration(times.parse_duration(text)), value))
 
 
 def _parsed(parse: Callable[[str], str | None], value: Any) -> str | None:

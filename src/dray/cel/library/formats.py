@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Final
 
-from dray.api import names
-from dray.cel import types as t
-from dray.cel.decls import Library, overload
+from dray.api.validation import names
+from dray.cel.common import types as t
+from dray.cel.common.decls import Library, overload
+from dray.cel.common.values import NONE, Optional
 from dray.cel.library.urls import parse as parse_url
-from dray.cel.values import NONE, Optional
 
 FORMAT_TYPE: Final = t.object_type("kubernetes.NamedFormat")
 _UUID: Final = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"

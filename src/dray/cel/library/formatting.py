@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dray.api.field import quote
-from dray.cel import conversions, temporal
-from dray.cel import types as t
+from dray.api.validation.field import quote
+from dray.cel.common import conversions, timestamps
+from dray.cel.common import types as t
+from dray.cel.common.values import Duration, Timestamp, UInt, Value, is_list, is_map, type_of
 from dray.cel.errors import EvaluationError
-from dray.cel.limits import ensure
-from dray.cel.values import Duration, Timestamp, UInt, Value, is_list, is_map, type_of
+from dray.cel.interpreter.limits import check_size
 
 DEFAULT_PRECISION: Final = 6
 _MAX_PRECISION: Final = 1_000_000
@@ -49,7 +49,7 @@ def interpolate(template: str, count: int, substitute: Callable[[int, str, int],
         out.append(substitute(used, clause, precision))
         used += 1
         size += len(out[-1])
-        ensure(size)
+        check_size(size)
     return "".join(out)
 
 
@@ -91,7 +91,7 @@ def _formatter(dialect: Dialect) -> Callable[[str, list[Value]], str]:
     return render
 
 
-def refused(words: str, value: Value) -> EvaluationError:
+def clause_error(words: str, value: Value) -> EvaluationError:
     return EvaluationError(f"{words}, was given {type_of(value).name}")
 
 
@@ -105,7 +105,7 @@ def _whole_number(words: str, base: str) -> Clause:
     def clause(value: Value, precision: int) -> str:
         if type(value) is int or type(value) is UInt:
             return f"{int(value):{base}}"
-        raise refused(words, value)
+        raise clause_error(words, value)
 
     return clause
 
@@ -133,7 +133,7 @@ def _hexadecimal(words: str, base: str) -> Clause:
 
 # The American dialect
 
-AMERICAN_WORDS: Final = {
+CLAUSE_ERRORS_V1: Final = {
     "s": STRING_CLAUSE,
     "d": "decimal clause can only be used on integers",
     "f": "fixed-point clause can only be used on doubles",
@@ -147,11 +147,11 @@ _SPECIAL: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-def _american_string(value: Value, precision: int = 0) -> str:
+def _string_v1(value: Value, precision: int = 0) -> str:
     if is_list(value):
-        return "[" + ", ".join(map(_american_element, value)) + "]"
+        return "[" + ", ".join(map(_element_v1, value)) + "]"
     if is_map(value):
-        entries = sorted((_american_key(k), _american_element(v)) for k, v in value.items())
+        entries = sorted((_key_v1(k), _element_v1(v)) for k, v in value.items())
         return "{" + ", ".join(f"{key}:{entry}" for key, entry in entries) + "}"
     if value is None:
         return "null"
@@ -159,20 +159,20 @@ def _american_string(value: Value, precision: int = 0) -> str:
         return value.name
     if isinstance(value, bool | int | float | str | bytes | Timestamp | Duration):
         return conversions.to_string(value)
-    raise refused(STRING_CLAUSE, value)
+    raise clause_error(STRING_CLAUSE, value)
 
 
-def _american_element(value: Value) -> str:
+def _element_v1(value: Value) -> str:
     """A value inside a list or map: strings quoted, times as calls, doubles with six decimals."""
     match value:
         case bool() | None | t.Type():
-            return _american_string(value)
+            return _string_v1(value)
         case int():
             return str(int(value))
         case str():
             return quote(value)
         case bytes():
-            return "b" + quote(_american_string(value))
+            return "b" + quote(_string_v1(value))
         case float():
             return f"{value:.6f}" if math.isfinite(value) else quote(conversions.to_string(value))
         case Timestamp():
@@ -180,15 +180,15 @@ def _american_element(value: Value) -> str:
         case Duration():
             return f"duration({quote(conversions.to_string(value))})"
     if is_list(value) or is_map(value):
-        return _american_string(value)
+        return _string_v1(value)
     raise EvaluationError(f"no formatting function for {type_of(value).name}")
 
 
-def _american_key(key: Value) -> str:
+def _key_v1(key: Value) -> str:
     if isinstance(key, str):
         return quote(key)
     if isinstance(key, bool | int):
-        return _american_string(key)
+        return _string_v1(key)
     raise EvaluationError(f"no formatting function for map key of type {type_of(key).name}")
 
 
@@ -196,12 +196,12 @@ def _double(value: Value, words: str) -> float:
     if isinstance(value, str) and value in _SPECIAL:
         return float(value)
     if not isinstance(value, float):
-        raise refused(words, value)
+        raise clause_error(words, value)
     return value
 
 
-def _american_fixed(value: Value, precision: int) -> str:
-    number = _double(value, AMERICAN_WORDS["f"])
+def _fixed_v1(value: Value, precision: int) -> str:
+    number = _double(value, CLAUSE_ERRORS_V1["f"])
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -209,9 +209,9 @@ def _american_fixed(value: Value, precision: int) -> str:
     return f"{number:,.{precision}f}"
 
 
-def _american_scientific(value: Value, precision: int) -> str:
+def _scientific_v1(value: Value, precision: int) -> str:
     # Upstream mistakes the precision for a width, so there are always six decimals.
-    number = _double(value, AMERICAN_WORDS["e"])
+    number = _double(value, CLAUSE_ERRORS_V1["e"])
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -221,21 +221,21 @@ def _american_scientific(value: Value, precision: int) -> str:
     return f"{mantissa}\u202f×\u202f10{(sign + exponent[1:]).translate(_SUPERSCRIPT)}"
 
 
-_AMERICAN: Final[Dialect] = {
-    "s": _american_string,
-    "d": _whole_number(AMERICAN_WORDS["d"], "d"),
-    "f": _american_fixed,
-    "e": _american_scientific,
-    "b": _binary(AMERICAN_WORDS["b"]),
-    "x": _hexadecimal(AMERICAN_WORDS["x"], "x"),
-    "X": _hexadecimal(AMERICAN_WORDS["X"], "X"),
-    "o": _whole_number(AMERICAN_WORDS["o"], "o"),
+_V1: Final[Dialect] = {
+    "s": _string_v1,
+    "d": _whole_number(CLAUSE_ERRORS_V1["d"], "d"),
+    "f": _fixed_v1,
+    "e": _scientific_v1,
+    "b": _binary(CLAUSE_ERRORS_V1["b"]),
+    "x": _hexadecimal(CLAUSE_ERRORS_V1["x"], "x"),
+    "X": _hexadecimal(CLAUSE_ERRORS_V1["X"], "X"),
+    "o": _whole_number(CLAUSE_ERRORS_V1["o"], "o"),
 }
 
 
 # The literal dialect
 
-_LITERAL_WORDS: Final = {
+_CLAUSE_ERRORS_V2: Final = {
     "d": "decimal clause can only be used on ints, uints, and doubles",
     "f": "fixed-point clause can only be used on ints, uints, and doubles",
     "e": "scientific clause can only be used on ints, uints, and doubles",
@@ -245,27 +245,27 @@ _LITERAL_WORDS: Final = {
 }
 
 
-def _literal_string(value: Value, precision: int = 0) -> str:
+def _string_v2(value: Value, precision: int = 0) -> str:
     match value:
         case None:
             return "null"
         case float():
-            return _literal_double(value, temporal.fixed)
+            return _double_v2(value, timestamps.fixed)
         case t.Type():
             return value.name
         case Timestamp():
-            return temporal.format_timestamp(Timestamp(value.nanos))
+            return timestamps.format_timestamp(Timestamp(value.nanos))
         case bool() | int() | str() | bytes() | Duration():
             return conversions.to_string(value)
     if is_list(value):
-        return "[" + ", ".join(map(_literal_string, value)) + "]"
+        return "[" + ", ".join(map(_string_v2, value)) + "]"
     if is_map(value):
-        entries = sorted((_literal_string(k), _literal_string(v)) for k, v in value.items())
+        entries = sorted((_string_v2(k), _string_v2(v)) for k, v in value.items())
         return "{" + ", ".join(f"{key}: {entry}" for key, entry in entries) + "}"
-    raise refused(STRING_CLAUSE, value)
+    raise clause_error(STRING_CLAUSE, value)
 
 
-def _literal_double(number: float, show: Callable[[float], str]) -> str:
+def _double_v2(number: float, show: Callable[[float], str]) -> str:
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -273,31 +273,31 @@ def _literal_double(number: float, show: Callable[[float], str]) -> str:
     return show(number)
 
 
-def _literal_decimal(value: Value, precision: int) -> str:
+def _decimal_v2(value: Value, precision: int) -> str:
     if isinstance(value, float):
-        return _literal_double(value, temporal.fixed)
-    return _whole_number(_LITERAL_WORDS["d"], "d")(value, precision)
+        return _double_v2(value, timestamps.fixed)
+    return _whole_number(_CLAUSE_ERRORS_V2["d"], "d")(value, precision)
 
 
-def _literal_number(clause: str) -> Clause:
+def _number_v2(clause: str) -> Clause:
     def render(value: Value, precision: int) -> str:
         if type(value) is int or type(value) is UInt or isinstance(value, float):
-            return _literal_double(float(value), lambda number: f"{number:.{precision}{clause}}")
-        raise refused(_LITERAL_WORDS[clause], value)
+            return _double_v2(float(value), lambda number: f"{number:.{precision}{clause}}")
+        raise clause_error(_CLAUSE_ERRORS_V2[clause], value)
 
     return render
 
 
-_LITERAL: Final[Dialect] = {
-    "s": _literal_string,
-    "d": _literal_decimal,
-    "f": _literal_number("f"),
-    "e": _literal_number("e"),
-    "b": _binary(_LITERAL_WORDS["b"]),
-    "x": _hexadecimal(_LITERAL_WORDS["x"], "x"),
-    "X": _hexadecimal(_LITERAL_WORDS["x"], "X"),
-    "o": _whole_number(_LITERAL_WORDS["o"], "o"),
+_V2: Final[Dialect] = {
+    "s": _string_v2,
+    "d": _decimal_v2,
+    "f": _number_v2("f"),
+    "e": _number_v2("e"),
+    "b": _binary(_CLAUSE_ERRORS_V2["b"]),
+    "x": _hexadecimal(_CLAUSE_ERRORS_V2["x"], "x"),
+    "X": _hexadecimal(_CLAUSE_ERRORS_V2["x"], "X"),
+    "o": _whole_number(_CLAUSE_ERRORS_V2["o"], "o"),
 }
 
-format_american = _formatter(_AMERICAN)
-format_literal = _formatter(_LITERAL)
+format_v1 = _formatter(_V1)
+format_v2 = _formatter(_V2)

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key, lru_cache
 from typing import Any, Final
 
-from dray.cel import macros, operators
-from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Message, Node
-from dray.cel.decls import Function, Library, Overload, overload
+from dray.cel.common import operators
+from dray.cel.common.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Message, Node
+from dray.cel.common.decls import Function, Library, Overload, overload
+from dray.cel.common.values import Duration, UInt, Value, compare, equal, is_list, type_of
+from dray.cel.cost.runtime import LIST, TRAVERSAL, Price, ResultPrice, actual_size
+from dray.cel.cost.sizes import ONE, UNBOUNDED, CallEstimate, FunctionEstimator, Range, SizedNode, fixed
 from dray.cel.errors import CostExceeded, EvaluationError, no_such_overload
-from dray.cel.limits import MAX_SIZE, ensure
-from dray.cel.macros import MacroError, MacroKey
-from dray.cel.metering import LIST, TRAVERSAL, ByResult, Price, measured
-from dray.cel.sizes import ONE, UNBOUNDED, Estimate, Estimator, Range, Sized, fixed
-from dray.cel.values import Duration, UInt, Value, compare, equal, is_list, type_of
+from dray.cel.interpreter.limits import MAX_SIZE, check_size
+from dray.cel.parser import macros
+from dray.cel.parser.macros import MacroError, MacroKey
 
 _SUMMABLE: Final = ("int", "uint", "double", "duration")
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
@@ -115,7 +116,7 @@ def _flatten(values: Value, depth: int = 1) -> list[Value]:
     for value in values:
         if depth and is_list(value):
             flat += _flatten(value, depth - 1)
-            ensure(len(flat))
+            check_size(len(flat))
         else:
             flat.append(value)
     return flat
@@ -201,18 +202,18 @@ def _sorting(name: str, implementation: Callable[..., Any], signature: str, suff
 # What they cost: a unit a call, the list made, and work in proportion to the elements or pairs of them.
 
 
-def _allocating(factor: float, size: Range) -> Estimate:
-    return Estimate(size.scaled(factor).plus(ONE).plus(fixed(LIST)), size)
+def _allocating(factor: float, size: Range) -> CallEstimate:
+    return CallEstimate(size.scaled(factor).plus(ONE).plus(fixed(LIST)), size)
 
 
-def _literal(part: Sized, otherwise: int) -> int:
+def _literal(part: SizedNode, otherwise: int) -> int:
     node = part.node
     if not isinstance(node, Literal) or type(node.value) is not int:
         return otherwise
     return max(node.value, 0)
 
 
-def _estimate_slice(target: Sized | None, args: list[Sized]) -> Estimate | None:
+def _estimate_slice(target: SizedNode | None, args: list[SizedNode]) -> CallEstimate | None:
     if target is None or len(args) != 2:
         return None
     start = _literal(args[0], 0)
@@ -220,27 +221,27 @@ def _estimate_slice(target: Sized | None, args: list[Sized]) -> Estimate | None:
     return _allocating(1, fixed(end - start & UNBOUNDED))
 
 
-def _estimate_range(target: Sized | None, args: list[Sized]) -> Estimate | None:
+def _estimate_range(target: SizedNode | None, args: list[SizedNode]) -> CallEstimate | None:
     if target is not None or len(args) != 1:
         return None
     return _allocating(1, fixed(_literal(args[0], UNBOUNDED)))
 
 
-def _estimate_reverse(target: Sized | None, args: list[Sized]) -> Estimate | None:
+def _estimate_reverse(target: SizedNode | None, args: list[SizedNode]) -> CallEstimate | None:
     return None if target is None or args else _allocating(1, target.known)
 
 
-def _estimate_flatten(target: Sized | None, args: list[Sized]) -> Estimate | None:
+def _estimate_flatten(target: SizedNode | None, args: list[SizedNode]) -> CallEstimate | None:
     if target is None or len(args) > 1:
         return None
     depth = _literal(args[0], UNBOUNDED) if args else 1
     return _allocating(float(depth), target.known)
 
 
-def _estimate_pairs(kind: str, *, of_argument: bool) -> Estimator:
+def _estimate_pairs(kind: str, *, of_argument: bool) -> FunctionEstimator:
     factor = 2.0 + (TRAVERSAL if kind in ("string", "bytes") else 0)
 
-    def estimate(target: Sized | None, args: list[Sized]) -> Estimate | None:
+    def estimate(target: SizedNode | None, args: list[SizedNode]) -> CallEstimate | None:
         if target is None or len(args) != (1 if of_argument else 0):
             return None
         size = (args[0] if of_argument else target).known
@@ -254,12 +255,12 @@ def _metered(factor: float, size: int) -> int:
 
 
 def _meter_result(args: Sequence[Value], result: Value) -> int:
-    return _metered(1, measured(result))
+    return _metered(1, actual_size(result))
 
 
 def _meter_flatten(args: Sequence[Value], result: Value) -> int:
     depth = float(args[1]) if len(args) == 2 and type(args[1]) is int else 1.0
-    return max(_metered(depth, measured(args[0])), 0)
+    return max(_metered(depth, actual_size(args[0])), 0)
 
 
 def _meter_pairs(position: int) -> Price:
@@ -299,7 +300,7 @@ def lists(version: int) -> Library:
             overload("reverse", "list_reverse", "list(T).() -> list(T)", _reverse),
             overload("distinct", "list_distinct", "list(T).() -> list(T)", _distinct),
         ]
-    estimators: dict[str, Estimator] = {}
+    estimators: dict[str, FunctionEstimator] = {}
     prices: dict[str, Price] = {}
     if version >= 3:
         estimators |= {
@@ -311,11 +312,11 @@ def lists(version: int) -> Library:
             "list_distinct": _estimate_pairs("", of_argument=False),
         }
         prices |= {
-            "list_slice": ByResult(_meter_result),
+            "list_slice": ResultPrice(_meter_result),
             "list_flatten": _meter_flatten,
             "list_flatten_int": _meter_flatten,
-            "lists_range": ByResult(_meter_result),
-            "list_reverse": ByResult(_meter_result),
+            "lists_range": ResultPrice(_meter_result),
+            "list_reverse": ResultPrice(_meter_result),
             "list_distinct": _meter_pairs(0),
         }
         for function in functions:

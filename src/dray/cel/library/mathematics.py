@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from dray.cel.ast import Call, Ident, ListNode, Literal, MapNode, Message, Node
-from dray.cel.decls import Library, Overload, overload
+from dray.cel.common.ast import Call, Ident, ListNode, Literal, MapNode, Message, Node
+from dray.cel.common.decls import Library, Overload, overload
+from dray.cel.common.values import INT_MIN, UINT_MAX, UInt, Value, compare
 from dray.cel.errors import EvaluationError
-from dray.cel.macros import ANY_NUMBER, Macro, MacroError, MacroKey
-from dray.cel.values import INT_MIN, UINT_MAX, UInt, Value, compare
+from dray.cel.parser.macros import ANY_NUMBER, Macro, MacroError, MacroKey
 
 _NUMBERS: Final = ("double", "int", "uint")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.cel import macros
-from dray.cel import types as t
-from dray.cel.decls import Library, overload
+from dray.cel.common import types as t
+from dray.cel.common.decls import Library, overload
+from dray.cel.common.go_format import go_string
+from dray.cel.common.values import NONE, Duration, Optional, Timestamp, Value
 from dray.cel.errors import EvaluationError
-from dray.cel.show import show
-from dray.cel.values import NONE, Duration, Optional, Timestamp, Value
+from dray.cel.parser import macros
 
 
 def _of_non_zero(value: Value) -> Optional:
@@ -42,7 +42,7 @@ def _value(optional: Optional) -> Value:
 def _unwrap(values: list[Value]) -> list[Value]:
     for value in values:
         if not isinstance(value, Optional):
-            raise EvaluationError(f"value {show(value)} is not optional")
+            raise EvaluationError(f"value {go_string(value)} is not optional")
     return [value.value for value in values if value.present]
 
 

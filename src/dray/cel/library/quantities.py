@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.quantity import Quantity
-from dray.cel.decls import Library, overload
+from dray.cel.common.decls import Library, overload
+from dray.cel.common.values import QUANTITY
 from dray.cel.errors import EvaluationError
-from dray.cel.values import QUANTITY
 
 
 def _parse(text: str) -> Quantity:

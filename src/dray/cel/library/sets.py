@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from dray.cel.decls import Library, overload
-from dray.cel.metering import Price, measured
-from dray.cel.operators import contains
-from dray.cel.sizes import ONE, Estimate, Estimator, Sized
-from dray.cel.values import Value
+from dray.cel.common.decls import Library, overload
+from dray.cel.common.operators import contains
+from dray.cel.common.values import Value
+from dray.cel.cost.runtime import Price, actual_size
+from dray.cel.cost.sizes import ONE, CallEstimate, FunctionEstimator, SizedNode
 
 
 def _contains(values: list[Value], part: list[Value]) -> bool:
@@ -24,18 +24,18 @@ def _intersects(a: list[Value], b: list[Value]) -> bool:
     return any(contains(value, b) for value in a)
 
 
-def _estimated(factor: float) -> Estimator:
-    def estimate(target: Sized | None, args: list[Sized]) -> Estimate | None:
+def _estimated(factor: float) -> FunctionEstimator:
+    def estimate(target: SizedNode | None, args: list[SizedNode]) -> CallEstimate | None:
         if len(args) != 2:
             return None
-        return Estimate(args[0].known.times(args[1].known).scaled(factor).plus(ONE))
+        return CallEstimate(args[0].known.times(args[1].known).scaled(factor).plus(ONE))
 
     return estimate
 
 
 def _metered(factor: float) -> Price:
     def meter(args: Sequence[Value], result: Value) -> int:
-        return 1 + int(measured(args[0]) * measured(args[1]) * factor)
+        return 1 + int(actual_size(args[0]) * actual_size(args[1]) * factor)
 
     return meter
 

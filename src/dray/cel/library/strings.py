@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from dray.cel.decls import Library, Overload, overload
+from dray.cel.common.decls import Library, Overload, overload
+from dray.cel.common.go_format import go_string
+from dray.cel.common.values import Value
 from dray.cel.errors import EvaluationError
+from dray.cel.interpreter.limits import check_size
 from dray.cel.library import formatting
-from dray.cel.limits import ensure
-from dray.cel.show import show
-from dray.cel.values import Value
 
 # What Go's unicode.IsSpace calls space; Python's strip would take a few more.
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # fmt: skip
@@ -70,7 +70,7 @@ def _last_index_of_from(text: str, part: str, offset: int) -> int:
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
     found = text.count(old) if count < 0 else min(text.count(old), count)
-    ensure(len(text) + found * (len(new) - len(old)))
+    check_size(len(text) + found * (len(new) - len(old)))
     return text.replace(old, new, max(count, -1))
 
 
@@ -102,8 +102,8 @@ def _substring_between(text: str, start: int, end: int) -> str:
 def _join(parts: list[Value], separator: str = "") -> str:
     for part in parts:
         if type(part) is not str:
-            raise EvaluationError(f"join: invalid input: {show(part)}")
-    ensure(sum(map(len, parts)) + len(separator) * len(parts))
+            raise EvaluationError(f"join: invalid input: {go_string(part)}")
+    check_size(sum(map(len, parts)) + len(separator) * len(parts))
     return separator.join(parts)
 
 
@@ -134,7 +134,7 @@ _REVERSE: Final = overload("reverse", "string_reverse", "string.() -> string", l
 
 
 def _format(version: int) -> Overload:
-    implementation = formatting.format_literal if version >= 4 else formatting.format_american
+    implementation = formatting.format_v2 if version >= 4 else formatting.format_v1
     return overload("format", "string_format", "string.(list(dyn)) -> string", implementation, variadic=True)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from dray.api.field import quote
-from dray.cel import types as t
-from dray.cel.decls import Library, overload
+from dray.api.validation.field import quote
+from dray.cel.common import types as t
+from dray.cel.common.decls import Library, overload
 from dray.cel.errors import EvaluationError
 
 URL_TYPE: Final = t.object_type("kubernetes.URL")

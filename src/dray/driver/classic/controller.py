@@ -21,12 +21,12 @@ from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
-from dray.client.leases import LeaderElector
-from dray.client.queues import WorkQueue
+from dray.client.leaderelection import LeaderElector
 from dray.client.resources import PODS, Resource
+from dray.client.workqueue import WorkQueue
 from dray.driver.classic.base import CannotAllocate, ClassicDriver, Document, Pending
 from dray.driver.classic.versions import Served, served
-from dray.kubelet_api.faults import point
+from dray.kubelet_api.failpoints import failpoint
 
 Object = Any  # documents have no types here yet
 
@@ -155,7 +155,7 @@ class Controller:
 
     async def _free(self, claim: Object) -> None:
         await self._driver.deallocate(claim)
-        point("deallocate.driver")
+        failpoint("deallocate.driver")
         status = claim.get("status") or {}
         if status.get("allocation") or status.get("deallocationRequested"):
             left = {
@@ -164,11 +164,11 @@ class Controller:
                 if k not in ("allocation", "driverName", "deallocationRequested")
             }
             claim = await self._write_status(claim, left)
-            point("deallocate.cleared")
+            failpoint("deallocate.cleared")
         metadata = claim["metadata"]
         finalizers = [f for f in metadata.get("finalizers") or () if f != self._finalizer]
         await self._write({**claim, "metadata": {**metadata, "finalizers": finalizers}})
-        point("deallocate.done")
+        failpoint("deallocate.done")
 
     async def _allocate(self, pending: Sequence[Pending], node: str, pod: Document | None) -> None:
         protected = []
@@ -180,12 +180,12 @@ class Controller:
                 claim = await self._write(
                     {**claim, "metadata": {**metadata, "finalizers": [*finalizers, self._finalizer]}}
                 )
-                point("allocate.protected")
+                failpoint("allocate.protected")
             protected.append(
                 Pending(one.entry, claim, one.resource_class, one.claim_parameters, one.class_parameters)
             )
         results = await self._driver.allocate(protected, node=node, others=self._others())
-        point("allocate.driver")
+        failpoint("allocate.driver")
         for one, allocation in zip(protected, results, strict=True):
             status = {
                 **(one.claim.get("status") or {}),
@@ -193,9 +193,9 @@ class Controller:
                 "driverName": self._driver.name,
             }
             if pod is not None and self._options.reserve:
-                status["reservedFor"] = [*(status.get("reservedFor") or ()), claims.consumer(pod)]
+                status["reservedFor"] = [*(status.get("reservedFor") or ()), claims.consumer_reference(pod)]
             await self._write_status(one.claim, status)
-            point("allocate.written")
+            failpoint("allocate.written")
 
     async def _pending(self, entry: str, claim: Object) -> Pending | None:
         """The claim with its parameters, if it is this driver's."""
@@ -275,7 +275,7 @@ class Controller:
             metadata = context["metadata"]
             changed = {**context, "status": {**status, "resourceClaims": wanted}}
             await self._client.update_status(self._served.contexts, metadata["namespace"], changed)
-            point("negotiate.answered")
+            failpoint("negotiate.answered")
 
     # -- look-ups and writes ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (

@@ -8,7 +8,7 @@ driver may do one way or the other is a note, not a failure.
 from __future__ import annotations
 
 from dray.client.client import Client
-from dray.driver.api import ResourceApi
+from dray.driver.resource_api import ResourceApi
 from dray.driver.verify.calls import Calls, check_restart
 from dray.driver.verify.claims import Claims
 from dray.driver.verify.registration import check_registration

@@ -12,8 +12,8 @@ from typing import Any
 
 from dray.driver.model import ClaimRef
 from dray.driver.verify.claims import Claims
-from dray.driver.verify.report import Device, Options, Report
-from dray.driver.verify.talking import CallFailed, call, channel
+from dray.driver.verify.grpc_client import CallFailed, call, channel
+from dray.driver.verify.report import FreeDevice, Options, Report
 from dray.kubelet_api.services import Service, stub
 
 _CDI_ID = re.compile(r"[A-Za-z][\w.-]*/[A-Za-z][\w.-]*=[A-Za-z0-9][\w.:-]*")
@@ -27,7 +27,7 @@ class Calls:
     service: Service
     endpoint: Path
     claims: Claims
-    devices: Sequence[Device]
+    devices: Sequence[FreeDevice]
     options: Options
 
     def expect(self, name: str, good: bool, detail: str = "") -> bool:
@@ -156,7 +156,7 @@ async def check_restart(
     service: Service,
     endpoint: Path,
     claims: Claims,
-    devices: Sequence[Device],
+    devices: Sequence[FreeDevice],
     options: Options,
 ) -> None:
     if not options.restart:

@@ -8,9 +8,9 @@ from typing import Self
 
 from dray.api.errors import StatusError
 from dray.client.resources import RESOURCE_CLAIMS
-from dray.driver.api import ResourceApi
 from dray.driver.model import ClaimRef
-from dray.driver.verify.report import Device, Options
+from dray.driver.resource_api import ResourceApi
+from dray.driver.verify.report import FreeDevice, Options
 
 
 class Claims:
@@ -21,16 +21,16 @@ class Claims:
         self._driver = driver
         self._namespace = options.namespace
         self._resource = RESOURCE_CLAIMS.at(api.version)
-        self._made: dict[Device, str] = {}  # the claim that has a device at the moment
+        self._made: dict[FreeDevice, str] = {}  # the claim that has a device at the moment
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for device in list(self._made):
-            await self._give_back(device)
+            await self._release(device)
 
-    async def _give_back(self, device: Device) -> None:
+    async def _release(self, device: FreeDevice) -> None:
         """Removes the claim on a device: a server may refuse to allocate what another claim has."""
         name, client = self._made.pop(device, ""), self._api.client
         if not name:
@@ -40,9 +40,9 @@ class Claims:
             await client.patch_status(self._resource, self._namespace, name, nothing)
             await client.delete(self._resource, self._namespace, name)
 
-    async def make(self, device: Device) -> ClaimRef:
+    async def make(self, device: FreeDevice) -> ClaimRef:
         """A claim that has this device and is reserved; one made for it before is removed."""
-        await self._give_back(device)
+        await self._release(device)
         client, name = self._api.client, f"verify-{secrets.token_hex(4)}"
         exactly = {"deviceClassName": "verify"}
         request = (

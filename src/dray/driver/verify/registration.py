@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dray.driver.verify.grpc_client import CALL_TIMEOUT, CallFailed, call, channel
 from dray.driver.verify.report import Options, Report
-from dray.driver.verify.talking import CALL_TIMEOUT, CallFailed, call, channel
 from dray.kubelet_api.services import DRA_PLUGIN, DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION, Service, stub
 
 _NUMBER = re.compile(r"v?1(\.\d+)*")  # what drivers of Kubernetes 1.26 to 1.30 announce
 _DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-class Found(NamedTuple):
+class RegisteredDriver(NamedTuple):
     """A driver that can be called: with what, where, and whether it also serves the classic generation."""
 
     services: list[Service]
@@ -23,7 +23,7 @@ class Found(NamedTuple):
     classic: bool
 
 
-async def check_registration(report: Report, options: Options) -> Found | None:
+async def check_registration(report: Report, options: Options) -> RegisteredDriver | None:
     """How to go on with the driver, if at all. Of several drivers it is the first by name, unless one is named."""
     infos = []
     for path in sorted(options.registry.rglob("*.sock")) if options.registry.is_dir() else []:
@@ -52,7 +52,7 @@ async def check_registration(report: Report, options: Options) -> Found | None:
     await _notify(path)
     if HEALTH_V1ALPHA1.announced in announced:
         await _health(report, endpoint)
-    return Found(services, endpoint, classic)
+    return RegisteredDriver(services, endpoint, classic)
 
 
 async def _get_info(path: Path) -> Any:

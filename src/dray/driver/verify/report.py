@@ -62,7 +62,7 @@ class Options:
     locate: Callable[[str], str] = str
 
 
-class Device(NamedTuple):
+class FreeDevice(NamedTuple):
     """A device that is free to be used for the checks."""
 
     pool: str

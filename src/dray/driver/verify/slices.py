@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dray.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
-from dray.driver.api import ResourceApi
-from dray.driver.verify.report import Device, Options, Report
+from dray.driver.resource_api import ResourceApi
+from dray.driver.verify.report import FreeDevice, Options, Report
 
 
 async def check_slices(
     report: Report, api: ResourceApi, options: Options, *, optional: bool = False
-) -> list[Device]:
+) -> list[FreeDevice]:
     """The devices that are free. Slices are ``optional`` for drivers that may serve classic claims alone."""
     listed = await api.client.list(
         RESOURCE_SLICES.at(api.version), field_selector=f"spec.driver={report.driver}"
@@ -31,9 +31,9 @@ async def check_slices(
     mine = [
         s["spec"] for s in slices if not options.node or s["spec"].get("nodeName") in (None, "", options.node)
     ]
-    taken = await _taken(api, report.driver)
+    taken = await _allocated_devices(api, report.driver)
     return [
-        Device(spec["pool"]["name"], d["name"])
+        FreeDevice(spec["pool"]["name"], d["name"])
         for spec in mine
         for d in spec.get("devices") or []
         if (spec["pool"]["name"], d["name"]) not in taken and not d.get("bindingConditions")
@@ -54,7 +54,7 @@ def _check_pool(report: Report, name: str, specs: Sequence[Mapping[str, Any]]) -
     report.expect(f"pool {name} names each device once", not twice, ", ".join(twice))
 
 
-async def _taken(api: ResourceApi, driver: str) -> set[tuple[str, str]]:
+async def _allocated_devices(api: ResourceApi, driver: str) -> set[tuple[str, str]]:
     listed = await api.client.list(RESOURCE_CLAIMS.at(api.version))
     return {
         (r["pool"], r["device"])

@@ -5,8 +5,8 @@ into what the scheduler understands. ``CatsDriver`` is the part on each node, fo
 rest, as far as the cluster has use for it.
 """
 
-from dray.drivers.cats.animals import DRIVER, Cat, Generation, cats_of
 from dray.drivers.cats.controller import CatsController, control_plane
+from dray.drivers.cats.inventory import DRIVER, Cat, Generation, cats_of
 from dray.drivers.cats.node import CatsDriver
 
 __all__ = ["DRIVER", "Cat", "CatsController", "CatsDriver", "Generation", "cats_of", "control_plane"]

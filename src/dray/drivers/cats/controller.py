@@ -13,7 +13,7 @@ from dray.client.resources import RESOURCE_CLAIM_PARAMETERS
 from dray.driver import classic
 from dray.driver.classic import CannotAllocate, ClassicDriver, Pending, available_on
 from dray.drivers.cats import parameters
-from dray.drivers.cats.animals import DRIVER, Cat, Generation, Wish, cats_of
+from dray.drivers.cats.inventory import DRIVER, Cat, CatSelector, Generation, cats_of
 
 Document = Mapping[str, Any]
 
@@ -48,15 +48,15 @@ class CatsController(ClassicDriver):
         held = _held(others)
         cats = cats_of(node, Generation.CLASSIC, count=self._count)
         free = [cat for cat in cats if (node, cat.name) not in held]
-        wishes = [Wish.of(one.claim_parameters) for one in pending]
+        selectors = [CatSelector.of(one.claim_parameters) for one in pending]
         chosen: dict[int, Cat] = {}
-        for position in sorted(range(len(wishes)), key=lambda i: sum(map(wishes[i].fits, free))):
-            cat = next((c for c in free if wishes[position].fits(c)), None)
+        for position in sorted(range(len(selectors)), key=lambda i: sum(map(selectors[i].matches, free))):
+            cat = next((c for c in free if selectors[position].matches(c)), None)
             if cat is None:
                 return None
             free.remove(cat)
             chosen[position] = cat
-        return [chosen[i] for i in range(len(wishes))]
+        return [chosen[i] for i in range(len(selectors))]
 
 
 def _handle(node: str, cat: Cat) -> str:

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any, Final
 
 from dray.api.errors import AlreadyExists
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from dray.driver import Allocated, Claim, Device, DeviceID, Driver, Edits, Handle, Plugin, Pool
-from dray.drivers.cats.animals import DRIVER, Generation, cats_of, environment
+from dray.drivers.cats.inventory import DRIVER, Generation, cats_of, environment
 
 
 class CatsDriver(Driver):

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from dray.client.client import Client
 from dray.client.informers import Informers
-from dray.client.queues import WorkQueue
 from dray.client.resources import RESOURCE_CLAIM_PARAMETERS, Resource
-from dray.drivers.cats.animals import DRIVER, Wish
+from dray.client.workqueue import WorkQueue
+from dray.drivers.cats.inventory import DRIVER, CatSelector
 
 Object = Any  # documents have no types here yet
 
@@ -64,7 +64,7 @@ class Key(NamedTuple):
 
 def parameters_for(claim_parameters: Mapping[str, Any]) -> Object:
     """The ResourceClaimParameters that the scheduler finds through ``generatedFrom``."""
-    metadata, wish = claim_parameters["metadata"], Wish.of(claim_parameters)
+    metadata, wish = claim_parameters["metadata"], CatSelector.of(claim_parameters)
     asked = {"color": wish.color, "size": wish.size}
     terms = [f'attributes.string["{name}"] == "{value}"' for name, value in asked.items() if value]
     request = {"namedResources": {"selector": " && ".join(terms) or "true"}}

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dray.api import claims
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 
 
-class ClaimProblem(Exception):
+class ClaimError(Exception):
     """Why a pod's claims cannot be prepared now; the text is for the pod's events."""
 
 
@@ -28,7 +28,7 @@ class ContainerClaim(NamedTuple):
     request: str
 
 
-class Handle(NamedTuple):
+class ResourceHandle(NamedTuple):
     """What the allocation of a classic claim tells one driver: words of its own controller, or the scheduler's."""
 
     driver: str
@@ -42,7 +42,7 @@ def pod_claims(pod: Object, *, fixed_names: bool = False) -> list[PodClaim]:
     try:
         found = [claims.reference(pod, entry, fixed_names=fixed_names) for entry in entries]
     except claims.ClaimNotCreated as e:
-        raise ClaimProblem(str(e)) from e
+        raise ClaimError(str(e)) from e
     return _named(found, pod)
 
 
@@ -63,17 +63,17 @@ def check_claim(pod: Object, claim: Object, pod_claim: PodClaim) -> None:
     """Raises ClaimProblem unless the claim was made for the pod (where it must be) and is reserved for it."""
     mine, theirs = pod["metadata"], claim["metadata"]
     if pod_claim.owned and (problem := claims.not_for_pod(pod, claim)):
-        raise ClaimProblem(problem)
+        raise ClaimError(problem)
     if not claims.is_reserved_for(claim, mine["uid"]):
-        raise ClaimProblem(
+        raise ClaimError(
             f"pod {mine['name']} ({mine['uid']}) is not allowed to use "
             f"ResourceClaim {theirs['name']} ({theirs['uid']})"
         )
     if not claims.allocation(claim):
-        raise ClaimProblem(f"ResourceClaim {theirs['name']}: not allocated")
+        raise ClaimError(f"ResourceClaim {theirs['name']}: not allocated")
 
 
-def handles_of(claim: Object) -> tuple[Handle, ...]:
+def resource_handles(claim: Object) -> tuple[ResourceHandle, ...]:
     """What the drivers of a classic claim are to be told; nothing for claims that name devices."""
     if "resourceClassName" not in (claim.get("spec") or {}):
         return ()
@@ -83,15 +83,16 @@ def handles_of(claim: Object) -> tuple[Handle, ...]:
     if (
         not listed
     ):  # 1.26 had one, of no particular driver; without any, the claim's driver is called all the same
-        return (Handle(default, allocation.get("resourceHandle") or ""),)
+        return (ResourceHandle(default, allocation.get("resourceHandle") or ""),)
     return tuple(
-        Handle(h.get("driverName") or default, h.get("data") or "", h.get("structuredData")) for h in listed
+        ResourceHandle(h.get("driverName") or default, h.get("data") or "", h.get("structuredData"))
+        for h in listed
     )
 
 
 def drivers_of(claim: Object) -> list[str]:
     """The drivers that have something in the claim's allocation, in its order."""
-    if handles := handles_of(claim):
+    if handles := resource_handles(claim):
         return list(dict.fromkeys(handle.driver for handle in handles))
     results = claim["status"]["allocation"].get("devices", {}).get("results") or []
     return list(dict.fromkeys(r["driver"] for r in results))

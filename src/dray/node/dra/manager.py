@@ -17,21 +17,21 @@ from dataclasses import replace
 from typing import Any
 
 from dray.api.errors import StatusError
-from dray.api.kinds import Object
-from dray.kubelet_api.faults import point
+from dray.api.scheme.kinds import Object
+from dray.kubelet_api.failpoints import failpoint
+from dray.node.dra.claiminfo import ClaimInfo, ClaimInfoCache, PreparedDevice
 from dray.node.dra.claims import (
-    ClaimProblem,
+    ClaimError,
     PodClaim,
     check_claim,
     container_claims,
     drivers_of,
-    handles_of,
     known_claims,
     pod_claims,
+    resource_handles,
 )
-from dray.node.dra.dialects import CallFailed, ClaimRef
-from dray.node.dra.plugins import Plugin, Plugins
-from dray.node.dra.state import ClaimInfo, ClaimState, Device
+from dray.node.dra.grpc_versions import CallFailed, ClaimRef
+from dray.node.dra.plugin_manager import Plugin, Plugins
 from dray.node.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Manager:
         self,
         *,
         claims: ClaimSource,
-        state: ClaimState,
+        state: ClaimInfoCache,
         plugins: Plugins,
         metrics: Metrics,
         fixed_names: bool = False,
@@ -69,8 +69,8 @@ class Manager:
         try:
             await self._prepare(pod)
             failed = False
-        except ClaimProblem as e:
-            raise ClaimProblem(f"prepare dynamic resources: {e}") from e
+        except ClaimError as e:
+            raise ClaimError(f"prepare dynamic resources: {e}") from e
         finally:
             took = time.monotonic() - started
             self._metrics.dra_operations.observe(took, "PrepareResources", str(failed).lower())
@@ -84,8 +84,8 @@ class Manager:
         try:
             await self._unprepare(metadata["uid"], metadata["namespace"], sorted(names))
             failed = False
-        except ClaimProblem as e:
-            raise ClaimProblem(f"unprepare dynamic resources: {e}") from e
+        except ClaimError as e:
+            raise ClaimError(f"unprepare dynamic resources: {e}") from e
         finally:
             took = time.monotonic() - started
             self._metrics.dra_operations.observe(took, "UnprepareResources", str(failed).lower())
@@ -101,7 +101,7 @@ class Manager:
             for namespace, names in by_namespace.items():
                 try:
                     await self._unprepare(uid, namespace, names)
-                except ClaimProblem as e:
+                except ClaimError as e:
                     log.info("claims of pod %s, which is gone, are still to be unprepared: %s", uid, e)
 
     def claims_of(self, pod: Object) -> list[PodClaim]:
@@ -121,9 +121,9 @@ class Manager:
 
     def container_devices(
         self, pod: Object, container: Mapping[str, Any]
-    ) -> list[tuple[ClaimInfo, list[tuple[str, Device]]]]:
+    ) -> list[tuple[ClaimInfo, list[tuple[str, PreparedDevice]]]]:
         """The prepared devices behind a container's claims, claim by claim."""
-        found: dict[tuple[str, str], tuple[ClaimInfo, dict[tuple[str, Device], None]]] = {}
+        found: dict[tuple[str, str], tuple[ClaimInfo, dict[tuple[str, PreparedDevice], None]]] = {}
         for info, request in self._uses(pod, container):
             _, devices = found.setdefault((info.namespace, info.name), (info, {}))
             devices |= dict.fromkeys(info.devices_for(request))
@@ -158,41 +158,41 @@ class Manager:
         wanted = pod_claims(pod, fixed_names=self._fixed_names)
         if not wanted:
             return
-        async with self._alone_with(metadata["namespace"], [c.claim for c in wanted]):
+        async with self._locked(metadata["namespace"], [c.claim for c in wanted]):
             # Nothing is changed before all is known to be in order: a pod that fails here can be deleted
             # without a driver that may never have been installed.
             claims = await asyncio.gather(*(self._checked(pod, c) for c in wanted))
             plugins = {d: self._plugin(d) for claim in claims for d in drivers_of(claim)}
-            todo = [info for claim in claims if not (info := self._enlist(claim, metadata["uid"])).prepared]
+            todo = [info for claim in claims if not (info := self._add_pod(claim, metadata["uid"])).prepared]
             self._state.save()
-            point("node.prepare.enlisted")
+            failpoint("node.prepare.enlisted")
             batches: dict[str, list[ClaimInfo]] = {}
             for info in todo:
                 for driver in info.drivers:
                     batches.setdefault(driver, []).append(info)
             await _all(self._call_prepare(plugins[driver], batch) for driver, batch in batches.items())
-            point("node.prepare.called")
+            failpoint("node.prepare.called")
             for info in todo:
                 self._change(info, prepared=True)
             if todo:
                 self._state.save(wait=False)
-            point("node.prepare.done")
+            failpoint("node.prepare.done")
 
     async def _checked(self, pod: Object, pod_claim: PodClaim) -> Object:
         try:
             claim = await self._get_claim(pod["metadata"]["namespace"], pod_claim.claim)
         except StatusError as e:
-            raise ClaimProblem(f"fetch ResourceClaim {pod_claim.claim}: {e.message}") from e
+            raise ClaimError(f"fetch ResourceClaim {pod_claim.claim}: {e.message}") from e
         check_claim(pod, claim, pod_claim)
         return claim
 
     def _plugin(self, driver: str) -> Plugin:
         plugin = self._plugins.get(driver)
         if plugin is None:
-            raise ClaimProblem(f"DRA driver {driver} is not registered")
+            raise ClaimError(f"DRA driver {driver} is not registered")
         return plugin
 
-    def _enlist(self, claim: Object, pod_uid: str) -> ClaimInfo:
+    def _add_pod(self, claim: Object, pod_uid: str) -> ClaimInfo:
         """Notes that the pod uses the claim."""
         metadata = claim["metadata"]
         info = self._state.get(metadata["namespace"], metadata["name"])
@@ -202,11 +202,11 @@ class Manager:
                 name=metadata["name"],
                 uid=metadata["uid"],
                 drivers=dict.fromkeys(drivers_of(claim), ()),
-                handles=handles_of(claim),
+                handles=resource_handles(claim),
                 class_name=(claim.get("spec") or {}).get("resourceClassName") or "",
             )
         elif info.uid != metadata["uid"]:
-            raise ClaimProblem(
+            raise ClaimError(
                 f"old ResourceClaim with same name {info.name} and different UID {info.uid} still exists "
                 "(previous pod force-deleted?!)"
             )
@@ -223,22 +223,20 @@ class Manager:
         try:
             answers = await plugin.prepare([_reference(i, plugin.driver) for i in infos])
         except CallFailed as e:
-            raise ClaimProblem(f"NodePrepareResources: {e}") from e
+            raise ClaimError(f"NodePrepareResources: {e}") from e
         for uid, answer in answers.items():
             info = by_uid.get(uid)
             if info is None:
-                raise ClaimProblem(f"NodePrepareResources returned result for unknown claim UID {uid}")
+                raise ClaimError(f"NodePrepareResources returned result for unknown claim UID {uid}")
             if answer.error:
-                raise ClaimProblem(
-                    f"NodePrepareResources failed for ResourceClaim {info.name}: {answer.error}"
-                )
+                raise ClaimError(f"NodePrepareResources failed for ResourceClaim {info.name}: {answer.error}")
             current = self._state.get(info.namespace, info.name) or info
             self._state.put(current.with_devices(plugin.driver, answer.devices))
         if skipped := len(by_uid) - len(answers):
-            raise ClaimProblem(f"NodePrepareResources skipped {skipped} ResourceClaims")
+            raise ClaimError(f"NodePrepareResources skipped {skipped} ResourceClaims")
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
-        async with self._alone_with(namespace, names):
+        async with self._locked(namespace, names):
             infos = [i for n in names if (i := self._state.get(namespace, n)) and pod_uid in i.pods]
             if not infos:
                 return
@@ -250,37 +248,37 @@ class Manager:
                     # From here on nobody may take the claim for prepared, however far the drivers get.
                     self._change(info, prepared=False)
             self._state.save()
-            point("node.unprepare.begun")
+            failpoint("node.unprepare.begun")
             batches: dict[str, list[ClaimInfo]] = {}
             for info in last:
                 for driver in info.drivers:
                     batches.setdefault(driver, []).append(info)
             plugins = {driver: self._plugin(driver) for driver in batches}
             await _all(self._call_unprepare(plugins[d], batch) for d, batch in batches.items())
-            point("node.unprepare.called")
+            failpoint("node.unprepare.called")
             for info in last:
                 self._state.remove(info.namespace, info.name)
             if last:
                 self._state.save()
-            point("node.unprepare.done")
+            failpoint("node.unprepare.done")
 
     async def _call_unprepare(self, plugin: Plugin, infos: Sequence[ClaimInfo]) -> None:
         by_uid = {info.uid: info for info in infos}
         try:
             errors = await plugin.unprepare([_reference(i, plugin.driver) for i in infos])
         except CallFailed as e:
-            raise ClaimProblem(f"NodeUnprepareResources: {e}") from e
+            raise ClaimError(f"NodeUnprepareResources: {e}") from e
         for uid, error in errors.items():
             info = by_uid.get(uid)
             if info is None:
-                raise ClaimProblem(f"NodeUnprepareResources returned result for unknown claim UID {uid}")
+                raise ClaimError(f"NodeUnprepareResources returned result for unknown claim UID {uid}")
             if error:
-                raise ClaimProblem(f"NodeUnprepareResources failed for ResourceClaim {info.name}: {error}")
+                raise ClaimError(f"NodeUnprepareResources failed for ResourceClaim {info.name}: {error}")
         if skipped := len(by_uid) - len(errors):
-            raise ClaimProblem(f"NodeUnprepareResources skipped {skipped} ResourceClaims")
+            raise ClaimError(f"NodeUnprepareResources skipped {skipped} ResourceClaims")
 
     @asynccontextmanager
-    async def _alone_with(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:
+    async def _locked(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:
         """Pods that share claims wait for one another; always in the same order, so that none waits for ever."""
         async with AsyncExitStack() as held:
             for key in sorted({(namespace, name) for name in names}):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from dray.api.errors import BadRequest, Forbidden
-from dray.kubelet_api import spdy, websocket
-from dray.kubelet_api.wire import Duplex
-from dray.node.streaming import channels, commands, ports
-from dray.node.streaming.channels import ChannelConnection
-from dray.node.streaming.commands import SpdyCommand
-from dray.node.streaming.conversation import Start
-from dray.node.streaming.ports import ChannelPorts, Connect, SpdyPorts
+from dray.node.streaming import portforward, remotecommand_spdy, remotecommand_websocket
+from dray.node.streaming.portforward import Connect, SpdyPortForward, WebSocketPortForward
+from dray.node.streaming.remotecommand import Start
+from dray.node.streaming.remotecommand_spdy import SpdyCommand
+from dray.node.streaming.remotecommand_websocket import WebSocketCommand
+from dray.wire import spdy, websocket
+from dray.wire.duplex import Duplex
 
 #: Looks up all values of a request header by its lower-case name.
 Headers = Callable[[str], Sequence[str]]
@@ -35,12 +35,14 @@ class Upgrade(NamedTuple):
 def for_command(headers: Headers, start: Start, *, streams: Iterable[str], tty: bool) -> Upgrade:
     """``streams``: those of stdin, stdout and stderr that were asked for."""
     if _wants_websocket(headers):
-        protocol = _websocket_protocol(headers, channels.PROTOCOLS)
-        channel = ChannelConnection(start)
-        return Upgrade(websocket.accepted(_first(headers, "sec-websocket-key"), protocol), channel, channel)
-    protocol = _spdy_protocol(headers, commands.PROTOCOLS) or commands.PROTOCOLS[-1]
+        protocol = _websocket_protocol(headers, remotecommand_websocket.PROTOCOLS)
+        channel = WebSocketCommand(start)
+        return Upgrade(
+            websocket.accept_headers(_first(headers, "sec-websocket-key"), protocol), channel, channel
+        )
+    protocol = _spdy_protocol(headers, remotecommand_spdy.PROTOCOLS) or remotecommand_spdy.PROTOCOLS[-1]
     wanted = set(streams) - ({"stderr"} if tty else set())
-    if tty and protocol in commands.PROTOCOLS[:2]:
+    if tty and protocol in remotecommand_spdy.PROTOCOLS[:2]:
         wanted.add("resize")
     command = SpdyCommand(start, protocol=protocol, streams=wanted)
     return Upgrade(_spdy_headers(protocol), command, command)
@@ -49,17 +51,17 @@ def for_command(headers: Headers, start: Start, *, streams: Iterable[str], tty: 
 def for_ports(headers: Headers, connect: Connect, *, asked: Sequence[int], pod: str, uid: str) -> Upgrade:
     """``asked``: the ports in the request, which only the plain WebSocket protocol needs."""
     if not _wants_websocket(headers):
-        protocol = _spdy_protocol(headers, (ports.PROTOCOL,))
-        forward = SpdyPorts(connect, pod=pod, uid=uid)
+        protocol = _spdy_protocol(headers, (portforward.PROTOCOL,))
+        forward = SpdyPortForward(connect, pod=pod, uid=uid)
         return Upgrade(_spdy_headers(protocol), forward, forward)
-    protocol = _websocket_protocol(headers, (ports.TUNNEL, "v4.channel.k8s.io", ports.PROTOCOL))
-    answer = websocket.accepted(_first(headers, "sec-websocket-key"), protocol)
-    if protocol == ports.TUNNEL:
-        inner = SpdyPorts(connect, pod=pod, uid=uid)
+    protocol = _websocket_protocol(headers, (portforward.TUNNEL, "v4.channel.k8s.io", portforward.PROTOCOL))
+    answer = websocket.accept_headers(_first(headers, "sec-websocket-key"), protocol)
+    if protocol == portforward.TUNNEL:
+        inner = SpdyPortForward(connect, pod=pod, uid=uid)
         return Upgrade(answer, websocket.Tunnel(inner), inner)
     if not asked:
         raise BadRequest('query parameter "port" is required')
-    plain = ChannelPorts(connect, ports=asked, pod=pod, uid=uid)
+    plain = WebSocketPortForward(connect, ports=asked, pod=pod, uid=uid)
     return Upgrade(answer, plain, plain)
 
 

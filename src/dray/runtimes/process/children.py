@@ -90,7 +90,7 @@ class Spawner:
             self._spare.discard()
             self._spare = None
 
-    def hears_term(self, child: Child) -> bool:
+    def handles_sigterm(self, child: Child) -> bool:
         """The first process of a PID namespace is deaf to signals that it has no handler for: then there is
         nothing to wait for."""
         if self.mode == "plain":
@@ -123,15 +123,15 @@ class Spawner:
             isolation.die_with_parent()
             os.setsid()
             isolation.unshare(isolation.NEWNS | isolation.NEWUTS | isolation.NEWIPC)
-            root = isolation.build(mode=self.mode, scratch=self.scratch)
+            root = isolation.build_root(mode=self.mode, scratch=self.scratch)
             config, stdio, news = wait(connection)
         except BaseException:
             os._exit(128)
         try:
             use_stdio(stdio, tty=config["tty"])
-            isolation.move_in(config, root, mode=self.mode)
+            isolation.run_in_root(config, root, mode=self.mode)
         except BaseException as e:
-            tell_error(news, e)
+            report_error(news, e)
         os._exit(128)
 
     def _become_container(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> None:
@@ -141,9 +141,9 @@ class Spawner:
             if self.mode == "user":
                 self._step_between(news)
             use_stdio(stdio, tty=config["tty"])
-            isolation.become(config, mode=self.mode, scratch=self.scratch)
+            isolation.run_container(config, mode=self.mode, scratch=self.scratch)
         except BaseException as e:
-            tell_error(news, e)
+            report_error(news, e)
         os._exit(128)
 
     def _step_between(self, news: int) -> None:
@@ -178,7 +178,7 @@ class Spawner:
                         isolation.setns(space, 0)
                 if self.mode == "user":
                     follow(os.fork())
-                isolation.take_identity(config, mode=self.mode)
+                isolation.apply_identity(config, mode=self.mode)
                 isolation.run_program(config)
             except BaseException as e:
                 os.write(failed[1], (str(e) or repr(e)).encode())
@@ -194,7 +194,7 @@ class Spawner:
         return Child(pid)
 
 
-def tell_error(news: int, error: BaseException) -> None:
+def report_error(news: int, error: BaseException) -> None:
     os.write(news, json.dumps({"error": str(error) or repr(error)}).encode() + b"\n")
 
 

@@ -90,7 +90,7 @@ def become_root_of_user_namespace(extra: int) -> None:
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
 
 
-def build(*, mode: str, scratch: str) -> str:
+def build_root(*, mode: str, scratch: str) -> str:
     """Builds a container's world, as far as it is the same for all. The caller is alone in new mount, UTS and IPC
     namespaces."""
     mount("none", "/", "", REC | PRIVATE)
@@ -102,7 +102,7 @@ def fingerprint() -> object:
     return Path("/proc/self/mountinfo").read_bytes(), os.stat("/").st_mtime_ns
 
 
-def enter(config: dict[str, Any], root: str) -> None:
+def enter_root(config: dict[str, Any], root: str) -> None:
     """Moves into the world at ``root`` with all that this container has of its own."""
     sources = {id(m): os.path.realpath(m["source"]) for m in config["mounts"]}
     nodes = {id(d): os.path.realpath(d["source"]) for d in config["devices"]}
@@ -247,7 +247,7 @@ def _mount_point(path: str, *, directory: bool) -> None:
         _make(path, directory=directory)
     except PermissionError:
         # In a user namespace the host's root owns these directories, and nobody here may write to them.
-        _shadow(_existing_ancestor(path))
+        _replace_with_tmpfs(_existing_ancestor(path))
         _make(path, directory=directory)
 
 
@@ -266,7 +266,7 @@ def _existing_ancestor(path: str) -> str:
     return path
 
 
-def _shadow(directory: str) -> None:
+def _replace_with_tmpfs(directory: str) -> None:
     """Replaces a directory by one in memory with the same entries."""
     entries = list(os.scandir(_OLD_ROOT + directory))
     mount("tmpfs", directory, "tmpfs", NODEV, "mode=0755")
@@ -280,7 +280,7 @@ def _shadow(directory: str) -> None:
             mount(entry.path, target, "", BIND | REC)
 
 
-def take_identity(config: dict[str, Any], *, mode: str) -> None:
+def apply_identity(config: dict[str, Any], *, mode: str) -> None:
     """User, groups and privileges, at the very end: after this nothing else may be set up."""
     if config["no_new_privileges"]:
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
@@ -344,29 +344,29 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def become(config: dict[str, Any], *, mode: str, scratch: str) -> None:
+def run_container(config: dict[str, Any], *, mode: str, scratch: str) -> None:
     """What the forked child does, up to the exec. Returns only by raising."""
     if mode == "root":
         run_hooks(config, *OUTSIDE)
         unshare(NEWNS | NEWUTS | NEWIPC)
-        move_in(config, build(mode=mode, scratch=scratch), mode=mode)
+        run_in_root(config, build_root(mode=mode, scratch=scratch), mode=mode)
     elif mode == "user":
-        move_in(config, build(mode=mode, scratch=scratch), mode=mode)
+        run_in_root(config, build_root(mode=mode, scratch=scratch), mode=mode)
     elif config["mounts"] or config["devices"]:
         raise SetupFailed("mounts and device nodes need a mount namespace, which this host does not allow")
     else:
         start(config, mode=mode)
 
 
-def move_in(config: dict[str, Any], root: str, *, mode: str) -> None:
-    enter(config, root)
+def run_in_root(config: dict[str, Any], root: str, *, mode: str) -> None:
+    enter_root(config, root)
     start(config, mode=mode)
 
 
 def start(config: dict[str, Any], *, mode: str) -> None:
     os.umask(0o022)
     run_hooks(config, "startContainer")
-    take_identity(config, mode=mode)
+    apply_identity(config, mode=mode)
     run_program(config)
 
 

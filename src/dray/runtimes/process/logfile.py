@@ -9,10 +9,10 @@ import os
 import time
 
 #: A log line longer than this is written in parts.
-_LONGEST_LINE = 16 * 1024
+_MAX_LINE_BYTES = 16 * 1024
 #: A log that has grown to this size, the kubelet's, is put aside and begun anew; the one before it goes.
-LARGEST_FILE = 10 << 20
-OLDER = ".1"
+MAX_FILE_BYTES = 10 << 20
+ROTATED_SUFFIX = ".1"
 
 
 class LogFile:
@@ -33,9 +33,9 @@ class LogFile:
         lines = data.split(b"\n")
         self._rest[stream] = rest = lines.pop()
         entries = [(b"F", line) for line in lines]
-        while len(rest) >= _LONGEST_LINE:
-            entries.append((b"P", rest[:_LONGEST_LINE]))
-            rest = rest[_LONGEST_LINE:]
+        while len(rest) >= _MAX_LINE_BYTES:
+            entries.append((b"P", rest[:_MAX_LINE_BYTES]))
+            rest = rest[_MAX_LINE_BYTES:]
         self._rest[stream] = rest
         self._put(stream, entries)
 
@@ -49,8 +49,8 @@ class LogFile:
         if not entries:
             return
         prefix = f"{timestamp()} {stream} ".encode()
-        if self._size >= LARGEST_FILE:
-            os.replace(self._path, self._path + OLDER)
+        if self._size >= MAX_FILE_BYTES:
+            os.replace(self._path, self._path + ROTATED_SUFFIX)
             os.close(self._handle)
             self._open()
         data = b"".join(prefix + tag + b" " + line + b"\n" for tag, line in entries)

@@ -17,15 +17,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from dray.kubelet_api.unix import SocketPath
-from dray.runtimes.forwarding import TcpConnection
 from dray.runtimes.interface import (
     ContainerConfig,
     ContainerStatus,
     ExecResult,
-    Forwarded,
     Listing,
     Mount,
+    PortConnection,
     RuntimeFailure,
     SandboxConfig,
     SandboxStatus,
@@ -33,8 +31,10 @@ from dray.runtimes.interface import (
     State,
     document,
 )
-from dray.runtimes.news import News
+from dray.runtimes.pleg import LifecycleEvents
+from dray.runtimes.portforward import TcpConnection
 from dray.runtimes.process.session import AttachedSession, CommandSession
+from dray.wire.unix import SocketPath
 
 #: Seconds that containers outlive an agent that is gone.
 ORPHAN_GRACE = 120.0
@@ -42,7 +42,7 @@ ORPHAN_GRACE = 120.0
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from dray.runtimes.process.supervisor import main; main()"
 _IDLE = ("sleep", "infinity")
 #: A list of thousands of containers is one message.
-_LONGEST_MESSAGE = 64 << 20
+_MAX_MESSAGE_BYTES = 64 << 20
 
 
 class ProcessRuntime:
@@ -63,7 +63,7 @@ class ProcessRuntime:
         self._orphan_grace = orphan_grace
         self._numbers = count(1)
         self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._news = News()
+        self._lifecycle_events = LifecycleEvents()
         self._sandboxes: dict[str, SandboxStatus] = {}
         self._hostnames: dict[str, str] = {}
         self._running: dict[str, ContainerStatus] = {}
@@ -96,7 +96,7 @@ class ProcessRuntime:
             self._note(container)
 
     async def _greet(self, connection: socket.socket) -> dict[str, Any]:
-        reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=_LONGEST_MESSAGE)
+        reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=_MAX_MESSAGE_BYTES)
         self._reading = asyncio.create_task(self._read(reader))
         return await self._ask("hello")
 
@@ -120,7 +120,7 @@ class ProcessRuntime:
         return Listing(list(self._sandboxes.values()), containers)
 
     def changes(self) -> AsyncIterator[ContainerStatus]:
-        return self._news.listen()
+        return self._lifecycle_events.listen()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
         status = SandboxStatus.of(config, id=f"{config.uid}-{config.attempt}", ip="127.0.0.1")
@@ -205,7 +205,7 @@ class ProcessRuntime:
             raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
         return await AttachedSession.open(connection, container, tty=tty, stdin=stdin)
 
-    async def port_forward(self, sandbox: str, port: int) -> Forwarded:
+    async def port_forward(self, sandbox: str, port: int) -> PortConnection:
         """Pods share the host's network here."""
         return await TcpConnection.open("127.0.0.1", port)
 
@@ -308,7 +308,7 @@ class ProcessRuntime:
 
     def _tell(self, status: ContainerStatus) -> None:
         self._note(status)
-        self._news.tell(status)
+        self._lifecycle_events.tell(status)
 
     def _note(self, status: ContainerStatus) -> None:
         if status.state is State.RUNNING:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dray.runtimes.process import isolation
 
-_LONGEST = 1 << 20
+_MAX_MESSAGE_BYTES = 1 << 20
 
 
 class Spare:
@@ -44,7 +44,7 @@ class Spare:
         try:
             with self._socket as connection:
                 # A message that does not fit at once would need somebody to wait for its reader.
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_MESSAGE_BYTES)
                 return socket.send_fds(connection, [message], handles) == len(message)
         except OSError:
             return False
@@ -59,7 +59,7 @@ class Spare:
 def wait(connection: socket.socket) -> tuple[dict[str, Any], tuple[int, ...], int]:
     """The child's side: who to be, with which input and output, and where to tell of trouble."""
     _close_all_but(0, 1, 2, connection.fileno())
-    data, handles, _, _ = socket.recv_fds(connection, _LONGEST, 8)
+    data, handles, _, _ = socket.recv_fds(connection, _MAX_MESSAGE_BYTES, 8)
     for handle in handles:
         os.set_inheritable(handle, False)
     if not data:

@@ -72,7 +72,7 @@ class Input:
         self._registered = on
 
 
-class Watcher:
+class Attachment:
     """Somebody who is attached to a container's output. One who does not keep up misses something; the log does not."""
 
     def __init__(self, streams: Mapping[str, int]) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from dray.runtimes.process import isolation
 from dray.runtimes.process.children import Child, Spawner
 from dray.runtimes.process.logfile import LogFile
-from dray.runtimes.process.stdio import Input, Watcher
+from dray.runtimes.process.stdio import Attachment, Input
 
 _CHUNK = 64 * 1024
 #: Seconds for which a world for the next container is kept ready, and the pause that the last one gets to start in.
@@ -48,7 +48,7 @@ class Container:
         self.terminal: int | None = None
         self.open_streams = 0
         self.output_given_up = False
-        self.watchers: list[Watcher] = []
+        self.watchers: list[Attachment] = []
         self.waiting: list[Callable[[], None]] = []
 
     def status(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Client:
         self.buffer = b""
         self.handles: list[int] = []
         self.session: Child | None = None
-        self.watching: tuple[Container, Watcher] | None = None
+        self.watching: tuple[Container, Attachment] | None = None
 
     def send(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
@@ -226,7 +226,7 @@ class Supervisor:
             return
         container.waiting.append(reply)
         child = container.child
-        if grace <= 0 or not self.spawner.hears_term(child):
+        if grace <= 0 or not self.spawner.handles_sigterm(child):
             child.kill(signal.SIGKILL)
             return
         child.kill(signal.SIGTERM)
@@ -268,12 +268,12 @@ class Supervisor:
     def do_attach(self, client: Client, handles: list[int], reply: Any, id: str) -> None:
         """Connects descriptors to a running container: (stdin or none), stdout, stderr."""
         container = self.containers[id]
-        watcher = Watcher(dict(zip(("stdout", "stderr"), handles, strict=False)))
+        watcher = Attachment(dict(zip(("stdout", "stderr"), handles, strict=False)))
         container.watchers.append(watcher)
         client.watching = container, watcher
         reply()
 
-    def _dismiss(self, container: Container, watcher: Watcher) -> None:
+    def _dismiss(self, container: Container, watcher: Attachment) -> None:
         watcher.close()
         if watcher in container.watchers:
             container.watchers.remove(watcher)

@@ -10,9 +10,9 @@ import msgspec
 
 from dray.api import errors
 from dray.api.errors import InternalError, StatusError
-from dray.api.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.admission.names import DEFAULT_ON, ORDER, UnknownPlugin, enabled, rank
-from dray.server.documents import Codec
+from dray.server.storage.documents import Codec
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
@@ -21,7 +21,7 @@ CONNECT: Final = "CONNECT"
 
 
 @dataclass(slots=True, eq=False)
-class Reinvocation:
+class ReinvocationContext:
     """Whether the mutating plugins have to run once more over an object that later ones have changed."""
 
     wanted: bool = False
@@ -31,7 +31,7 @@ class Reinvocation:
     )  # what a plugin keeps from the first round, by its name
 
 
-class Place(NamedTuple):
+class RequestScope(NamedTuple):
     """What a write is done to, and how: all that it has in common with the other writes of its sort."""
 
     operation: str
@@ -45,7 +45,7 @@ class Place(NamedTuple):
         return self.resource == resource and self.group == group and self.subresource == subresource
 
 
-class Note(NamedTuple):
+class AuditAnnotation(NamedTuple):
     """An annotation of the audit log; one with ``contents`` of objects only shows where these are logged."""
 
     value: str
@@ -70,8 +70,8 @@ class Attributes(msgspec.Struct, eq=False):
     options: Object = msgspec.field(default_factory=dict)
     dry_run: bool = False
     warn: Callable[[str], None] = lambda text: None
-    notes: dict[str, Note] | None = None  # for the audit log, where there is one
-    reinvocation: Reinvocation | None = None
+    notes: dict[str, AuditAnnotation] | None = None  # for the audit log, where there is one
+    reinvocation: ReinvocationContext | None = None
     #: how a changed body becomes part of ``object``, where it shows only an aspect of it
     restore: Callable[[Object, Object], Object] | None = None
 
@@ -90,16 +90,16 @@ class Attributes(msgspec.Struct, eq=False):
         self.object.clear()
         self.object.update(obj)
 
-    def rounds(self) -> Reinvocation:
+    def rounds(self) -> ReinvocationContext:
         """What plugins that can ask for a second round share."""
         if self.reinvocation is None:
-            self.reinvocation = Reinvocation()
+            self.reinvocation = ReinvocationContext()
         return self.reinvocation
 
     def annotate(self, key: str, value: str, *, contents: bool = False) -> None:
         """Leave a note for the audit log. The first one under a key stays."""
         if self.notes is not None:
-            self.notes.setdefault(key, Note(value, contents))
+            self.notes.setdefault(key, AuditAnnotation(value, contents))
 
     def forbidden(self, problem: str) -> StatusError:
         """The refusal of this write, named by what its object is called or going to be called."""
@@ -122,7 +122,7 @@ class AdmissionPlugin(Protocol):
 
     @property
     def name(self) -> str: ...
-    def concerns(self, place: Place) -> bool: ...
+    def handles(self, place: RequestScope) -> bool: ...
 
 
 @runtime_checkable
@@ -166,7 +166,7 @@ class AdmissionChain:
         attributes.reinvocation = None
         for plugin in plugins:
             await plugin.admit(attributes)
-        rounds: Reinvocation | None = attributes.reinvocation
+        rounds: ReinvocationContext | None = attributes.reinvocation
         if rounds is not None and rounds.wanted:
             rounds.running = True
             for plugin in plugins:
@@ -180,7 +180,7 @@ class AdmissionChain:
         place = (a.operation, a.group, a.version, a.resource, a.subresource, a.kind)
         plan = self._plans.get(place)
         if plan is None:
-            concerned = [p for p in self.plugins if p.concerns(Place(*place))]
+            concerned = [p for p in self.plugins if p.handles(RequestScope(*place))]
             plan = self._plans[place] = _Plan(
                 tuple(p for p in concerned if isinstance(p, MutatingPlugin)),
                 tuple(p for p in concerned if isinstance(p, ValidatingPlugin)),
@@ -189,7 +189,22 @@ class AdmissionChain:
 
 
 __all__ = [
-    "CONNECT", "CREATE", "DEFAULT_ON", "DELETE", "ORDER", "UPDATE", "AdmissionChain", "AdmissionPlugin", "Attributes",
-    "ConfigurablePlugin", "MutatingPlugin", "Note", "Place", "Reinvocation", "UnknownPlugin", "ValidatingPlugin",
-    "enabled", "internal_error",
+    "CONNECT",
+    "CREATE",
+    "DEFAULT_ON",
+    "DELETE",
+    "ORDER",
+    "UPDATE",
+    "AdmissionChain",
+    "AdmissionPlugin",
+    "Attributes",
+    "AuditAnnotation",
+    "ConfigurablePlugin",
+    "MutatingPlugin",
+    "ReinvocationContext",
+    "RequestScope",
+    "UnknownPlugin",
+    "ValidatingPlugin",
+    "enabled",
+    "internal_error",
 ]  # fmt: skip

@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from dray.api.errors import StatusError
-from dray.api.kinds import Object, UserInfo
-from dray.api.timefmt import format_micro_time
-from dray.server.admission import Note
+from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.times import format_micro_time
+from dray.server.admission import AuditAnnotation
 from dray.server.audit.policy import (
     COMPLETE,
     PANIC,
@@ -23,19 +23,19 @@ from dray.server.audit.policy import (
     RESPONSE,
     STARTED,
     Policy,
-    Treatment,
+    RequestAuditConfig,
 )
 from dray.server.audit.policy import NONE as NOT_LOGGED
 from dray.server.auth import Attributes, Verdict
-from dray.server.documents import Listing
-from dray.server.requests import Request
-from dray.server.responses import One, Response, Streaming, Upgraded
-from dray.server.watching import Watching
+from dray.server.endpoints.requests import Request
+from dray.server.endpoints.responses import ObjectBody, Response, StreamBody, UpgradeBody
+from dray.server.endpoints.watch import Watch
+from dray.server.storage.documents import Listing
 
 _LONGEST_AGENT: Final = 1024
 _DECISION: Final = "authorization.k8s.io/decision"
 _REASON: Final = "authorization.k8s.io/reason"
-_NOTHING: Final = Treatment(NOT_LOGGED)
+_NOTHING: Final = RequestAuditConfig(NOT_LOGGED)
 
 Handle = Callable[[Request], Awaitable[Response]]
 
@@ -44,7 +44,7 @@ class Sink(Protocol):
     def write(self, event: Object) -> None: ...
 
 
-class Trail:
+class AuditContext:
     """What is known of one request so far. The pipeline tells who it is and whether they may."""
 
     def __init__(self, audit: Audit, request: Request) -> None:
@@ -54,17 +54,17 @@ class Trail:
         self._user: UserInfo | None = None
         self._acting_as: UserInfo | None = None
         self._asked: Attributes | None = None
-        self._treatment = _NOTHING
+        self._audit_config = _NOTHING
         self._body: Any = None  # as it was sent, in JSON's terms
         self.id = request.headers.get("audit-id") or str(uuid.uuid4())
-        self.notes: dict[str, Note] = {}  # shared with admission
+        self.notes: dict[str, AuditAnnotation] = {}  # shared with admission
 
     def identified(self, asked: Attributes, *, caller: UserInfo) -> None:
         """The caller, and the user in whose name the request is judged."""
         self._asked = asked
         self._user = caller
         self._acting_as = asked.user if asked.user != caller else None
-        self._treatment = self._audit.policy.treatment(asked)
+        self._audit_config = self._audit.policy.audit_config(asked)
         self._log(RECEIVED)
 
     def sent(self, obj: Object) -> None:
@@ -72,15 +72,15 @@ class Trail:
         self._body = obj
 
     def decided(self, verdict: Verdict) -> None:
-        self.notes[_DECISION] = Note("allow" if verdict.allowed else "forbid")
-        self.notes[_REASON] = Note(verdict.reason)
+        self.notes[_DECISION] = AuditAnnotation("allow" if verdict.allowed else "forbid")
+        self.notes[_REASON] = AuditAnnotation(verdict.reason)
 
     def failed(self, error: StatusError) -> None:
         if self._asked is None:
             # Refused at the door, before anybody was anybody: only rules for everybody are about it.
             target = self._request.target
             verb = target.verb if target is not None else self._request.method.lower()
-            self._treatment = self._audit.policy.treatment(
+            self._audit_config = self._audit.policy.audit_config(
                 Attributes(UserInfo(""), verb, path=self._request.path)
             )
         self._log(COMPLETE, status=error.status())
@@ -92,11 +92,11 @@ class Trail:
     def answered(self, response: Response) -> None:
         body = response.body
         status: Object = {"metadata": {}, "code": response.code}
-        if isinstance(body, Watching):
+        if isinstance(body, Watch):
             self._log(STARTED, status=status)
             body.ended = lambda: self._log(COMPLETE, status=status)
             return
-        if isinstance(body, Streaming | Upgraded):
+        if isinstance(body, StreamBody | UpgradeBody):
             self._log(STARTED, status=status)
             return
         self._log(COMPLETE, status=status, response=response)
@@ -104,9 +104,9 @@ class Trail:
     # -- events
 
     def _log(self, stage: str, *, status: Object | None = None, response: Response | None = None) -> None:
-        if not self._treatment.logs(stage):
+        if not self._audit_config.logs(stage):
             return
-        request, level = self._request, self._treatment.level
+        request, level = self._request, self._audit_config.level
         event: Object = {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
@@ -151,15 +151,15 @@ class Trail:
         return {key: value for key, value in found.items() if value}
 
     def _add_bodies(self, event: Object, response: Response | None) -> None:
-        treatment = self._treatment
+        audit_config = self._audit_config
         if self._asked is None or not self._asked.is_resource:
             return
-        if treatment.at_least(REQUEST) and (sent := self._sent()) is not None:
-            event["requestObject"] = sent if treatment.managed_fields else _without_managers(sent)
-        if treatment.at_least(RESPONSE) and response is not None:
+        if audit_config.at_least(REQUEST) and (sent := self._sent()) is not None:
+            event["requestObject"] = sent if audit_config.managed_fields else _without_managers(sent)
+        if audit_config.at_least(RESPONSE) and response is not None:
             found = _content(response)
             if found is not None:
-                event["responseObject"] = found if treatment.managed_fields else _without_managers(found)
+                event["responseObject"] = found if audit_config.managed_fields else _without_managers(found)
 
     def _sent(self) -> Any:
         """The object that was sent, or what came in its place, such as a patch, if it is JSON."""
@@ -173,7 +173,7 @@ class Trail:
         return self._body
 
     def _annotations(self) -> dict[str, str]:
-        contents = self._treatment.at_least(REQUEST)
+        contents = self._audit_config.at_least(REQUEST)
         return {key: note.value for key, note in self.notes.items() if contents or not note.contents}
 
 
@@ -187,17 +187,17 @@ class Audit:
 
     async def follow(self, request: Request, handle: Handle) -> Response:
         """Handle a request and log what becomes of it."""
-        trail = request.trail = Trail(self, request)
+        audit_context = request.audit_context = AuditContext(self, request)
         try:
             response = await handle(request)
         except StatusError as e:
-            trail.failed(e)
+            audit_context.failed(e)
             raise
         except Exception:
-            trail.crashed()
+            audit_context.crashed()
             raise
-        trail.answered(response)
-        response.headers.append(("Audit-Id", trail.id))
+        audit_context.answered(response)
+        response.headers.append(("Audit-Id", audit_context.id))
         return response
 
 
@@ -216,7 +216,7 @@ def _metadata(obj: Any) -> Object:
 
 def _content(response: Response) -> Object | None:
     match response.body:
-        case One(document=document, codec=codec):
+        case ObjectBody(document=document, codec=codec):
             return document.object(codec)
         case Listing() as listing:
             return listing.object()

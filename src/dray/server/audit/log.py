@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from dray.api.kinds import Object
-from dray.server.documents import encode
+from dray.api.scheme.kinds import Object
+from dray.server.storage.documents import encode
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dray.api import field, names
-from dray.api.field import FieldError
+from dray.api.validation import field, names
+from dray.api.validation.field import FieldError
 from dray.server.auth import Attributes
 
 NONE, METADATA, REQUEST, RESPONSE = LEVELS = ("None", "Metadata", "Request", "RequestResponse")
@@ -32,7 +32,7 @@ class PolicyError(ValueError):
     """A policy that cannot be used."""
 
 
-class Treatment(NamedTuple):
+class RequestAuditConfig(NamedTuple):
     """How a request is logged."""
 
     level: str
@@ -48,7 +48,7 @@ class Treatment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    treatment: Treatment
+    audit_config: RequestAuditConfig
     users: frozenset[str]
     groups: frozenset[str]
     verbs: frozenset[str]
@@ -100,11 +100,11 @@ class Policy:
     def __init__(self, document: Mapping[str, Any]) -> None:
         stages = frozenset(document.get("omitStages") or ())
         without = bool(document.get("omitManagedFields"))
-        self._unmatched = Treatment(NONE, stages, not without)
+        self._unmatched = RequestAuditConfig(NONE, stages, not without)
         self._rules = [_rule(rule, stages, without) for rule in document.get("rules") or ()]
 
-    def treatment(self, asked: Attributes) -> Treatment:
-        found = next((rule.treatment for rule in self._rules if rule.matches(asked)), self._unmatched)
+    def audit_config(self, asked: Attributes) -> RequestAuditConfig:
+        found = next((rule.audit_config for rule in self._rules if rule.matches(asked)), self._unmatched)
         if (asked.group, asked.resource, asked.subresource) in _CONFIDENTIAL and found.at_least(REQUEST):
             return found._replace(level=METADATA)
         return found
@@ -113,7 +113,7 @@ class Policy:
 def _rule(part: Mapping[str, Any], stages: frozenset[str], without: bool) -> Rule:
     own = part.get("omitManagedFields")
     return Rule(
-        Treatment(
+        RequestAuditConfig(
             part["level"],
             stages | frozenset(part.get("omitStages") or ()),
             not (without if own is None else own),

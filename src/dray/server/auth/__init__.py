@@ -9,8 +9,8 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from dray.api.errors import Unauthorized
-from dray.api.kinds import UserInfo
-from dray.server.requests import Request
+from dray.api.scheme.kinds import UserInfo
+from dray.server.endpoints.requests import Request
 
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
@@ -149,7 +149,7 @@ class AlwaysDeny:
         return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
 
 
-class Superusers:
+class PrivilegedGroups:
     """system:masters may do anything, whatever other authorizers say."""
 
     def concerns(self, user: UserInfo) -> bool:

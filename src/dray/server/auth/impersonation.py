@@ -14,13 +14,13 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from dray.api import names
 from dray.api.errors import BadRequest, Forbidden
-from dray.api.kinds import UserInfo
+from dray.api.scheme.kinds import UserInfo
+from dray.api.validation import names
 from dray.server.auth import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, Attributes, Verdict
-from dray.server.auth.accounts import account_groups, account_of
-from dray.server.auth.refusals import forbidden
-from dray.server.requests import Headers
+from dray.server.auth.forbidden import forbidden
+from dray.server.auth.serviceaccount import service_account_groups, service_account_of
+from dray.server.endpoints.requests import Headers
 
 NODE: Final = "system:node:"
 NODES: Final = "system:nodes"
@@ -98,7 +98,7 @@ def _own_node(wanted: UserInfo, caller: UserInfo) -> bool:
     return (
         bool(node)
         and _bare(wanted)
-        and account_of(caller.name) is not None
+        and service_account_of(caller.name) is not None
         and tuple(caller.extra.get(NODE_NAME, ())) == (node,)
     )
 
@@ -108,8 +108,13 @@ _LEGACY: Final = _Mode("", lambda wanted, caller: True)
 _MODES: Final = (
     _ASSOCIATED,
     _Mode("arbitrary-node", lambda wanted, caller: bool(node_of(wanted.name)) and _bare(wanted)),
-    _Mode("serviceaccount", lambda wanted, caller: account_of(wanted.name) is not None and _bare(wanted)),
-    _Mode("user-info", lambda wanted, caller: not node_of(wanted.name) and account_of(wanted.name) is None),
+    _Mode(
+        "serviceaccount", lambda wanted, caller: service_account_of(wanted.name) is not None and _bare(wanted)
+    ),
+    _Mode(
+        "user-info",
+        lambda wanted, caller: not node_of(wanted.name) and service_account_of(wanted.name) is None,
+    ),
     _LEGACY,
 )
 
@@ -122,7 +127,7 @@ class Impersonation:
         self._modes = _MODES if constrained else (_LEGACY,)
         self._last: dict[tuple[str, str, tuple[str, ...]], _Mode] = {}
 
-    def become(self, wanted: UserInfo, request: Attributes) -> UserInfo:
+    def impersonate(self, wanted: UserInfo, request: Attributes) -> UserInfo:
         """The user the request is from now on; raises ``Forbidden``. ``request`` is what the caller wants to do."""
         caller = request.user
         key = (caller.name, caller.uid, caller.groups)
@@ -176,12 +181,12 @@ class Impersonation:
         group = _GROUP if mode.constraint else ""
         attributes = Attributes(caller, mode.verb, group, "v1", "users", name=wanted.name)
         groups = wanted.groups
-        account = account_of(wanted.name)
+        account = service_account_of(wanted.name)
         if account is not None:
             attributes = replace(
                 attributes, resource="serviceaccounts", namespace=account.namespace, name=account.name
             )
-            groups = groups or account_groups(account.namespace)
+            groups = groups or service_account_groups(account.namespace)
         elif mode.constraint and (node := node_of(wanted.name)):
             attributes = replace(attributes, resource="nodes", name="*" if mode is _ASSOCIATED else node)
             groups = (NODES,)

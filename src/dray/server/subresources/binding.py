@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from dray.api import field
 from dray.api.errors import BadRequest, StatusError, conflict
-from dray.api.field import Path
-from dray.api.kinds import Object
-from dray.server import admission, storing
-from dray.server.calls import Call, ensure_namespace
-from dray.server.options import write_options
-from dray.server.responses import Response
+from dray.api.scheme.kinds import Object
+from dray.api.validation import field
+from dray.api.validation.field import Path
+from dray.server import admission
+from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.options import write_options
+from dray.server.endpoints.responses import Response
+from dray.server.registry import writes
 
 _TARGET = Path("target")
 
@@ -50,7 +51,7 @@ async def _bind(call: Call, name: str) -> Response:
     await call.api.admission.validate(attributes)
     pod = meta.get("name", "")
     try:
-        await storing.amend(
+        await writes.guaranteed_update(
             call,
             f"{call.target.namespace}/{pod}",
             lambda obj: _assign(call, obj, binding, target["name"]),

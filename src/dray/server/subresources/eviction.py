@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from dray.api import selectors
 from dray.api.errors import BadRequest, Conflict, StatusError, Timeout, TooManyRequests, forbidden
-from dray.api.kinds import Object
-from dray.server import admission, storing
-from dray.server.bodies import clone
-from dray.server.calls import Call
-from dray.server.documents import Document
-from dray.server.options import DeleteOptions, delete_options_from, json_object, write_options
-from dray.server.responses import Response
-from dray.server.subresources import shapes
+from dray.api.scheme.kinds import Object
+from dray.server import admission
+from dray.server.endpoints.call import Call
+from dray.server.endpoints.decoder import clone
+from dray.server.endpoints.options import DeleteOptions, delete_options_from, json_object, write_options
+from dray.server.endpoints.responses import Response
+from dray.server.handlers.delete import remove
+from dray.server.registry import writes
+from dray.server.storage.documents import Document
+from dray.server.subresources import codecs
 from dray.server.subresources.binding import set_condition
-from dray.server.verbs.delete import remove
 
 _ATTEMPTS = 10
 _MAX_DISRUPTED = 2000
@@ -34,7 +35,7 @@ async def evict(call: Call) -> Response:
         obj=body,
         options=write.object("CreateOptions"),
         dry_run=options.dry_run,
-        codec=shapes.body(*shapes.EVICTION),
+        codec=codecs.body_codec(*codecs.EVICTION),
     )
     await call.api.admission.admit(attributes)
     await call.api.admission.validate(attributes)
@@ -97,7 +98,7 @@ async def _evict_within(call: Call, pod: Document, budget: Document, options: De
         return
     budgets = call.api.stored("policy", "poddisruptionbudgets")
     on_budgets = Call(call.api, call.request, call.target, budgets, call.codec, call.user, call.media)
-    await storing.amend(
+    await writes.guaranteed_update(
         on_budgets,
         budget.key,
         lambda obj: _take_one(call, obj, pod.name),
@@ -212,7 +213,7 @@ def _budget_error(message: str, *, retry: int) -> TooManyRequests:
 async def _mark_and_delete(call: Call, options: DeleteOptions) -> None:
     """Say on the pod why it goes, then delete it."""
     if not options.dry_run:
-        written = await storing.amend(call, call.key, lambda obj: _mark(call, obj, options))
+        written = await writes.guaranteed_update(call, call.key, lambda obj: _mark(call, obj, options))
         if options.revision is not None:
             options = replace(options, revision=str(written.revision))
     attributes = call.attributes(admission.DELETE, options=options.object(), dry_run=options.dry_run)

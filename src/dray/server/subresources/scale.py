@@ -5,28 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dray.api import errors, field, schema
+from dray.api import errors, schema
 from dray.api import patch as patches
 from dray.api.errors import BadRequest
-from dray.api.field import Path
-from dray.api.kinds import Object, Scale
 from dray.api.schema import Decoded
-from dray.server import admission, writing
-from dray.server.calls import Call, check_name, ensure_namespace
-from dray.server.documents import Document, encode
-from dray.server.options import json_object, write_options
-from dray.server.responses import Response
-from dray.server.subresources import shapes
-from dray.server.verbs.patch import patch_type
-from dray.server.verbs.update import admit
-from dray.server.yamldocs import load_yaml_object
+from dray.api.scheme.kinds import Object, Scale
+from dray.api.validation import field
+from dray.api.validation.field import Path
+from dray.server import admission
+from dray.server.endpoints.call import Call, check_name, ensure_namespace
+from dray.server.endpoints.options import json_object, write_options
+from dray.server.endpoints.responses import Response
+from dray.server.endpoints.yamljson import load_yaml_object
+from dray.server.handlers.patch import patch_type
+from dray.server.handlers.update import admit
+from dray.server.registry import objects
+from dray.server.storage.documents import Document, encode
+from dray.server.subresources import codecs
 
 _TYPE = "autoscaling/v1.Scale"
 _API_VERSION = "autoscaling/v1"
 
 
 async def get(call: Call) -> Response:
-    await call.api.store.caught_up()
+    await call.api.store.wait_until_fresh()
     return Response(200, scale_of(call, call.existing().hub))
 
 
@@ -77,7 +79,7 @@ async def _rescale(
     kind = call.resource.kind
     assert kind.scale is not None
     layout = kind.scale
-    shown = shapes.Aspect(shapes.body(*shapes.SCALE), lambda hub: scale_of(call, hub))
+    shown = codecs.ProjectionCodec(codecs.body_codec(*codecs.SCALE), lambda hub: scale_of(call, hub))
     attributes = call.attributes(admission.UPDATE, options=options, dry_run=dry_run, codec=shown)
 
     def restore(scale: Object, obj: Object) -> Object:
@@ -101,11 +103,11 @@ async def _rescale(
         new["metadata"] = {**new["metadata"], "resourceVersion": meta.get("resourceVersion", "")}
         if meta.get("uid"):
             new["metadata"]["uid"] = meta["uid"]
-        call.api.managing.updated(call, new, current.hub, manager)
+        call.api.field_manager.updated(call, new, current.hub, manager)
         await admit(call, new, attributes)
         return new
 
-    written = await writing.modify(call, make, kind.rules, attributes)
+    written = await objects.update(call, make, kind.strategy, attributes)
     return Response(200, scale_of(call, written.document.hub))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dray.api.kinds import Kind, Rules, Scale, UpdateRules, Version
 from dray.api.openapi import OpenAPI, descriptions, protobuf
+from dray.api.scheme.kinds import Kind, Scale, Strategy, UpdateStrategy, Version
 
 POD = Kind(
     group="",
@@ -16,7 +16,7 @@ POD = Kind(
     plural="pods",
     versions=(Version(name="v1", type="core/v1.Pod"),),
     storage="v1",
-    views={"status": UpdateRules()},
+    subresources={"status": UpdateStrategy()},
     actions={"binding": ("create",), "log": ("get",)},
 )
 DEPLOYMENT = Kind(
@@ -36,7 +36,7 @@ CLAIM = Kind(
         Version(name="v1beta1", type="resource/v1beta1.ResourceClaim"),
     ),
     storage="v1",
-    rules=Rules(),
+    strategy=Strategy(),
 )
 WIDGET = Kind(
     group="example.com",

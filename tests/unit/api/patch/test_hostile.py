@@ -9,8 +9,8 @@ import pytest
 from dray.api import patch
 from dray.api.errors import BadRequest, StatusError
 from dray.api.patch.apply import Applier
-from dray.api.patch.managed import track
-from dray.api.schema import decode, normalise, parse, settle, type_of
+from dray.api.patch.managedfields import track
+from dray.api.schema import decode, normalise, omit_empty, parse, type_of
 
 CLAIM = type_of("resource/v1.ResourceClaim")
 DEPTHS = [200, 350, 500, 700, 900, 990, 1500, 5000]
@@ -32,7 +32,7 @@ def test_deep_documents_are_taken_or_refused(depth: int) -> None:
         found = decode(CLAIM, claim(depth), strict=True).object
     except BadRequest:
         found = normalise(CLAIM, {"metadata": {"name": "c"}})
-    settle(CLAIM, found)
+    omit_empty(CLAIM, found)
     track(CLAIM, None, found, manager="m", api_version="resource.k8s.io/v1", now="t")
     applier = Applier(
         type=CLAIM, api_version="resource.k8s.io/v1", kind="ResourceClaim", manager="m", now="t"

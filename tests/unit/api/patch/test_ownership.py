@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.api.documents import documents
 
 from dray.api.errors import BadRequest, Conflict, StatusError
 from dray.api.patch import fieldsets
 from dray.api.patch.apply import LAST_APPLIED, Applier
 from dray.api.patch.fieldsets import difference, intersection, of_paths, union, without
-from dray.api.patch.managed import MOST_UPDATERS, STRIPPED, manager_name, track
+from dray.api.patch.managedfields import MOST_UPDATERS, STRIPPED, manager_name, track
 from dray.api.patch.ownership import compare, field_set
 from dray.api.schema import Struct, normalise, structural_type, type_of, zero
+from tests.support.random_documents import documents
 
 NOW = "2024-01-01T00:00:00Z"
 CONFIG_MAP = type_of("core/v1.ConfigMap")

@@ -42,7 +42,7 @@ def test_what_is_no_envelope_is_refused(data: bytes, problem: str) -> None:
 
 
 def test_a_list_is_made_of_messages_that_are_there_already() -> None:
-    listed = protobuf.listed(b"\x12\x011", [MESSAGE, MESSAGE])
+    listed = protobuf.list_message(b"\x12\x011", [MESSAGE, MESSAGE])
     obj = {"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "c"}}] * 2}
     assert listed == protobuf.encode(type_of("core/v1.ConfigMapList"), obj)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.unit.api.protobuf.test_roundtrip import TYPES, objects
 
 from dray.api import protobuf, schema
 from dray.api.errors import BadRequest
 from dray.api.schema import Struct, type_of
+from tests.unit.api.protobuf.test_roundtrip import TYPES, objects
 
 
 def read(type_: Struct, message: bytes) -> dict[str, Any] | None:

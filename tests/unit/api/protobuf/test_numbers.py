@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dray.api import protobuf, registry
+from dray.api import protobuf
 from dray.api.schema import ListOf, MapOf, Struct, Type, UnionOf, type_of
+from dray.api.scheme import registry
 
 SERVED = sorted({v.type for kind in registry.kinds() for v in kind.versions if v.type})
 OTHERS = ["meta/v1.Status", "meta/v1.DeleteOptions", "meta/v1.PartialObjectMetadata", "autoscaling/v1.Scale"]

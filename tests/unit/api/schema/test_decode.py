@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.api.documents import documents
 
 from dray.api.errors import BadRequest
 from dray.api.schema import (
@@ -18,15 +17,16 @@ from dray.api.schema import (
     Struct,
     Type,
     decode,
+    has_nothing_to_omit,
     normalise,
+    omit_empty,
     parse,
-    settle,
-    settled,
     type_of,
     zero,
 )
 from dray.api.schema.fast import Codec, Unsupported
 from dray.api.schema.reader import read
+from tests.support.random_documents import documents
 
 TYPES = [
     "core/v1.Pod", "core/v1.Secret", "core/v1.Event", "core/v1.Service", "apps/v1.Deployment", "batch/v1.CronJob",
@@ -216,7 +216,7 @@ def test_storing_loses_the_difference_between_an_empty_list_and_none() -> None:
     type_ = type_of("resource/v1.ResourceClaim")
     found = normalise(type_, {"spec": {"devices": {"requests": []}}})
     assert found["spec"]["devices"] == {"requests": []}
-    settle(type_, found)
+    omit_empty(type_, found)
     assert found["spec"]["devices"] == {"requests": None}
 
 
@@ -224,7 +224,7 @@ def test_a_list_that_validation_looks_at_stays_until_it_is_stored() -> None:
     type_ = type_of("resource/v1.ResourceSlice")
     found = normalise(type_, {"spec": {"devices": [{"name": "d", "attributes": {"a": {"ints": []}}}]}})
     assert found["spec"]["devices"][0]["attributes"] == {"a": {"ints": []}}
-    settle(type_, found)
+    omit_empty(type_, found)
     assert found["spec"]["devices"][0]["attributes"] == {"a": {}}
 
 
@@ -233,9 +233,9 @@ def test_a_list_that_validation_looks_at_stays_until_it_is_stored() -> None:
 def test_settling_twice_is_settling_once(data: st.DataObject, name: str) -> None:
     type_ = type_of(name)
     once = normalise(type_, data.draw(documents(type_)))
-    settle(type_, once)
+    omit_empty(type_, once)
     again = json.loads(json.dumps(once))
-    settle(type_, again)
+    omit_empty(type_, again)
     assert again == once
 
 
@@ -265,9 +265,9 @@ def test_settling_leaves_no_empty_list_or_map(data: st.DataObject, name: str) ->
     type_ = type_of(name)
     found = normalise(type_, data.draw(documents(type_)))
     expected = emptied(type_, found)
-    at_a_glance = settled(type_, msgspec.json.encode(found))
+    at_a_glance = has_nothing_to_omit(type_, msgspec.json.encode(found))
     assert not at_a_glance or found == expected
-    settle(type_, found)
+    omit_empty(type_, found)
     assert found == expected
 
 

@@ -11,21 +11,20 @@ from dray.server.admission import (
     ORDER,
     AdmissionChain,
     Attributes,
-    Place,
+    RequestScope,
     UnknownPlugin,
     enabled,
 )
-from dray.server.admission.plugins import plugins
-
-from ..conftest import make_server
-from .conftest import make_world
+from dray.server.admission.registration import build_plugins
+from tests.support.admission import make_world
+from tests.support.apiserver import make_server
 
 
 def attributes() -> Attributes:
-    from dray.api.kinds import UserInfo
-    from dray.server.subresources.shapes import body
+    from dray.api.scheme.kinds import UserInfo
+    from dray.server.subresources.codecs import body_codec
 
-    codec = body("", "v1", "ConfigMap")
+    codec = body_codec("", "v1", "ConfigMap")
     return Attributes(
         "CREATE", UserInfo("u"), "", "v1", "configmaps", "", "ConfigMap", "ns", "x", codec, {"metadata": {}}
     )
@@ -39,7 +38,7 @@ class Recorder:
         self._log = log
         self._again = again
 
-    def concerns(self, place: Place) -> bool:
+    def handles(self, place: RequestScope) -> bool:
         return True
 
     async def admit(self, attributes: Attributes) -> None:
@@ -80,7 +79,7 @@ class Configured(Recorder):
         self.asked = 0
         self.forget: Callable[[], None] = lambda: None
 
-    def concerns(self, place: Place) -> bool:
+    def handles(self, place: RequestScope) -> bool:
         self.asked += 1
         return place.operation in self.operations
 
@@ -134,7 +133,7 @@ def test_unknown_and_contradictory_names_are_refused() -> None:
 
 async def test_all_plugins_can_be_made_at_once() -> None:
     server = await make_server()
-    made = plugins(server.api, frozenset(ORDER))
+    made = build_plugins(server.api, frozenset(ORDER))
     assert {plugin.name for plugin in made} <= set(ORDER)
     assert len({plugin.name for plugin in made}) == len(made)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dray.api.errors import BadRequest, Forbidden, StatusError, Unauthorized
-from dray.api.kinds import Object
-from dray.server.responses import Response
-from tests.unit.server.auth.conftest import Guarded, guarded, rule
+from dray.api.scheme.kinds import Object
+from dray.server.endpoints.responses import Response
+from tests.support.authorization import Guarded, guarded, rule
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
@@ -97,8 +97,8 @@ def test_a_certificate_ends_on_an_open_connection_too(tmp_path: Path) -> None:
     import ssl
 
     from dray.app import pki
-    from dray.server.auth.static import ClientCertificates
-    from dray.server.requests import Peer, Request
+    from dray.server.auth.authenticator.static import ClientCertificates
+    from dray.server.endpoints.requests import Peer, Request
 
     keys = pki.ensure(tmp_path, [])
     der = ssl.PEM_cert_to_DER_cert(keys.leaf("admin").certificate.read_text())
@@ -148,7 +148,7 @@ async def test_no_path_leaks_anything_to_those_without_rights(tmp_path: Path, ca
             kind = resource.kind
             prefix = f"/apis/{kind.group}" if kind.group else "/api"
             folder = "/namespaces/default" if kind.namespaced else ""
-            subresources = ["", *(f"/{s}" for s in (*kind.views, *kind.actions))]
+            subresources = ["", *(f"/{s}" for s in (*kind.subresources, *kind.actions))]
             for version in resource.served:
                 base = f"{prefix}/{version}{folder}/{kind.plural}"
                 for path in (base, *(f"{base}/x{sub}" for sub in subresources)):

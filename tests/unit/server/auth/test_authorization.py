@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from dray.api.errors import Forbidden
-from dray.api.kinds import UserInfo
+from dray.api.scheme.kinds import UserInfo
 from dray.server.auth import Attributes, AuthorizerChain, Decision, Verdict
-from dray.server.auth.rbac import Rule
-from tests.unit.server.auth.conftest import RBAC, guarded, rule
+from dray.server.auth.rbac import PolicyRule
+from tests.support.authorization import RBAC, guarded, rule
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -66,9 +66,9 @@ async def test_default_roles_get_back_what_was_taken_and_keep_what_was_added(tmp
         changed = {**role, "rules": [rule("get", "things")]}
         await server.root.request("PUT", path, body=changed)
         await policy.reconcile(server.api)
-        now = [Rule.of(r) for r in (await server.root.request("GET", path)).object["rules"]]
-        assert Rule(("get",), ("",), ("things",)) in now
-        assert Rule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",)) in now
+        now = [PolicyRule.of(r) for r in (await server.root.request("GET", path)).object["rules"]]
+        assert PolicyRule(("get",), ("",), ("things",)) in now
+        assert PolicyRule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",)) in now
 
 
 async def test_a_node_sees_the_secrets_of_its_pods_and_no_others(tmp_path: Path) -> None:

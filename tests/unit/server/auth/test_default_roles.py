@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from dray.api.kinds import UserInfo
+from dray.api.scheme.kinds import UserInfo
 from dray.client.client import Client
-from dray.controllers import running
-from dray.controllers.roles import aggregated
+from dray.controllers import manager
+from dray.controllers.clusterroleaggregation import aggregated_rules
 from dray.server.auth import Attributes
-from tests.unit.controllers.scene import until
-from tests.unit.server.auth.conftest import RBAC, Guarded, guarded
+from tests.support.authorization import RBAC, Guarded, guarded
+from tests.support.controlplane import until
 
 MATRIX = Path(__file__).with_name("default_roles.txt")
 USER_FACING = ("cluster-admin", "admin", "edit", "view")
@@ -56,8 +56,8 @@ async def with_aggregation(tmp_path: Path) -> AsyncIterator[Guarded]:
     """A server on which the roles that gather others have done so."""
     async with guarded(tmp_path) as server:
         ready = asyncio.Event()
-        options = running.Options(controllers=("clusterrole-aggregation-controller",), gates=server.api.gates)
-        task = asyncio.create_task(running.run(Client(server.root), options=options, ready=ready.set))
+        options = manager.Options(controllers=("clusterrole-aggregation-controller",), gates=server.api.gates)
+        task = asyncio.create_task(manager.run(Client(server.root), options=options, ready=ready.set))
         await ready.wait()
         await until(lambda: gathered(server))
         try:
@@ -71,7 +71,7 @@ async def with_aggregation(tmp_path: Path) -> AsyncIterator[Guarded]:
 async def gathered(server: Guarded) -> bool:
     """Whether all roles have what they gather; some gather from roles that gather themselves."""
     roles = (await server.root.request("GET", f"{RBAC}/clusterroles")).object["items"]
-    return all(r["rules"] == aggregated(r, roles) for r in roles if "aggregationRule" in r)
+    return all(r["rules"] == aggregated_rules(r, roles) for r in roles if "aggregationRule" in r)
 
 
 async def bind(server: Guarded, role: str) -> UserInfo:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dray.api.errors import Forbidden
-from dray.server.auth.nodes import Relations
-from tests.unit.server.auth.conftest import guarded, rule
+from dray.server.auth.nodes import Graph
+from tests.support.authorization import guarded, rule
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -32,7 +32,7 @@ async def test_pods_that_came_and_went_meanwhile_are_known_by_their_nodes(tmp_pa
     async with guarded(tmp_path, disable_plugins=("ServiceAccount",)) as server:
         spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "registry.example.com/c:1"}]}
         await server.post(PODS, {"metadata": {"name": "gone"}, "spec": spec})
-        relations = Relations(server.api.resources)
+        relations = Graph(server.api.resources)
         assert relations.related("n1", "pods", "default", "gone")
         pods = server.api.stored("", "pods").stored
         pods.close()

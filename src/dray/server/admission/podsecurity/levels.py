@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from dray.api import field
-from dray.api.field import FieldError
+from dray.api.validation import field
+from dray.api.validation.field import FieldError
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
@@ -18,7 +18,7 @@ _LABELS: Final = field.Path("metadata").child("labels")
 LATEST: Final = -1
 
 
-class Demand(NamedTuple):
+class LevelVersion(NamedTuple):
     """How careful pods must be."""
 
     level: str = PRIVILEGED
@@ -33,9 +33,9 @@ class Demand(NamedTuple):
 
 
 class Policy(NamedTuple):
-    enforce: Demand = Demand()
-    audit: Demand = Demand()
-    warn: Demand = Demand()
+    enforce: LevelVersion = LevelVersion()
+    audit: LevelVersion = LevelVersion()
+    warn: LevelVersion = LevelVersion()
 
     @property
     def idle(self) -> bool:
@@ -58,7 +58,7 @@ def policy_of(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError
     understood = labels.get(f"{PREFIX}enforce") in LEVELS
     if understood and f"{PREFIX}warn" not in labels and enforce.strictness > warn.strictness:
         minor = warn.minor if f"{PREFIX}warn-version" in labels else enforce.minor
-        warn = Demand(enforce.level, minor)
+        warn = LevelVersion(enforce.level, minor)
     return Policy(enforce, audit, warn), reader.problems
 
 
@@ -67,8 +67,8 @@ class _Reader:
         self._labels = labels
         self.problems: list[FieldError] = []
 
-    def demand(self, mode: str, *, otherwise: str) -> Demand:
-        return Demand(self._level(f"{PREFIX}{mode}", otherwise), self._minor(f"{PREFIX}{mode}-version"))
+    def demand(self, mode: str, *, otherwise: str) -> LevelVersion:
+        return LevelVersion(self._level(f"{PREFIX}{mode}", otherwise), self._minor(f"{PREFIX}{mode}-version"))
 
     def _level(self, label: str, otherwise: str) -> str:
         given = self._labels.get(label)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from dray.api import errors
-from dray.api.kinds import Object
-from dray.server.admission import CREATE, UPDATE, Attributes, Place
-from dray.server.admission.lookups import Lookups
-from dray.server.admission.podsecurity.levels import PREFIX, PRIVILEGED, Demand, policy_of
+from dray.api.scheme.kinds import Object
+from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
+from dray.server.admission.listers import Listers
+from dray.server.admission.podsecurity.levels import PREFIX, PRIVILEGED, LevelVersion, policy_of
 from dray.server.admission.podsecurity.standards import Violation, violations
 
 #: Kinds that have a template of pods, and where.
@@ -31,7 +31,7 @@ _HARMLESS: Final = frozenset(
     {"attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"}
 )
 _ENFORCED: Final = f"{PREFIX}enforce-policy"
-_ANYTHING: Final = str(Demand())
+_ANYTHING: Final = str(LevelVersion())
 #: How many pods are looked at when a namespace becomes stricter.
 _MOST_PODS: Final = 3000
 
@@ -39,12 +39,12 @@ _MOST_PODS: Final = 3000
 class PodSecurity:
     name = "PodSecurity"
 
-    def __init__(self, lookups: Lookups, *, newest: int) -> None:
+    def __init__(self, listers: Listers, *, newest: int) -> None:
         """``newest`` is the minor version whose standards are the latest ones here."""
-        self._lookups = lookups
+        self._listers = listers
         self._newest = newest
 
-    def concerns(self, place: Place) -> bool:
+    def handles(self, place: RequestScope) -> bool:
         if place.operation not in (CREATE, UPDATE):
             return False
         if place.resource == "pods" and not place.group:
@@ -77,9 +77,9 @@ class PodSecurity:
         for warning in self._left_behind(new["metadata"]["name"], wanted):
             attributes.warn(warning)
 
-    def _left_behind(self, namespace: str, demand: Demand) -> Iterator[str]:
+    def _left_behind(self, namespace: str, demand: LevelVersion) -> Iterator[str]:
         """Which pods could not be made any more."""
-        pods = list(_one_of_each(self._lookups.all("", "pods", namespace)))
+        pods = list(_one_of_each(self._listers.all("", "pods", namespace)))
         counts: dict[str, list[str]] = {}
         for pod in pods[:_MOST_PODS]:
             if found := self._violations(demand, pod["metadata"], pod["spec"]):
@@ -111,7 +111,7 @@ class PodSecurity:
             )
 
     def _evaluate(self, attributes: Attributes, metadata: Object, spec: Object, *, enforce: bool) -> None:
-        namespace = self._lookups.namespace(attributes.namespace) or {}
+        namespace = self._listers.namespace(attributes.namespace) or {}
         policy, problems = policy_of((namespace.get("metadata") or {}).get("labels"))
         idle = policy.idle and not problems
         if enforce:
@@ -131,7 +131,7 @@ class PodSecurity:
         if found := self._violations(policy.warn, metadata, spec):
             attributes.warn(_would(policy.warn, found))
 
-    def _violations(self, demand: Demand, metadata: Object, spec: Object) -> list[Violation]:
+    def _violations(self, demand: LevelVersion, metadata: Object, spec: Object) -> list[Violation]:
         return violations(demand, metadata, spec, newest=self._newest)
 
 
@@ -139,7 +139,7 @@ def _listed(found: list[Violation]) -> str:
     return ", ".join(map(str, found))
 
 
-def _would(demand: Demand, found: list[Violation]) -> str:
+def _would(demand: LevelVersion, found: list[Violation]) -> str:
     return f'would violate PodSecurity "{demand}": {_listed(found)}'
 
 

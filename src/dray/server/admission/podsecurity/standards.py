@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from dray.api.field import quote
-from dray.api.kinds import Object
-from dray.server.admission.podsecurity.levels import BASELINE, LATEST, PRIVILEGED, RESTRICTED, Demand
+from dray.api.scheme.kinds import Object
+from dray.api.validation.field import quote
+from dray.server.admission.podsecurity.levels import BASELINE, LATEST, PRIVILEGED, RESTRICTED, LevelVersion
 
 
 class Violation(NamedTuple):
@@ -22,30 +22,30 @@ class Violation(NamedTuple):
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
 
-Look = Callable[[Object, Object], Violation | None]  # at metadata and spec
+CheckFunc = Callable[[Object, Object], Violation | None]  # at metadata and spec
 
 
 class Check(NamedTuple):
     name: str
     level: str
-    versions: tuple[tuple[int, Look], ...]  # each from a minor version on
+    versions: tuple[tuple[int, CheckFunc], ...]  # each from a minor version on
     instead_of: str = ""  # the baseline check that this one makes superfluous
 
-    def at(self, minor: int) -> Look | None:
+    def at(self, minor: int) -> CheckFunc | None:
         return next((look for since, look in reversed(self.versions) if since <= minor), None)
 
 
-def violations(demand: Demand, metadata: Object, spec: Object, *, newest: int) -> list[Violation]:
+def violations(demand: LevelVersion, metadata: Object, spec: Object, *, newest: int) -> list[Violation]:
     """What a pod does that a level forbids. ``newest`` is the minor version that is the latest here."""
     if demand.level == PRIVILEGED:
         return []
     minor = newest if demand.minor == LATEST else min(demand.minor, newest)
-    found = (look(metadata, spec) for look in _looks(demand.level, minor))
+    found = (look(metadata, spec) for look in _checks_of(demand.level, minor))
     return [violation for violation in found if violation is not None]
 
 
 @lru_cache(maxsize=64)
-def _looks(level: str, minor: int) -> tuple[Look, ...]:
+def _checks_of(level: str, minor: int) -> tuple[CheckFunc, ...]:
     """The checks of a level, those of the baseline first; both in the order of their names."""
     strict = [c for c in CHECKS if c.level == RESTRICTED and c.at(minor)] if level == RESTRICTED else []
     replaced = {check.instead_of for check in strict}
@@ -88,14 +88,14 @@ def _in_user_namespace(spec: Object) -> bool:
     return spec.get("hostUsers") is False
 
 
-def _except_windows(look: Look) -> Look:
+def _except_windows(look: CheckFunc) -> CheckFunc:
     """Windows knows no such thing."""
     return lambda metadata, spec: (
         None if (spec.get("os") or {}).get("name") == "windows" else look(metadata, spec)
     )
 
 
-def _except_user_namespaces(look: Look) -> Look:
+def _except_user_namespaces(look: CheckFunc) -> CheckFunc:
     return lambda metadata, spec: None if _in_user_namespace(spec) else look(metadata, spec)
 
 
@@ -231,7 +231,7 @@ def _proc_mount(metadata: Object, spec: Object) -> Violation | None:
     return Violation("procMount", f"{_named([name for name, _ in bad])} {words}")
 
 
-def _selinux(*more: str) -> Look:
+def _selinux(*more: str) -> CheckFunc:
     allowed = {*_SELINUX, *more}
 
     def look(metadata: Object, spec: Object) -> Violation | None:
@@ -280,7 +280,7 @@ def _seccomp_baseline(metadata: Object, spec: Object) -> Violation | None:
     return Violation("seccompProfile", f"{_setters(pod, names)} {words}")
 
 
-def _sysctls(minor: int) -> Look:
+def _sysctls(minor: int) -> CheckFunc:
     allowed = {name for since, names in _SYSCTLS if since <= minor for name in names}
 
     def look(metadata: Object, spec: Object) -> Violation | None:

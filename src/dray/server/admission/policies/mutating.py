@@ -9,24 +9,24 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import BadRequest, StatusError
-from dray.api.kinds import Object
-from dray.server.admission import CONNECT, DELETE, Attributes, Place
-from dray.server.admission.conditions import Conditions, compiled
-from dray.server.admission.evaluating import Inputs, authorize, namespace_object
-from dray.server.admission.lookups import Lookups
-from dray.server.admission.matching import Matcher
-from dray.server.admission.policies.dispatching import Invocation, Misconfigured, invocations
-from dray.server.admission.policies.excluding import excluded
-from dray.server.admission.policies.patching import PatchError, apply_configuration, json_patch
+from dray.api.scheme.kinds import Object
+from dray.server.admission import CONNECT, DELETE, Attributes, RequestScope
+from dray.server.admission.activation import Inputs, caching_authorizer, namespace_object
+from dray.server.admission.listers import Listers
+from dray.server.admission.matchconditions import MatchConditions, compiled
+from dray.server.admission.matcher import Matcher
+from dray.server.admission.mutation import decode_mutated
+from dray.server.admission.policies.dispatcher import Invocation, Misconfigured, invocations
+from dray.server.admission.policies.exclusion import excluded
+from dray.server.admission.policies.patch import PatchError, apply_configuration, json_patch
 from dray.server.admission.policies.sources import PolicySource
-from dray.server.admission.reinvoking import Memory, memory_of
-from dray.server.admission.rereading import reread
-from dray.server.api import API
-from dray.server.bodies import clone
+from dray.server.admission.reinvocation import ReinvokeContext, reinvoke_context
+from dray.server.apiserver import APIServer
+from dray.server.endpoints.decoder import clone
 
 if TYPE_CHECKING:
     from dray.cel import CompileError
-    from dray.cel.admission import Expression
+    from dray.cel.environment.admission import Expression
 
 _PARTS = {
     "ApplyConfiguration": ("applyConfiguration", "Object"),
@@ -38,13 +38,13 @@ class Mutator:
     """A compiled policy."""
 
     def __init__(self, policy: Object) -> None:
-        from dray.cel.admission import compile_variables
+        from dray.cel.environment.admission import compile_variables
 
         spec = policy.get("spec", {})
         params = spec.get("paramKind") is not None
         definitions = [(v.get("name", ""), v.get("expression", "")) for v in spec.get("variables") or ()]
         self._variables = compile_variables(definitions, params=params, authorizer=True)
-        self.conditions = Conditions(
+        self.conditions = MatchConditions(
             spec.get("matchConditions") or (),
             params=params,
             variables=self._variables,
@@ -65,7 +65,7 @@ class Mutator:
 
     def mutated(self, kind: str, expression: Expression | CompileError, inputs: Inputs) -> Object:
         """The object after one mutation, in the version that it was matched in; PatchError if there is none."""
-        from dray.cel.admission import BUDGET, Expression, OutOfBudget
+        from dray.cel.environment.admission import BUDGET, Expression, OutOfBudget
 
         if not isinstance(expression, Expression):
             raise PatchError(expression.message)
@@ -94,13 +94,13 @@ class MutatingAdmissionPolicy:
 
     name = "MutatingAdmissionPolicy"
 
-    def __init__(self, api: API, lookups: Lookups, matcher: Matcher) -> None:
+    def __init__(self, api: APIServer, listers: Listers, matcher: Matcher) -> None:
         self._api = api
-        self._lookups = lookups
+        self._listers = listers
         self._matcher = matcher
         self._source: PolicySource[Mutator] = PolicySource(api, matcher, "mutating", Mutator)
 
-    def concerns(self, place: Place) -> bool:
+    def handles(self, place: RequestScope) -> bool:
         # A deletion has no object to change; what connects has one that is of no kind.
         if place.operation in (DELETE, CONNECT):
             return False
@@ -124,9 +124,9 @@ class MutatingAdmissionPolicy:
 
     def _run(self, relevant: Sequence[Invocation[Mutator]], attributes: Attributes) -> list[tuple[str, str]]:
         rounds = attributes.rounds()
-        memory: Memory[_Key] = memory_of(self.name, attributes)
-        namespace = namespace_object(self._lookups, attributes)
-        answer = authorize(self._api.authorizer.authorize, attributes.user)
+        memory: ReinvokeContext[_Key] = reinvoke_context(self.name, attributes)
+        namespace = namespace_object(self._listers, attributes)
+        answer = caching_authorizer(self._api.authorizer.authorize, attributes.user)
         refusals: list[tuple[str, str]] = []
         for invocation in relevant:
             policy, matched = invocation.policy, invocation.matched
@@ -143,7 +143,7 @@ class MutatingAdmissionPolicy:
             for kind, expression in policy.evaluator.mutations:
                 try:
                     mutated = policy.evaluator.mutated(kind, expression, inputs)
-                    reread(self._api, mutated, matched.codec, attributes)
+                    decode_mutated(self._api, mutated, matched.codec, attributes)
                 except (PatchError, BadRequest) as e:
                     if not policy.ignores_failures:
                         refusals.append((_refusal(invocation, str(e)), "Invalid"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.api.selectors import label_selector
-from dray.server.bodies import split_api_version
-from dray.server.documents import Codec
-from dray.server.resources import Resource, Resources
+from dray.server.endpoints.decoder import split_api_version
+from dray.server.registry.resources import Resource, Resources
+from dray.server.storage.documents import Codec
 
 Part = Mapping[str, Any]
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Generic, TypeVar
 
-from dray.api.kinds import Object
-from dray.server.admission import Attributes, Place
-from dray.server.admission.indexing import Index
-from dray.server.admission.matching import Criteria, Matcher
+from dray.api.scheme.kinds import Object
+from dray.server.admission import Attributes, RequestScope
+from dray.server.admission.index import Index
+from dray.server.admission.matcher import MatchCriteria, Matcher
 from dray.server.admission.policies.params import resource_of
-from dray.server.api import API
-from dray.server.cache import Collection
-from dray.server.documents import Codec, Document
-from dray.server.resources import Resource
+from dray.server.apiserver import APIServer
+from dray.server.registry.resources import Resource
+from dray.server.storage.documents import Codec, Document
+from dray.server.storage.watchcache import WatchCache
 
 GROUP: Final = "admissionregistration.k8s.io"
 E = TypeVar("E")
@@ -25,7 +25,7 @@ E = TypeVar("E")
 class Binding:
     name: str
     spec: Object
-    match: Criteria | None
+    match: MatchCriteria | None
 
 
 class Policy(Generic[E]):
@@ -36,7 +36,7 @@ class Policy(Generic[E]):
         self.revision = document.revision
         self.obj = document.hub
         self.spec: Object = self.obj.get("spec", {})
-        self.match = Criteria.of(self.spec.get("matchConstraints") or {})
+        self.match = MatchCriteria.of(self.spec.get("matchConstraints") or {})
         self._compile = compile
 
     @property
@@ -49,29 +49,29 @@ class Policy(Generic[E]):
 
 
 @dataclass(frozen=True, slots=True)
-class Hook(Generic[E]):
+class PolicyHook(Generic[E]):
     policy: Policy[E]
     bindings: tuple[Binding, ...]
 
     @property
-    def match(self) -> Criteria:
+    def match(self) -> MatchCriteria:
         return self.policy.match
 
 
 class PolicySource(Generic[E]):
     """Policies of one kind. Changes of policies and bindings take effect with the next request."""
 
-    def __init__(self, api: API, matcher: Matcher, family: str, compile: Callable[[Object], E]) -> None:
+    def __init__(self, api: APIServer, matcher: Matcher, family: str, compile: Callable[[Object], E]) -> None:
         self._api = api
         self._plurals = (f"{family}admissionpolicies", f"{family}admissionpolicybindings")
         self._compile = compile
-        self._collections: list[Collection] = []
+        self._collections: list[WatchCache] = []
         self._stale = True
         self._forgetful: list[Callable[[], None]] = []
-        self._index: Index[Hook[E]] = Index(api.resources, matcher)
+        self._index: Index[PolicyHook[E]] = Index(api.resources, matcher)
         self._policies: dict[str, Policy[E]] = {}
 
-    def hooks(self, attributes: Attributes | Place) -> tuple[Hook[E], ...]:
+    def hooks(self, attributes: Attributes | RequestScope) -> tuple[PolicyHook[E], ...]:
         """The policies that may be about a request, in the order of their names."""
         if self._stale:
             self._refresh()
@@ -91,7 +91,7 @@ class PolicySource(Generic[E]):
         for document in bindings:
             spec = document.hub.get("spec", {})
             match = spec.get("matchResources")
-            binding = Binding(document.name, spec, None if match is None else Criteria.of(match))
+            binding = Binding(document.name, spec, None if match is None else MatchCriteria.of(match))
             by_policy.setdefault(spec.get("policyName", ""), []).append(binding)
         kept: dict[str, Policy[E]] = {}
         hooks = []
@@ -103,7 +103,7 @@ class PolicySource(Generic[E]):
             if policy is None or policy.revision != document.revision:
                 policy = Policy(document, self._compile)
             kept[document.name] = policy
-            hooks.append(Hook(policy, tuple(bound)))
+            hooks.append(PolicyHook(policy, tuple(bound)))
         self._policies = kept
         self._index.fill(hooks)
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from dray.api.kinds import Object
-from dray.server.admission import Attributes, Place
-from dray.server.admission.conditions import Conditions, compilation_error, compiled
-from dray.server.admission.evaluating import Inputs, authorize, namespace_object
-from dray.server.admission.lookups import Lookups
-from dray.server.admission.matching import Matched, Matcher
-from dray.server.admission.policies.dispatching import Misconfigured, invocations
-from dray.server.admission.policies.excluding import excluded
+from dray.api.scheme.kinds import Object
+from dray.server.admission import Attributes, RequestScope
+from dray.server.admission.activation import Inputs, caching_authorizer, namespace_object
+from dray.server.admission.listers import Listers
+from dray.server.admission.matchconditions import MatchConditions, compilation_error, compiled
+from dray.server.admission.matcher import Matched, Matcher
+from dray.server.admission.policies.dispatcher import Misconfigured, invocations
+from dray.server.admission.policies.exclusion import excluded
 from dray.server.admission.policies.sources import Binding, Policy, PolicySource
-from dray.server.api import API
+from dray.server.apiserver import APIServer
 
 if TYPE_CHECKING:
     from dray.cel import CompileError
-    from dray.cel.admission import Activation, Expression
+    from dray.cel.environment.admission import Activation, Expression
 
 _CODES: Final = {"Forbidden": 403, "RequestEntityTooLarge": 413, "Unauthorized": 401, "Invalid": 422}
 _FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
@@ -51,14 +51,14 @@ class Validator:
     """A compiled policy."""
 
     def __init__(self, policy: Object) -> None:
-        from dray.cel.admission import compile_variables
+        from dray.cel.environment.admission import compile_variables
 
         spec = policy.get("spec", {})
         params = spec.get("paramKind") is not None
         self._ignore = spec.get("failurePolicy") == "Ignore"
         definitions = [(v.get("name", ""), v.get("expression", "")) for v in spec.get("variables") or ()]
         self._variables = compile_variables(definitions, params=params, authorizer=True)
-        self._conditions = Conditions(
+        self._conditions = MatchConditions(
             spec.get("matchConditions") or (),
             params=params,
             variables=self._variables,
@@ -96,7 +96,7 @@ class Validator:
         ]
 
     def evaluate(self, inputs: Inputs) -> Findings:
-        from dray.cel.admission import OutOfBudget
+        from dray.cel.environment.admission import OutOfBudget
 
         verdict = self._conditions.hold(inputs)
         if verdict.error:
@@ -117,7 +117,7 @@ class Validator:
     # -- validations
 
     def _validate(self, inputs: Inputs, found: Findings) -> None:
-        from dray.cel.admission import BUDGET
+        from dray.cel.environment.admission import BUDGET
 
         activation = inputs.activation(self._variables)
         budget = BUDGET
@@ -143,7 +143,7 @@ class Validator:
 
     def _evaluate_messages(self, inputs: Inputs, budget: int, *, needed: bool) -> tuple[list[object], str]:
         """What the message expressions give, and why they could not all be evaluated."""
-        from dray.cel.admission import PER_CALL_LIMIT, OutOfBudget
+        from dray.cel.environment.admission import PER_CALL_LIMIT, OutOfBudget
 
         # They are evaluated for their cost even where nothing is refused; that can be left out if they cannot fail.
         calls = sum(m is not None for m in self._messages) + len(self._variables.compiled)
@@ -164,7 +164,7 @@ class Validator:
         return values, ""
 
     def _message(self, validation: Object, made: object) -> str:
-        from dray.cel.admission import MAX_MESSAGE
+        from dray.cel.environment.admission import MAX_MESSAGE
 
         if isinstance(made, str):
             text = made.strip()
@@ -180,8 +180,8 @@ class Validator:
     def _annotate(self, inputs: Inputs, found: Findings) -> None:
         if not self._annotations:
             return
-        from dray.cel.admission import BUDGET
-        from dray.cel.values import type_of
+        from dray.cel.common.values import type_of
+        from dray.cel.environment.admission import BUDGET
 
         activation = inputs.activation(self._variables, authorizer=False)
         budget = BUDGET
@@ -209,7 +209,7 @@ class _Outcome:
 
 
 def _evaluate(expression: Expression | CompileError, activation: Activation, budget: int) -> _Outcome:
-    from dray.cel.admission import Expression
+    from dray.cel.environment.admission import Expression
 
     if not isinstance(expression, Expression):
         return _Outcome(None, compilation_error(expression), budget)
@@ -222,13 +222,13 @@ class ValidatingAdmissionPolicy:
 
     name = "ValidatingAdmissionPolicy"
 
-    def __init__(self, api: API, lookups: Lookups, matcher: Matcher) -> None:
+    def __init__(self, api: APIServer, listers: Listers, matcher: Matcher) -> None:
         self._api = api
-        self._lookups = lookups
+        self._listers = listers
         self._matcher = matcher
         self._source: PolicySource[Validator] = PolicySource(api, matcher, "validating", Validator)
 
-    def concerns(self, place: Place) -> bool:
+    def handles(self, place: RequestScope) -> bool:
         return not excluded(place) and bool(self._source.hooks(place))
 
     def on_change(self, forget: Callable[[], None]) -> None:
@@ -250,8 +250,8 @@ class ValidatingAdmissionPolicy:
         request.conclude()
 
     def _inputs(self, attributes: Attributes, matched: Matched) -> Inputs:
-        answer = authorize(self._api.authorizer.authorize, attributes.user)
-        return Inputs(attributes, matched, answer, namespace=namespace_object(self._lookups, attributes))
+        answer = caching_authorizer(self._api.authorizer.authorize, attributes.user)
+        return Inputs(attributes, matched, answer, namespace=namespace_object(self._listers, attributes))
 
 
 class _Request:

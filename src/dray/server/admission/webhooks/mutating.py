@@ -10,18 +10,18 @@ from collections.abc import Callable
 import msgspec
 
 from dray.api.errors import BadRequest, InternalError, StatusError
-from dray.api.kinds import Object
 from dray.api.patch import jsonpatch
-from dray.server.admission import Attributes, Place, internal_error
-from dray.server.admission.lookups import Lookups
-from dray.server.admission.matching import EXEMPT, Matched, Matcher
-from dray.server.admission.reinvoking import Memory, memory_of
-from dray.server.admission.rereading import reread
-from dray.server.admission.webhooks.calling import Caller, CallError
-from dray.server.admission.webhooks.reviews import Response, rejection
-from dray.server.admission.webhooks.sources import GROUP, Hook, HookSource
-from dray.server.api import API
-from dray.server.bodies import clone
+from dray.api.scheme.kinds import Object
+from dray.server.admission import Attributes, RequestScope, internal_error
+from dray.server.admission.listers import Listers
+from dray.server.admission.matcher import EXEMPT, Matched, Matcher
+from dray.server.admission.mutation import decode_mutated
+from dray.server.admission.reinvocation import ReinvokeContext, reinvoke_context
+from dray.server.admission.webhooks.admissionreview import Response, rejection
+from dray.server.admission.webhooks.client import CallError, WebhookClient
+from dray.server.admission.webhooks.sources import GROUP, Webhook, WebhookSource
+from dray.server.apiserver import APIServer
+from dray.server.endpoints.decoder import clone
 
 _MUTATION = "mutation.webhook.admission.k8s.io/"
 _PATCH = "patch.webhook.admission.k8s.io/"
@@ -30,13 +30,13 @@ _PATCH = "patch.webhook.admission.k8s.io/"
 class MutatingAdmissionWebhook:
     name = "MutatingAdmissionWebhook"
 
-    def __init__(self, api: API, lookups: Lookups, matcher: Matcher, caller: Caller) -> None:
+    def __init__(self, api: APIServer, listers: Listers, matcher: Matcher, caller: WebhookClient) -> None:
         self._api = api
-        self._lookups = lookups
+        self._listers = listers
         self._caller = caller
-        self._source = HookSource(api, matcher, "mutating")
+        self._source = WebhookSource(api, matcher, "mutating")
 
-    def concerns(self, place: Place) -> bool:
+    def handles(self, place: RequestScope) -> bool:
         if place.group == GROUP and place.kind in EXEMPT:
             return False
         return bool(self._source.hooks(place))
@@ -46,7 +46,7 @@ class MutatingAdmissionWebhook:
 
     async def admit(self, attributes: Attributes) -> None:
         rounds = attributes.rounds()
-        memory: Memory[str] = memory_of(self.name, attributes)
+        memory: ReinvokeContext[str] = reinvoke_context(self.name, attributes)
         for index, hook in enumerate(self._source.hooks(attributes)):
             matched = self._source.match(hook, attributes)
             if matched is None or memory.skips(hook.uid, rounds):
@@ -57,12 +57,12 @@ class MutatingAdmissionWebhook:
                 memory.repeatable.add(hook.uid)
         memory.keep(attributes)
 
-    async def _call(self, hook: Hook, matched: Matched, place: str, attributes: Attributes) -> bool:
+    async def _call(self, hook: Webhook, matched: Matched, place: str, attributes: Attributes) -> bool:
         """Ask one webhook and do what it says; whether the object is another one now."""
         who = {"configuration": hook.configuration, "webhook": hook.name}
         changed = False
         try:
-            found = await hook.ask(self._caller, self._lookups, attributes, matched, mutating=True)
+            found = await hook.ask(self._caller, self._listers, attributes, matched, mutating=True)
             if not found.allowed:
                 raise rejection(hook.name, found.result)
             if operations := _operations(found):
@@ -77,7 +77,9 @@ class MutatingAdmissionWebhook:
             attributes.annotate(_MUTATION + place, _json({**who, "mutated": changed}))
         return changed
 
-    def _patch(self, hook: Hook, matched: Matched, operations: list[Object], attributes: Attributes) -> bool:
+    def _patch(
+        self, hook: Webhook, matched: Matched, operations: list[Object], attributes: Attributes
+    ) -> bool:
         if attributes.object is None:
             raise internal_error(
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this '
@@ -88,7 +90,7 @@ class MutatingAdmissionWebhook:
             patched = jsonpatch.apply(matched.codec.object(attributes.object), operations)
             if not isinstance(patched, dict):
                 raise BadRequest("the patched document is no object")
-            reread(self._api, patched, matched.codec, attributes)
+            decode_mutated(self._api, patched, matched.codec, attributes)
         except InternalError:
             raise
         except StatusError as e:

@@ -8,25 +8,25 @@ from typing import Final
 
 from dray.api import errors
 from dray.api.errors import StatusError
-from dray.api.kinds import Object
-from dray.server.admission import Attributes, Place, internal_error
-from dray.server.admission.conditions import Conditions
-from dray.server.admission.evaluating import Inputs, authorize
-from dray.server.admission.indexing import Index
-from dray.server.admission.lookups import Lookups
-from dray.server.admission.matching import Criteria, Matched, Matcher
-from dray.server.admission.webhooks.calling import Caller, CallError, Endpoint
-from dray.server.admission.webhooks.reviews import Response, response, review
-from dray.server.admission.webhooks.services import locate
-from dray.server.api import API
-from dray.server.cache import Collection
-from dray.server.documents import Document
+from dray.api.scheme.kinds import Object
+from dray.server.admission import Attributes, RequestScope, internal_error
+from dray.server.admission.activation import Inputs, caching_authorizer
+from dray.server.admission.index import Index
+from dray.server.admission.listers import Listers
+from dray.server.admission.matchconditions import MatchConditions
+from dray.server.admission.matcher import MatchCriteria, Matched, Matcher
+from dray.server.admission.webhooks.admissionreview import Response, response, review
+from dray.server.admission.webhooks.client import CallError, Endpoint, WebhookClient
+from dray.server.admission.webhooks.serviceresolver import resolve_endpoint
+from dray.server.apiserver import APIServer
+from dray.server.storage.documents import Document
+from dray.server.storage.watchcache import WatchCache
 
 GROUP: Final = "admissionregistration.k8s.io"
 _DRY: Final = ("None", "NoneOnDryRun")
 
 
-class Hook:
+class Webhook:
     """One webhook of a configuration."""
 
     def __init__(self, configuration: str, uid: str, spec: Object) -> None:
@@ -34,7 +34,7 @@ class Hook:
         self.uid = uid
         self.spec = spec
         self.name: str = spec.get("name", "")
-        self.match = Criteria.of(spec, rules="rules")
+        self.match = MatchCriteria.of(spec, rules="rules")
 
     @property
     def ignores_failures(self) -> bool:
@@ -45,14 +45,14 @@ class Hook:
         return float(self.spec.get("timeoutSeconds") or 10)
 
     @cached_property
-    def conditions(self) -> Conditions:
-        return Conditions(self.spec.get("matchConditions") or (), ignore_failures=self.ignores_failures)
+    def conditions(self) -> MatchConditions:
+        return MatchConditions(self.spec.get("matchConditions") or (), ignore_failures=self.ignores_failures)
 
     def check_dry_run(self, attributes: Attributes) -> None:
         if attributes.dry_run and self.spec.get("sideEffects") not in _DRY:
             raise errors.BadRequest(f'admission webhook "{self.name}" does not support dry run')
 
-    def endpoint(self, lookups: Lookups) -> Endpoint:
+    def endpoint(self, listers: Listers) -> Endpoint:
         config = self.spec.get("clientConfig") or {}
         ca, service = config.get("caBundle") or "", config.get("service")
         if service is None:
@@ -62,13 +62,13 @@ class Hook:
         host = f"{name}.{namespace}.svc"
         path = "/" + (service.get("path") or "").lstrip("/")
         return Endpoint(
-            f"https://{host}:{port}{path}", host, lambda: locate(lookups, namespace, name, port), ca
+            f"https://{host}:{port}{path}", host, lambda: resolve_endpoint(listers, namespace, name, port), ca
         )
 
     async def ask(
         self,
-        caller: Caller,
-        lookups: Lookups,
+        caller: WebhookClient,
+        listers: Listers,
         attributes: Attributes,
         matched: Matched,
         *,
@@ -78,7 +78,7 @@ class Hook:
         self.check_dry_run(attributes)
         sent = review(attributes, matched, self.spec.get("admissionReviewVersions") or ())
         try:
-            answer = await caller.post(self.endpoint(lookups), sent.body, seconds=self.seconds)
+            answer = await caller.post(self.endpoint(listers), sent.body, seconds=self.seconds)
         except CallError as e:
             raise CallError(f"failed to call webhook: {e}") from None
         found = response(sent, answer, mutating=mutating)
@@ -92,31 +92,31 @@ class Hook:
         return internal_error(f'failed calling webhook "{self.name}": {error}')
 
 
-class HookSource:
+class WebhookSource:
     """Webhooks of one family. Changes of configurations take effect with the next request."""
 
-    def __init__(self, api: API, matcher: Matcher, family: str) -> None:
+    def __init__(self, api: APIServer, matcher: Matcher, family: str) -> None:
         self._api = api
         self._matcher = matcher
         self._plural = f"{family}webhookconfigurations"
-        self._collection: Collection | None = None
+        self._collection: WatchCache | None = None
         self._stale = True
         self._forgetful: list[Callable[[], None]] = []
-        self._configurations: dict[str, tuple[int, Sequence[Hook]]] = {}  # by name: revision and webhooks
-        self._index: Index[Hook] = Index(api.resources, matcher)
+        self._configurations: dict[str, tuple[int, Sequence[Webhook]]] = {}  # by name: revision and webhooks
+        self._index: Index[Webhook] = Index(api.resources, matcher)
 
-    def hooks(self, attributes: Attributes | Place) -> tuple[Hook, ...]:
+    def hooks(self, attributes: Attributes | RequestScope) -> tuple[Webhook, ...]:
         """The webhooks that may be about a request, in the order of their configurations' names."""
         if self._stale:
             self._refresh()
         return self._index.find(attributes)
 
-    def match(self, hook: Hook, attributes: Attributes) -> Matched | None:
+    def match(self, hook: Webhook, attributes: Attributes) -> Matched | None:
         """By which resource a webhook is to be asked about a request, or None."""
         matched = self._matcher.matches(hook.match, attributes)
         if matched is None or not hook.spec.get("matchConditions"):
             return matched
-        answer = authorize(self._api.authorizer.authorize, attributes.user)
+        answer = caching_authorizer(self._api.authorizer.authorize, attributes.user)
         verdict = hook.conditions.hold(Inputs(attributes, matched, answer))
         if verdict.error:
             raise errors.forbidden(attributes.resource, attributes.group, attributes.name, verdict.error)
@@ -130,7 +130,7 @@ class HookSource:
                 return
             self._collection = resource.stored
             self._collection.subscribe(lambda change: self._mark())
-        kept: dict[str, tuple[int, Sequence[Hook]]] = {}
+        kept: dict[str, tuple[int, Sequence[Webhook]]] = {}
         for document in self._collection:
             known = self._configurations.get(document.name)
             if known is None or known[0] != document.revision:
@@ -151,7 +151,7 @@ class HookSource:
             forget()
 
 
-def _hooks_of(document: Document) -> list[Hook]:
+def _hooks_of(document: Document) -> list[Webhook]:
     """Names may repeat, so each webhook is also numbered among those of its name."""
     seen: dict[str, int] = {}
     found = []
@@ -159,5 +159,5 @@ def _hooks_of(document: Document) -> list[Hook]:
         name = spec.get("name", "")
         number = seen.get(name, 0)
         seen[name] = number + 1
-        found.append(Hook(document.name, f"{document.name}/{name}/{number}", spec))
+        found.append(Webhook(document.name, f"{document.name}/{name}/{number}", spec))
     return found

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 from dray.api.errors import StatusError
-from dray.server.admission import Attributes, Place
-from dray.server.admission.lookups import Lookups
-from dray.server.admission.matching import EXEMPT, Matched, Matcher
-from dray.server.admission.webhooks.calling import Caller, CallError
-from dray.server.admission.webhooks.reviews import rejection
-from dray.server.admission.webhooks.sources import GROUP, Hook, HookSource
-from dray.server.api import API
+from dray.server.admission import Attributes, RequestScope
+from dray.server.admission.listers import Listers
+from dray.server.admission.matcher import EXEMPT, Matched, Matcher
+from dray.server.admission.webhooks.admissionreview import rejection
+from dray.server.admission.webhooks.client import CallError, WebhookClient
+from dray.server.admission.webhooks.sources import GROUP, Webhook, WebhookSource
+from dray.server.apiserver import APIServer
 
 _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/round_0_index_"
 
@@ -20,12 +20,12 @@ _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/round_0_index_"
 class ValidatingAdmissionWebhook:
     name = "ValidatingAdmissionWebhook"
 
-    def __init__(self, api: API, lookups: Lookups, matcher: Matcher, caller: Caller) -> None:
-        self._lookups = lookups
+    def __init__(self, api: APIServer, listers: Listers, matcher: Matcher, caller: WebhookClient) -> None:
+        self._listers = listers
         self._caller = caller
-        self._source = HookSource(api, matcher, "validating")
+        self._source = WebhookSource(api, matcher, "validating")
 
-    def concerns(self, place: Place) -> bool:
+    def handles(self, place: RequestScope) -> bool:
         if place.group == GROUP and place.kind in EXEMPT:
             return False
         return bool(self._source.hooks(place))
@@ -47,10 +47,10 @@ class ValidatingAdmissionWebhook:
                 raise refusal
 
     async def _ask(
-        self, hook: Hook, matched: Matched, index: int, attributes: Attributes
+        self, hook: Webhook, matched: Matched, index: int, attributes: Attributes
     ) -> StatusError | None:
         try:
-            found = await hook.ask(self._caller, self._lookups, attributes, matched, mutating=False)
+            found = await hook.ask(self._caller, self._listers, attributes, matched, mutating=False)
         except CallError as e:
             if not hook.ignores_failures:
                 return hook.failure(e)

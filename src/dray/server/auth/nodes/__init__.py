@@ -1,6 +1,6 @@
 """What a node may do: its own objects, and what the pods on it need."""
 
-from dray.server.auth.nodes.authorizing import NodeAuthorizer, unlisted_rules
-from dray.server.auth.nodes.relations import Relations
+from dray.server.auth.nodes.authorizer import NodeAuthorizer, unlisted_rules
+from dray.server.auth.nodes.graph import Graph
 
-__all__ = ["NodeAuthorizer", "Relations", "unlisted_rules"]
+__all__ = ["Graph", "NodeAuthorizer", "unlisted_rules"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
-from dray.server.auth.rbac.rules import Rule
+from dray.server.auth.rbac.rules import PolicyRule
 
 _VERBS: Final = {
     "read": ("get", "list", "watch"),
@@ -22,7 +22,7 @@ _VERBS: Final = {
     "readwrite": ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     "write": ("create", "delete", "deletecollection", "patch", "update"),
 }
-_EVENTS: Final = Rule(("create", "patch", "update"), ("", "events.k8s.io"), ("events",))
+_EVENTS: Final = PolicyRule(("create", "patch", "update"), ("", "events.k8s.io"), ("events",))
 
 #: Says whether a condition (``@Gate``, ``!Gate`` or ``?plural``) holds.
 Holds = Callable[[str], bool]
@@ -32,7 +32,7 @@ Holds = Callable[[str], bool]
 class Role:
     namespace: str
     name: str
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     gathers: str = ""  # <NAME
     gathered: str = ""  # >NAME
 
@@ -60,7 +60,7 @@ def _conditional(words: list[str], holds: Holds) -> list[str] | None:
 
 def roles(file: str, holds: Holds) -> Iterator[Role]:
     head: list[str] | None = None
-    rules: list[Rule] = []
+    rules: list[PolicyRule] = []
     for line in _lines(file):
         words = line.split()
         if words[0] == "=":
@@ -73,21 +73,21 @@ def roles(file: str, holds: Holds) -> Iterator[Role]:
         yield _role(head, rules)
 
 
-def _role(head: list[str], rules: list[Rule]) -> Role:
+def _role(head: list[str], rules: list[PolicyRule]) -> Role:
     namespace, _, name = head[0].rpartition("/")
     marks = {word[0]: word[1:] for word in head[1:]}
     return Role(namespace, name, tuple(rules), marks.get("<", ""), marks.get(">", ""))
 
 
-def _rule(words: list[str]) -> Rule:
+def _rule(words: list[str]) -> PolicyRule:
     if words == ["events"]:
         return _EVENTS
     verbs = _VERBS.get(words[0]) or tuple(words[0].split(","))
     if words[1] == "url":
-        return Rule(verbs, urls=tuple(words[2].split(",")))
+        return PolicyRule(verbs, urls=tuple(words[2].split(",")))
     groups = tuple("" if group == "core" else group for group in words[1].split(","))
     names = tuple(words[3].split(",")) if len(words) > 3 else ()
-    return Rule(verbs, groups, tuple(words[2].split(",")), names)
+    return PolicyRule(verbs, groups, tuple(words[2].split(",")), names)
 
 
 _SUBJECTS: Final = {"user": "User", "group": "Group", "account": "ServiceAccount"}

@@ -1,8 +1,8 @@
 """Role-based access control: rules, who has them, and what may be given to others."""
 
-from dray.server.auth.rbac.authorizing import RBAC
-from dray.server.auth.rbac.escalation import NoEscalation
-from dray.server.auth.rbac.resolving import Granted, Resolver
-from dray.server.auth.rbac.rules import Rule, covered, uncovered
+from dray.server.auth.rbac.authorizer import RBACAuthorizer
+from dray.server.auth.rbac.escalation import EscalationCheck
+from dray.server.auth.rbac.resolver import Grant, RuleResolver
+from dray.server.auth.rbac.rules import PolicyRule, covered, uncovered
 
-__all__ = ["RBAC", "Granted", "NoEscalation", "Resolver", "Rule", "covered", "uncovered"]
+__all__ = ["EscalationCheck", "Grant", "PolicyRule", "RBACAuthorizer", "RuleResolver", "covered", "uncovered"]

@@ -10,30 +10,30 @@ from typing import Any, Final
 
 from dray.api import errors
 from dray.api.errors import NotFound
-from dray.api.kinds import Object
-from dray.api.rbac import GROUP
+from dray.api.groups.rbac import GROUP
+from dray.api.scheme.kinds import Object
 from dray.server import admission
 from dray.server.auth import MASTERS, Attributes, Verdict
-from dray.server.auth.rbac.resolving import Resolver
-from dray.server.auth.rbac.rules import Rule, uncovered
+from dray.server.auth.rbac.resolver import RuleResolver
+from dray.server.auth.rbac.rules import PolicyRule, uncovered
 
 _ROLES: Final = frozenset({"roles", "clusterroles"})
 _BINDINGS: Final = frozenset({"rolebindings", "clusterrolebindings"})
-_EVERYTHING: Final = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
+_EVERYTHING: Final = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 #: What the garbage collector may change of any object.
 _UPKEEP: Final = frozenset({"ownerReferences", "finalizers", "managedFields", "resourceVersion"})
 
 
-class NoEscalation:
+class EscalationCheck:
     """Refuses roles with powers that their writer lacks, and bindings to such roles."""
 
     name = "RBACNoEscalation"
 
-    def __init__(self, resolver: Resolver, authorize: Callable[[Attributes], Verdict]) -> None:
+    def __init__(self, resolver: RuleResolver, authorize: Callable[[Attributes], Verdict]) -> None:
         self._resolver = resolver
         self._authorize = authorize
 
-    def concerns(self, place: admission.Place) -> bool:
+    def handles(self, place: admission.RequestScope) -> bool:
         return place.group == GROUP and place.operation in (admission.CREATE, admission.UPDATE)
 
     async def admit(self, attributes: admission.Attributes) -> None:
@@ -55,7 +55,7 @@ class NoEscalation:
         # The name as the URL has it: a new object has none there.
         if self._allowed(a, "escalate", a.resource, a.name if old is not None else ""):
             return
-        self._confirm(a, [Rule.of(rule) for rule in new.get("rules") or ()])
+        self._confirm(a, [PolicyRule.of(rule) for rule in new.get("rules") or ()])
         if _gathers(new) or (old is not None and _gathers(old)):
             owned, _ = self._resolver.all_rules(a.user, a.namespace)
             if uncovered(owned, _EVERYTHING):
@@ -77,13 +77,13 @@ class NoEscalation:
             raise errors.not_found(a.resource, GROUP, name) from None
         self._confirm(a, rules)
 
-    def _confirm(self, a: admission.Attributes, wanted: Iterable[Rule]) -> None:
+    def _confirm(self, a: admission.Attributes, wanted: Iterable[PolicyRule]) -> None:
         owned, problems = self._resolver.all_rules(a.user, a.namespace)
         missing = uncovered(owned, wanted)
         if not missing:
             return
         groups = " ".join(f'"{group}"' for group in a.user.groups)
-        listed = "\n".join(sorted({str(rule) for rule in compacted(missing)}))
+        listed = "\n".join(sorted({str(rule) for rule in compact_rules(missing)}))
         words = (
             f'user "{a.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions '
             f"not currently held:\n{listed}"
@@ -95,7 +95,7 @@ class NoEscalation:
         raise errors.forbidden(a.resource, GROUP, _name(a.object), words)
 
 
-def compacted(rules: Sequence[Rule]) -> list[Rule]:
+def compact_rules(rules: Sequence[PolicyRule]) -> list[PolicyRule]:
     """Rules about the same thing as one rule with all their verbs."""
     verbs: dict[tuple[Any, ...], list[str]] = {}
     rest = []
@@ -105,7 +105,7 @@ def compacted(rules: Sequence[Rule]) -> list[Rule]:
             continue
         found = verbs.setdefault((rule.groups, rule.resources, rule.names), [])
         found += [verb for verb in rule.verbs if verb not in found]
-    return [*rest, *(Rule(tuple(found), *thing) for thing, found in verbs.items())]
+    return [*rest, *(PolicyRule(tuple(found), *thing) for thing, found in verbs.items())]
 
 
 def _name(obj: Object) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dray.api.kinds import Object
+from dray.api.scheme.kinds import Object
 from dray.server.auth import Attributes
 
 ALL: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """Verbs on resources of groups, perhaps only those of certain names; or verbs on paths."""
 
     verbs: tuple[str, ...]
@@ -23,7 +23,7 @@ class Rule:
     urls: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, rule: Mapping[str, Any]) -> Rule:
+    def of(cls, rule: Mapping[str, Any]) -> PolicyRule:
         return cls(
             *(
                 tuple(rule.get(key) or ())
@@ -70,17 +70,17 @@ class Rule:
             for url in self.urls
         )
 
-    def parts(self) -> Iterator[Rule]:
+    def parts(self) -> Iterator[PolicyRule]:
         """The same power as rules of one verb on one thing each."""
         for verb in self.verbs:
             for group in self.groups:
                 for resource in self.resources:
                     for name in self.names or ("",):
-                        yield Rule((verb,), (group,), (resource,), (name,) if name else ())
+                        yield PolicyRule((verb,), (group,), (resource,), (name,) if name else ())
             for url in self.urls:
-                yield Rule((verb,), urls=(url,))
+                yield PolicyRule((verb,), urls=(url,))
 
-    def covers(self, part: Rule) -> bool:
+    def covers(self, part: PolicyRule) -> bool:
         """Whether this rule gives all that a rule of one verb on one thing gives."""
         if ALL not in self.verbs and part.verbs[0] not in self.verbs:
             return False
@@ -121,10 +121,10 @@ def _covers_resource(mine: Sequence[str], resource: str) -> bool:
     return bool(slash) and f"*/{subresource}" in mine
 
 
-def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """The parts of the wanted rules that the owned rules do not give."""
     return [part for rule in wanted for part in rule.parts() if not any(mine.covers(part) for mine in owned)]
 
 
-def covered(owned: Sequence[Rule], rule: Rule) -> bool:
+def covered(owned: Sequence[PolicyRule], rule: PolicyRule) -> bool:
     return not uncovered(owned, [rule])

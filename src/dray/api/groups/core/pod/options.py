@@ -1,0 +1,23 @@
+"""What decides how strictly a pod's spec is checked: the gates, where the spec stands, and what it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dray.api.release import Gates
+
+Part = Mapping[str, Any]
+
+
+class PodValidationOptions(msgspec.Struct, frozen=True, kw_only=True):
+    gates: Gates
+    is_pod: bool = False  # the spec of a pod, not of a template
+    nested_claims: bool = False  # the release that writes a claim's source as an object of its own
+    #: Findings that the old object already had are no reason to refuse a change elsewhere.
+    old: Part | None = None
+
+    def on(self, gate: str) -> bool:
+        return gate in self.gates

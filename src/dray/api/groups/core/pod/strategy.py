@@ -1,0 +1,226 @@
+"""The rules of pods: what creating, changing and deleting one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api.groups.core.pod.annotations import MIRROR, check_annotations
+from dray.api.groups.core.pod.binding import check_binding, set_condition
+from dray.api.groups.core.pod.containers import check_image_text
+from dray.api.groups.core.pod.disabledfields import drop_spec_fields, drop_status_fields
+from dray.api.groups.core.pod.matchlabelkeys import merge_label_keys
+from dray.api.groups.core.pod.options import PodValidationOptions
+from dray.api.groups.core.pod.resize import check_resize, keep_all_but_resources
+from dray.api.groups.core.pod.resources import qos_class
+from dray.api.groups.core.pod.spec import check_spec
+from dray.api.groups.core.pod.status import check_ephemeral_update, check_status
+from dray.api.groups.core.pod.update import check_annotation_changes, check_update
+from dray.api.groups.core.pod.warnings import warn_pod
+from dray.api.scheme.kinds import Context, Object, Strategy, UpdateStrategy
+from dray.api.scheme.strategy import SPEC, STATUS, keep_fields, name_is_dns_subdomain, update_generation
+from dray.api.validation import addresses, field, names
+from dray.api.validation.field import FieldError, Path
+
+_GENERATION = "PodObservedGenerationTracking"
+
+
+class _Checks:
+    """What the doors to a pod have in common."""
+
+    def __init__(self, *, nested_claims: bool = False) -> None:
+        self._nested_claims = nested_claims
+
+    def options(self, ctx: Context, old: Object | None = None) -> PodValidationOptions:
+        return PodValidationOptions(gates=ctx.gates, is_pod=True, nested_claims=self._nested_claims, old=old)
+
+    def check_pod(self, pod: Object, opts: PodValidationOptions) -> list[FieldError]:
+        meta, spec = pod["metadata"], pod["spec"]
+        found = check_annotations(meta, spec) + check_spec(spec, meta, SPEC, opts)
+        if not spec.get("serviceAccountName"):
+            found += _check_no_tokens(spec)
+        for part in ("containers", "initContainers"):
+            for i, container in enumerate(spec.get(part) or ()):
+                found += check_image_text(container, SPEC.child(part).index(i))
+        return found
+
+
+def _checked_parts(pod: Object) -> tuple[object, ...]:
+    """All that the checks of a pod look at. Some volumes are named after it."""
+    meta, spec = pod["metadata"], pod["spec"]
+    return spec, meta.get("annotations"), meta.get("name") if spec.get("volumes") else ""
+
+
+def _check_no_tokens(spec: Object) -> list[FieldError]:
+    words = "must not be specified when serviceAccountName is not set"
+    return [
+        field.forbidden(
+            SPEC.child("volumes")
+            .index(i)
+            .child("projected", "sources")
+            .index(j)
+            .child("serviceAccountToken"),
+            words,
+        )
+        for i, volume in enumerate(spec.get("volumes") or ())
+        for j, source in enumerate((volume.get("projected") or {}).get("sources") or ())
+        if source.get("serviceAccountToken") is not None
+    ]
+
+
+def _bump(new: Object, old: Object, ctx: Context) -> None:
+    update_generation(new, old, changed=_GENERATION in ctx.gates and new["spec"] != old["spec"])
+
+
+class PodStrategy(_Checks, Strategy):
+    check_name = staticmethod(name_is_dns_subdomain)
+    delete_returns_object = True
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        if _GENERATION in ctx.gates:
+            obj["metadata"]["generation"] = 1
+        spec = obj["spec"]
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        drop_spec_fields(spec, None, ctx.gates)
+        if spec.get("schedulingGates"):
+            condition = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+            obj["status"]["conditions"] = set_condition([], condition, now=ctx.now)
+        merge_label_keys(obj, ctx.gates)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        return ctx.once("pod", lambda: self._check_new(obj, ctx), *_checked_parts(obj))
+
+    def _check_new(self, obj: Object, ctx: Context) -> list[FieldError]:
+        spec = obj["spec"]
+        found = self.check_pod(obj, self.options(ctx))
+        if spec.get("ephemeralContainers"):
+            found.append(field.forbidden(SPEC.child("ephemeralContainers"), "cannot be set on create"))
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            words = "cannot be set until all schedulingGates have been cleared"
+            found.append(field.forbidden(SPEC.child("nodeName"), words))
+        return found
+
+    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+        found = []
+        if messages := names.dns1123_label(obj["metadata"].get("name", "")):
+            listed = " ".join(messages)
+            found.append(
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS "
+                f"label is recommended: [{listed}]"
+            )
+        return [*found, *ctx.once("advice on pods", lambda: warn_pod(obj), *_checked_parts(obj))]
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep_fields(new, old, "status")
+        drop_spec_fields(new["spec"], old["spec"], ctx.gates)
+        _bump(new, old, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        opts = self.options(ctx, old)
+        return [*self.check_pod(new, opts), *check_update(new, old, opts)]
+
+    def grace(self, obj: Object, requested: int | None) -> int | None:
+        """Pods that run somewhere are given time to end; others go at once."""
+        if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in ("Failed", "Succeeded"):
+            return 0
+        seconds = obj["spec"].get("terminationGracePeriodSeconds", 0) if requested is None else requested
+        return 1 if seconds < 0 else seconds
+
+
+class PodStatusStrategy(_Checks, UpdateStrategy):
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep_fields(new, old, "spec")
+        # The door is used by agents of all ages, some of which would corrupt these.
+        for part in ("deletionTimestamp", "ownerReferences"):
+            if part in old["metadata"]:
+                new["metadata"][part] = old["metadata"][part]
+            else:
+                new["metadata"].pop(part, None)
+        update_generation(new, old, changed=False)
+        status, before = new.setdefault("status", {}), old.get("status", {})
+        for part in ("qosClass", "observedGeneration"):
+            if not status.get(part) and before.get(part):
+                status[part] = before[part]
+        if status.get("conditions") and before.get("conditions"):
+            _keep_observed(status, before)
+        drop_status_fields(status, before, ctx.gates)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        opts = self.options(ctx, old)
+        found = check_annotation_changes(new, old) + check_annotations(new["metadata"], new["spec"])
+        return found + check_status(new, old, opts)
+
+    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+        status = new.get("status", {})
+        if not (status.get("podIPs") or status.get("hostIPs")):
+            return ()
+        return [
+            words
+            for part in ("podIPs", "hostIPs")
+            for i, entry in enumerate(status.get(part) or ())
+            for words in addresses.warn_ip(entry.get("ip", ""), STATUS.child(part).index(i).child("ip"))
+        ]
+
+
+def _keep_observed(status: Object, before: Object) -> None:
+    """A client that does not know a condition's observedGeneration does not remove it."""
+    seen: dict[str, list[int]] = {}
+    for condition in before.get("conditions") or ():
+        seen.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
+    for condition in status.get("conditions") or ():
+        known = seen.get(condition.get("type", ""))
+        generation = known.pop(0) if known else 0
+        if generation and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = generation
+
+
+class PodEphemeralContainersStrategy(_Checks, UpdateStrategy):
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        added = new["spec"].get("ephemeralContainers")
+        keep_fields(new, old, "status")
+        new["spec"] = {k: v for k, v in old["spec"].items() if k != "ephemeralContainers"}
+        if added:
+            new["spec"]["ephemeralContainers"] = added
+        _keep_meta(new, old)
+        drop_spec_fields(new["spec"], old["spec"], ctx.gates)
+        _bump(new, old, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        if MIRROR in (old["metadata"].get("annotations") or {}):
+            return [field.forbidden(Path("[]"), "static pods do not support ephemeral containers")]
+        found = self.check_pod(new, self.options(ctx, old)) + check_annotation_changes(new, old)
+        return found + check_ephemeral_update(new, old)
+
+
+class PodResizeStrategy(_Checks, UpdateStrategy):
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep_fields(new, old, "status")
+        keep_all_but_resources(new, old, self.options(ctx, old))
+        _keep_meta(new, old)
+        _bump(new, old, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        opts = self.options(ctx, old)
+        return [*self.check_pod(new, opts), *check_resize(new, old, opts)]
+
+
+def _keep_meta(new: Object, old: Object) -> None:
+    """Doors beside the main one leave labels, annotations and the like as they were."""
+    for part in ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"):
+        if part in old["metadata"]:
+            new["metadata"][part] = old["metadata"][part]
+        else:
+            new["metadata"].pop(part, None)
+
+
+class BindingStrategy(Strategy):
+    """A binding is an order, not an object: its name is the pod's."""
+
+    check_name = staticmethod(name_is_dns_subdomain)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        return check_binding(obj)

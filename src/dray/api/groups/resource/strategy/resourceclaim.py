@@ -1,0 +1,129 @@
+"""ResourceClaims and their templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api.groups.resource.strategy.authorization import admin_access, admin_access_granted, status_parts
+from dray.api.groups.resource.strategy.common import finalizers, metadata_update, template_metadata
+from dray.api.groups.resource.strategy.disabledfields import drop_spec_fields, drop_status_fields
+from dray.api.groups.resource.validation import checks
+from dray.api.groups.resource.validation.claimstatus import allocated_devices, claim_status, shared_device_id
+from dray.api.groups.resource.validation.resourceclaim import claim_spec
+from dray.api.scheme.kinds import Context, Object, UpdateStrategy
+from dray.api.scheme.strategy import SPEC, STATUS, SubdomainStrategy, keep_fields
+from dray.api.validation.field import FieldError
+
+
+class ResourceClaimStrategy(SubdomainStrategy):
+    """A claim's spec never changes; its status has a door of its own."""
+
+    delete_returns_object = True
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        obj["status"] = {}
+        drop_spec_fields(obj.get("spec") or {}, None, ctx.gates)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        spec = obj.get("spec") or {}
+        requests = (spec.get("devices") or {}).get("requests") or ()
+        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
+        errs += ctx.once("claim", lambda: _checked_spec(spec, ctx), spec)
+        return errs
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep_fields(new, old, "status")
+        drop_spec_fields(new.get("spec") or {}, old.get("spec"), ctx.gates)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs = finalizers(new) + metadata_update(new, old)
+        type_, release = "resource/v1.ResourceClaimSpec", ctx.gates.release
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
+        return errs
+
+
+def _checked_spec(spec: Object, ctx: Context) -> list[FieldError]:
+    errs: list[FieldError] = []
+    claim_spec(spec, SPEC, ctx, errs)
+    return errs
+
+
+class ResourceClaimStatusStrategy(UpdateStrategy):
+    """Allocation, reservation and device status of a claim. The metadata is for the main door."""
+
+    reset = (("metadata",), ("spec",))
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        keep_fields(new, old, "spec")
+        keep_fields(new["metadata"], old["metadata"], *_FOR_THE_MAIN_DOOR)
+        new.setdefault("status", {})
+        drop_status_fields(new, old, ctx.gates)
+        _forget_deallocated(new, old)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs = admin_access_granted(new, old, ctx) + status_parts(new, old, ctx) + metadata_update(new, old)
+        claim_status(new, old, STATUS, errs, ctx.gates)
+        return errs
+
+
+_FOR_THE_MAIN_DOOR = (
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+    "deletionTimestamp",
+    "generation",
+)
+
+
+def _forget_deallocated(new: Object, old: Object) -> None:
+    """Drop what drivers reported about devices that the claim has just given back."""
+    status = new["status"]
+    devices = status.get("devices")
+    if not devices:
+        return
+    gone = allocated_devices(old.get("status") or {}) - allocated_devices(status)
+    if gone:
+        kept = [device for device in devices if shared_device_id(device) not in gone]
+        if kept:
+            status["devices"] = kept
+        else:
+            del status["devices"]
+
+
+class ResourceClaimTemplateStrategy(SubdomainStrategy):
+    """A template's spec never changes either, and is validated again on every write."""
+
+    delete_returns_object = True
+
+    def prepare_create(self, obj: Object, ctx: Context) -> None:
+        drop_spec_fields(_claim_spec(obj), None, ctx.gates)
+
+    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+        spec = _claim_spec(obj)
+        requests = (spec.get("devices") or {}).get("requests") or ()
+        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
+        _template_spec(obj, ctx, errs)
+        return errs
+
+    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+        drop_spec_fields(_claim_spec(new), _claim_spec(old), ctx.gates)
+
+    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+        errs = finalizers(new)
+        _template_spec(new, ctx, errs)
+        errs += metadata_update(new, old)
+        type_, release = "resource/v1.ResourceClaimTemplateSpec", ctx.gates.release
+        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
+        return errs
+
+
+def _template_spec(template: Object, ctx: Context, errs: list[FieldError]) -> None:
+    """What claims made from the template will be."""
+    errs += template_metadata((template.get("spec") or {}).get("metadata") or {}, SPEC.child("metadata"))
+    claim_spec(_claim_spec(template), SPEC.child("spec"), ctx, errs)
+
+
+def _claim_spec(template: Object) -> Object:
+    spec: Object = (template.get("spec") or {}).get("spec") or {}
+    return spec

@@ -1,0 +1,361 @@
+"""Who owns which field: the upkeep of ``metadata.managedFields`` for writes other than apply.
+
+``track`` answers with the entries an object must carry after a write. It is on the way of every write, so it looks
+only at what differs and hands back untouched entries as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from dray.api.patch.fieldsets import (
+    EMPTY,
+    FieldSet,
+    difference,
+    intersection,
+    of_paths,
+    union,
+    valid,
+    without,
+)
+from dray.api.patch.ownership import FREE, LEAF, Changes, Node, children, compare
+from dray.api.schema import Struct, zero
+from dray.api.validation.cache import content_key
+from dray.api.validation.objectmeta import FIELD_MANAGER_LIMIT
+
+Entry = dict[str, Any]
+Object = dict[str, Any]
+
+#: An object of the request's version in another version, with its type; None if that version is not known.
+Convert = Callable[[str, Object], "tuple[Struct, Object] | None"]
+
+MOST_UPDATERS: Final = 10
+_ANCIENT: Final = "ancient-changes"
+
+#: Fields that the server itself sets; nobody owns them.
+STRIPPED: Final = of_paths(
+    ("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"), ("metadata", "namespace"),
+    ("metadata", "creationTimestamp"), ("metadata", "selfLink"), ("metadata", "uid"), ("metadata", "clusterName"),
+    ("metadata", "generation"), ("metadata", "managedFields"), ("metadata", "resourceVersion"),
+)  # fmt: skip
+
+
+_METADATA: Final = "f:metadata"
+_TYPED: Final = frozenset({"kind", "apiVersion", "metadata"})
+_SET_BY_SERVER: Final = frozenset(STRIPPED[_METADATA])
+_MISSING: Final = object()
+
+
+class Manager(NamedTuple):
+    """What tells one entry from another. All applies of one manager share an entry, whatever their version."""
+
+    name: str
+    operation: str  # "Apply" or "Update"
+    api_version: str  # "" for applies
+    subresource: str
+
+    def __str__(self) -> str:
+        """As conflicts name it."""
+        text = f'"{self.name}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return f"{text} using {self.api_version}" if self.operation == "Update" else text
+
+
+class Owned(NamedTuple):
+    """The fields of one manager, in the version it wrote them in."""
+
+    fields: FieldSet
+    api_version: str
+    time: str | None
+
+
+Managers = dict[Manager, Owned]
+
+
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """The name a writer goes by: what it says itself, or the beginning of its user agent."""
+    return field_manager or _agent_name(user_agent)
+
+
+@lru_cache(maxsize=256)
+def _agent_name(user_agent: str) -> str:
+    name = ""
+    size = 0
+    for c in user_agent.partition("/")[0]:
+        if not c.isprintable():
+            continue
+        size += len(c.encode())
+        if size > FIELD_MANAGER_LIMIT:
+            break
+        name += c
+    return name or "unknown"
+
+
+def read_entries(entries: Sequence[Mapping[str, Any]] | None) -> Managers | None:
+    """The managers behind a list of entries; None if an entry makes no sense."""
+    managers: Managers = {}
+    for entry in entries or ():
+        operation, api_version = entry.get("operation"), entry.get("apiVersion")
+        if operation not in ("Apply", "Update") or not api_version or entry.get("fieldsType") != "FieldsV1":
+            return None
+        fields = entry.get("fieldsV1") or {}
+        if not isinstance(fields, dict):
+            return None
+        version = "" if operation == "Apply" else api_version
+        manager = Manager(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
+        managers[manager] = Owned(fields, api_version, entry.get("time"))
+    return managers
+
+
+def write_entries(managers: Managers) -> list[Entry]:
+    """The list of entries in upstream's order: applies first, then by time and name."""
+    ordered = list(managers.items())
+    if len(ordered) > 1:
+        ordered.sort(
+            key=lambda m: (m[0].operation, m[1].time or "", m[0].name, m[1].api_version, m[0].subresource)
+        )
+    return [
+        _entry(name, operation, api_version, time, fields, subresource)
+        for (name, operation, _, subresource), (fields, api_version, time) in ordered
+    ]
+
+
+def _entry(
+    name: str, operation: str, api_version: str, time: str | None, fields: FieldSet, subresource: str
+) -> Entry:
+    entry: Entry = {"manager": name} if name else {}
+    entry["operation"] = operation
+    entry["apiVersion"] = api_version
+    if time:
+        entry["time"] = time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = fields
+    if subresource:
+        entry["subresource"] = subresource
+    return entry
+
+
+def track(
+    type_: Struct,
+    old: Object | None,
+    new: Object,
+    *,
+    manager: str,
+    api_version: str,
+    now: str,
+    subresource: str = "",
+    reset: FieldSet | None = None,
+    convert: Convert | None = None,
+) -> list[Entry]:
+    """The managedFields of ``new`` after a create (``old`` is None), an update or a patch.
+
+    Both objects are in the request's version. ``reset`` are the fields this door never changes (``status`` for the
+    main resource). Objects whose ownership nobody tracks, because it was reset, stay untracked.
+    """
+    try:
+        if old is None and not _entries(new):
+            mine = _fields_of_new(type_, new, reset)
+            return [_entry(manager, "Update", api_version, now, mine, subresource)] if mine else []
+        me = Manager(manager, "Update", api_version, subresource)
+        managers = _starting_point(old, new, subresource)
+        if not managers and old is not None:
+            return []
+        before = _empty(type_) if old is None else old
+        changes = changed_fields(type_, before, new, reset)
+        _take_away(managers, changes, before, new, api_version=api_version, reset=reset, convert=convert)
+        if mine := difference(union(changes.modified, changes.added), STRIPPED):
+            before_me = managers.get(me)
+            fields = union(mine, before_me.fields) if before_me is not None else mine
+            managers[me] = Owned(fields, api_version, now)
+        _cap(managers)
+        return write_entries(managers)
+    except RecursionError:
+        return []  # as upstream: what cannot be tracked is not, and the write goes on
+
+
+def _starting_point(old: Object | None, new: Object, subresource: str) -> Managers:
+    """The entries to go on from: the writer's own if it sent any that make sense, else those of the live object."""
+    live = _entries(old)
+    if not subresource:
+        given = _entries(new)
+        if given == [{}]:  # the way to say: forget who owns what
+            return {}
+        if given and given is not live and given != live and all(valid(e.get("fieldsV1", {})) for e in given):
+            managers = read_entries(given)
+            if managers:
+                return managers
+    return read_entries(live) or {}
+
+
+def _entries(obj: Object | None) -> list[Entry] | None:
+    return obj["metadata"].get("managedFields") if obj is not None else None
+
+
+def changed_fields(type_: Struct, old: Object, new: Object, reset: FieldSet | None) -> Changes:
+    """What a write through a door changes; ``reset`` it cannot."""
+    changes = compare(type_, old, new)
+    if not reset:
+        return changes
+    added, modified, removed = changes
+    return Changes(without(added, reset), without(modified, reset), without(removed, reset))
+
+
+def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldSet:
+    """What the writer of a new object owns: what an empty one has not."""
+    blank = _blank(type_)
+    mine: FieldSet = {}
+    named: FieldSet = {}
+    for name, value in new["metadata"].items():
+        if (child := blank.metadata.get(name)) is not None:
+            key, node = child
+            named[key] = EMPTY if node is LEAF else node.made(value)
+    if named:
+        mine[_METADATA] = named
+    for name, part in new.items():
+        if (slot := blank.rest.get(name)) is None:
+            if type_.open_ended and name not in _TYPED:
+                mine[f"f:{name}"] = FREE.made(part)
+        elif slot.empty != part:
+            if slot.node is LEAF:
+                mine[slot.key] = EMPTY
+            elif (below := _gained(slot, part)) is not None:
+                mine[slot.key] = below
+    return without(mine, reset) if reset else mine
+
+
+def _gained(slot: _Slot, part: Any) -> FieldSet | None:
+    """The fields that a part has and an empty one has not. Many objects differ in nothing but their metadata."""
+    key = (slot, content_key(part))
+    if (known := _known_gains.get(key)) is not None:
+        return known
+    if slot.empty is _MISSING:
+        found: FieldSet | None = slot.node.made(part)
+    else:
+        added, modified, _ = slot.node.compare(slot.empty, part)
+        found = modified if added is None else added if modified is None else union(added, modified)
+    if found is not None and key[1]:
+        if len(_known_gains) >= _MOST_KNOWN:
+            del _known_gains[next(iter(_known_gains))]
+        _known_gains[key] = found
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Slot:
+    """A part of an object: how it is owned, and what it is while nobody has set it."""
+
+    key: str
+    node: Node
+    empty: Any
+
+
+class _Blank(NamedTuple):
+    """An object of which nothing is set but what the server sets itself."""
+
+    metadata: Mapping[str, tuple[str, Node]]
+    rest: Mapping[str, _Slot]
+
+
+_MOST_KNOWN: Final = 512
+_known_gains: dict[tuple[_Slot, bytes], FieldSet] = {}
+
+
+@lru_cache(maxsize=_MOST_KNOWN)
+def _blank(type_: Struct) -> _Blank:
+    known, empty = children(type_), _empty(type_)
+    meta = type_.by_name["metadata"].type
+    assert isinstance(meta, Struct)
+    return _Blank(
+        {name: child for name, child in children(meta).items() if child[0] not in _SET_BY_SERVER},
+        {n: _Slot(*child, empty.get(n, _MISSING)) for n, child in known.items() if n not in _TYPED},
+    )
+
+
+@lru_cache(maxsize=_MOST_KNOWN)
+def _empty(type_: Struct) -> Object:
+    """The object that a new one is compared with."""
+    found: Object = zero(type_)
+    return found
+
+
+def _take_away(
+    managers: Managers,
+    changes: Changes,
+    old: Object,
+    new: Object,
+    *,
+    api_version: str,
+    reset: FieldSet | None,
+    convert: Convert | None,
+) -> None:
+    """Take from every entry the fields that now belong to the writer or are gone; drop entries left empty."""
+    by_version = {api_version: changes}
+    for manager, owned in list(managers.items()):
+        version = owned.api_version
+        if version not in by_version:
+            other = changes_in(version, old, new, reset=reset, convert=convert)
+            if other is None:
+                del managers[manager]
+                continue
+            by_version[version] = other
+        there = by_version[version]
+        taken = union(there.modified, there.added)
+        fields = difference(owned.fields, intersection(owned.fields, taken)) if taken else owned.fields
+        fields = difference(fields, there.removed)
+        if not fields:
+            del managers[manager]
+        elif fields is not owned.fields:
+            managers[manager] = owned._replace(fields=fields)
+
+
+def changes_in(
+    version: str, old: Object, new: Object, *, reset: FieldSet | None, convert: Convert | None
+) -> Changes | None:
+    """The same change seen in another version."""
+    if convert is None:
+        return None
+    before, after = convert(version, old), convert(version, new)
+    if before is None or after is None:
+        return None
+    return changed_fields(before[0], before[1], after[1], reset)
+
+
+def _cap(managers: Managers) -> None:
+    """Merge the oldest entries of updates, a bucket for each version, until there are not too many."""
+    if len(managers) <= MOST_UPDATERS:
+        return
+    updaters = [m for m in managers if m.operation == "Update"]
+    excess = len(updaters) - MOST_UPDATERS
+    if excess <= 0:
+        return
+    updaters.sort(key=lambda m: (managers[m].time or "", m))
+    first: dict[str, Manager] = {}
+    for manager in updaters:
+        if excess <= 0:
+            return
+        owned = managers[manager]
+        version = owned.api_version
+        if version not in first:
+            first[version] = manager
+            continue
+        bucket = Manager(_ANCIENT, "Update", version, "")
+        if bucket not in managers:
+            managers[bucket] = managers.pop(first[version])
+        fields = union(owned.fields, managers[bucket].fields)
+        managers[bucket] = Owned(fields, version, owned.time)
+        if manager != bucket:
+            del managers[manager]
+        excess -= 1
+
+
+def same_but_for_times(new: Sequence[Entry] | None, old: Sequence[Entry] | None) -> bool:
+    """Whether two lists of entries differ in nothing but their times: such a write is no change."""
+    return len(new or ()) == len(old or ()) and _timeless(new) == _timeless(old)
+
+
+def _timeless(entries: Iterable[Entry] | None) -> list[Entry]:
+    return [{k: v for k, v in entry.items() if k != "time"} for entry in entries or ()]

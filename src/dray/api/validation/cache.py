@@ -1,0 +1,68 @@
+"""Remembering what was found good. Checks are pure, and controllers make objects by the thousand from one template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+T = TypeVar("T")
+_encode: Final = msgspec.json.Encoder().encode
+_LONGEST: Final = 8192  # larger contents are rare, and not worth the room
+
+
+def content_key(*parts: Any) -> bytes:
+    """What tells one content from another; empty if it is too long, or cannot be written down."""
+    try:
+        found = _encode(parts)
+    except (TypeError, ValueError, RecursionError):
+        return b""
+    return found if len(found) <= _LONGEST else b""
+
+
+class ValidationCache:
+    """Contents in which a check found nothing, so that equal content need not be looked at again.
+
+    It belongs to whoever decides by which rules is checked: other feature gates need another memory.
+    """
+
+    __slots__ = ("_good", "_size")
+
+    def __init__(self, size: int = 1024) -> None:
+        self._good: dict[tuple[str, bytes], None] = {}
+        self._size = size
+
+    def once(self, what: str, check: Callable[[], Sequence[T]], *parts: Any) -> Sequence[T]:
+        """What ``check`` finds in ``parts``, all that it looks at."""
+        key = (what, content_key(*parts))
+        if key in self._good:
+            return ()
+        found = check()
+        if not found and key[1]:
+            if len(self._good) >= self._size:
+                del self._good[next(iter(self._good))]
+            self._good[key] = None
+        return found
+
+
+class Interner:
+    """Equal values held once. Thousands of devices have the same model and the same amount of memory."""
+
+    __slots__ = ("_known", "_size")
+
+    def __init__(self, size: int = 4096) -> None:
+        self._known: dict[bytes, Any] = {}
+        self._size = size
+
+    def one(self, value: T) -> T:
+        """The value itself, or an equal one that was here before; neither may be changed from now on."""
+        key = content_key(value)
+        if not key:
+            return value
+        if (known := self._known.get(key)) is not None:
+            return cast("T", known)
+        if len(self._known) >= self._size:
+            self._known.clear()
+        self._known[key] = value
+        return value

@@ -1,0 +1,117 @@
+"""A running cluster as its data directory shows it: who holds the lock, where it listens, how to end it.
+
+The lock, not the process id, says whether a cluster runs: the kernel releases it however the process ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dray.app.options import OptionError
+from dray.app.pki import write_private
+
+_POLL_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What a running cluster writes down about itself."""
+
+    pid: int
+    url: str
+    kubeconfig: str
+    store: str
+    release: str
+    started: float
+    devices: list[str] = field(default_factory=list)  # a line for each node and driver, once they are there
+
+
+def _lock_path(data: Path) -> Path:
+    return data / "dray.lock"
+
+
+def _state_path(data: Path) -> Path:
+    return data / "dray.json"
+
+
+def ensure_private(data: Path) -> None:
+    """Make a directory that only we can enter. One that is there must not be somebody else's to write to: whoever can
+    put files or links into it owns the cluster."""
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = data.stat()
+    if found.st_mode & stat.S_IWOTH:
+        raise OptionError(
+            f"{data} can be written by everybody; choose another directory, or: chmod o-w {data}"
+        )
+    if os.geteuid() not in (0, found.st_uid):
+        raise OptionError(f"{data} belongs to somebody else; choose another directory")
+
+
+@contextmanager
+def locked(data: Path) -> Iterator[None]:
+    """Hold the data directory; one process at a time may."""
+    ensure_private(data)
+    descriptor = os.open(_lock_path(data), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            found = read_state(data)
+            where = f" (pid {found.pid}, {found.url})" if found is not None else ""
+            raise OptionError(f"a cluster already runs on {data}{where}; end it with: dray down") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_running(data: Path) -> bool:
+    try:
+        descriptor = os.open(_lock_path(data), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def write_state(data: Path, state: ClusterState) -> None:
+    write_private(_state_path(data), json.dumps(asdict(state), indent=2).encode())
+
+
+def remove_state(data: Path) -> None:
+    _state_path(data).unlink(missing_ok=True)
+
+
+def read_state(data: Path) -> ClusterState | None:
+    try:
+        return ClusterState(**json.loads(_state_path(data).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def stop(data: Path, *, seconds: float) -> bool:
+    """Ask the running cluster to end and wait for it; False if it is still there."""
+    found = read_state(data)
+    if found is None or not is_running(data):
+        return True
+    os.kill(found.pid, signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not is_running(data):
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False

@@ -1,0 +1,106 @@
+"""A node that joined a cluster: its identity in a data directory of its own, and the agent that runs with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dray.api.errors import NotFound
+from dray.app import kubeconfig
+from dray.app.datadir import ensure_private
+from dray.app.nodeserver import node_ip
+from dray.app.pki import write_private
+from dray.client.client import Client
+from dray.client.factory import connect
+from dray.client.resources import NODES
+from dray.node.bootstrap import certificates
+from dray.node.bootstrap.certificates import CertificateManager
+from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery, JoinError, discover_cluster
+from dray.node.hostpaths import HostPaths
+from dray.node.options import NodeOptions
+from dray.node.run import Options, run
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinConfiguration:
+    """Who a node is and where it keeps what it has."""
+
+    name: str
+    server: str  # https://HOST:PORT
+    data: Path
+    root: Path | None = None  # the kubelet's directory; None: below ``data``
+    runtime: str = "process"
+    address: str = ""
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data / "kubeconfig"
+
+    @cached_property
+    def keeper(self) -> CertificateManager:
+        return CertificateManager(
+            self.data / "pki" / "node.pem", self.name, write=write_private, clock=time.time
+        )
+
+    def options(self) -> Options:
+        """Options of the agent that runs this node."""
+        at = urlsplit(self.server)
+        paths = HostPaths.of_machine(self.root) if self.root else HostPaths.below(self.data / "node")
+        node = NodeOptions(
+            name=self.name,
+            paths=paths,
+            address=self.address or node_ip(self.server),
+            services={
+                "KUBERNETES_SERVICE_HOST": at.hostname or "",
+                "KUBERNETES_SERVICE_PORT": str(at.port or 443),
+            },
+        )
+        return Options(nodes=[node], runtime=self.runtime, runtime_dir=self.data / "runtime")
+
+
+async def join_cluster(
+    member: JoinConfiguration,
+    told: BootstrapTokenDiscovery,
+    *,
+    seconds: float,
+    waiting: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Get a certificate with the token and keep it, and write the kubeconfig that uses it."""
+    config = await discover_cluster(told)
+    assert config.ca is not None
+    async with connect(config) as client:
+        pem = await certificates.request(client, member.name, seconds=seconds, waiting=waiting)
+    async with connect(replace(config, token="", certificate=pem)) as client:
+        await _check_name_free(client, member.name)
+    ensure_private(member.data)
+    member.keeper.keep(pem)
+    kubeconfig.write_node(
+        member.kubeconfig,
+        member.name,
+        server=member.server,
+        ca=config.ca,
+        credentials=member.keeper.path,
+    )
+
+
+async def _check_name_free(client: Client, name: str) -> None:
+    """Two machines must not be one node."""
+    try:
+        found = await client.get(NODES, "", name)
+    except NotFound:
+        return
+    ready = [c for c in (found.get("status") or {}).get("conditions") or () if c["type"] == "Ready"]
+    if ready and ready[0]["status"] == "True":
+        raise JoinError(f"the cluster has a node {name} already, and it is ready; choose another name")
+
+
+async def serve(client: Client, member: JoinConfiguration, options: Options) -> None:
+    """Run the node until cancelled, and keep its certificate fresh."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(member.keeper.renew(client), name="certificate")
+        group.create_task(run(client, options=options), name="node")

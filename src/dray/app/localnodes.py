@@ -1,0 +1,110 @@
+"""From the API server to the nodes of this process: logs as a stream, commands as an upgraded connection."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from dray.api.errors import BadRequest, NotFound
+from dray.app.remotenodes import RemoteNodes
+from dray.app.streamed import Chunks
+from dray.node.server.host import NodeHost, PodLogOptions
+from dray.node.streaming import handshake
+from dray.runtimes.interface import PortConnection, Session
+from dray.runtimes.logs import LogOptions
+from dray.server.endpoints.call import Call
+from dray.server.endpoints.requests import Query, parse_int64
+from dray.server.endpoints.responses import RawBody, Response, StreamBody, UpgradeBody
+from dray.server.registry.metadata import Clock
+from dray.server.storage.documents import Document
+
+
+class LocalNodes:
+    """The server's ``NodeProxy`` for nodes that run beside it; ``others`` reaches those elsewhere."""
+
+    def __init__(self, nodes: NodeHost, *, others: RemoteNodes) -> None:
+        self._nodes = nodes
+        self._others = others
+
+    async def log(self, call: Call, pod: Document, container: str) -> Response:
+        if not self._nodes.serves(pod.hub["spec"]["nodeName"]):
+            return await self._others.log(call, pod, container)
+        query = PodLogOptions(
+            previous=call.request.query.boolean("previous"),
+            options=log_options(call.request.query, now=call.api.clock.seconds()),
+        )
+        chunks = self._nodes.logs(pod.hub, container, query)
+        return Response(200, StreamBody(Chunks(chunks), "text/plain"))
+
+    async def connect(self, call: Call, pod: Document, container: str) -> Response:
+        if not self._nodes.serves(pod.hub["spec"]["nodeName"]):
+            return await self._others.connect(call, pod, container)
+        action, query, headers = call.target.subresource, call.request.query, call.request.headers.all
+        if action == "portforward":
+            return self._forward(call, pod)
+        tty, stdin = query.boolean("tty"), query.boolean("stdin")
+        if action == "exec" and not query.all("command"):
+            raise BadRequest("you must specify at least 1 command for the container")
+
+        async def start() -> Session:
+            if action == "attach":
+                return await self._nodes.attach(pod.hub, container, tty=tty, stdin=stdin)
+            return await self._nodes.exec(pod.hub, container, query.all("command"), tty=tty, stdin=stdin)
+
+        self._nodes.check_running(pod.hub, container)
+        streams = [s for s in ("stdin", "stdout", "stderr") if query.boolean(s)]
+        upgrade = handshake.for_command(headers, start, streams=streams, tty=tty)
+        return Response(101, UpgradeBody(upgrade.duplex, upgrade.headers))
+
+    def _forward(self, call: Call, pod: Document) -> Response:
+        async def connect(port: int) -> PortConnection:
+            return await self._nodes.port_forward(pod.hub, port)
+
+        self._nodes.check_running(pod.hub)
+        asked = [parse_int64(p) for value in call.request.query.all("ports") for p in value.split(",")]
+        metadata = pod.hub["metadata"]
+        upgrade = handshake.for_ports(
+            call.request.headers.all, connect, asked=asked, pod=metadata["name"], uid=metadata["uid"]
+        )
+        return Response(101, UpgradeBody(upgrade.duplex, upgrade.headers))
+
+    async def proxy(self, call: Call) -> Response:
+        target = call.target
+        if target.resource != "nodes" or not self._nodes.serves(target.name):
+            return await self._others.proxy(call)
+        match target.rest:
+            case ("healthz",):
+                return Response(200, RawBody(b"ok", "text/plain"))
+            case ("metrics",):
+                return Response(200, RawBody(self._nodes.metrics().encode(), "text/plain; version=0.0.4"))
+            case ("pods",):
+                items = [p for p in self._nodes.pods() if p["spec"].get("nodeName") == target.name]
+                body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+                return Response(200, RawBody(json.dumps(body).encode()))
+        raise NotFound("404 page not found")
+
+
+def log_options(query: Query, *, now: float) -> LogOptions:
+    """What ``kubectl logs`` asks for, checked."""
+    for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
+        value = query.integer(name)
+        if value is not None and value < least:
+            raise BadRequest(f"{name}: Invalid value: {value}: must be greater than or equal to {least}")
+    seconds = query.integer("sinceSeconds")
+    return LogOptions(
+        follow=query.boolean("follow"),
+        tail=query.integer("tailLines"),
+        limit_bytes=query.integer("limitBytes"),
+        since=_utc(query.get("sinceTime")) if seconds is None else Clock.format(int(now) - seconds),
+        timestamps=query.boolean("timestamps"),
+        stream=query.get("stream").lower().replace("all", ""),
+    )
+
+
+def _utc(text: str) -> str:
+    if not text:
+        return ""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    except ValueError:
+        raise BadRequest(f'parsing time "{text}": it is not RFC 3339') from None

@@ -1,0 +1,81 @@
+"""Running in the foreground: an event loop, signals, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from dray.app.options import OptionError, ServerOptions
+
+if TYPE_CHECKING:
+    from dray.app.server import RunningServer
+
+
+def run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
+
+
+def pause_gc() -> None:
+    """Hardly anything that is made at start is garbage: do not look for it until ``calm_collector`` does."""
+    gc.disable()
+
+
+def tune_gc() -> None:
+    """What was made at start stays for good, and most of what requests make dies young: look less often."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 100, 20)
+
+
+def shutdown_event() -> asyncio.Event:
+    """Set by the first SIGINT or SIGTERM; a second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        event.set()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    return event
+
+
+def run_api_server(options: ServerOptions) -> None:
+    """The API server alone."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+    try:
+        run_loop(_serve(options))
+    except OptionError as e:
+        raise SystemExit(f"dray: {e}") from None
+
+
+async def _serve(options: ServerOptions) -> None:
+    from dray.app import datadir
+    from dray.app.server import run_server
+
+    end = shutdown_event()
+    with datadir.locked(options.data):
+        await _until(end, run_server(options), options)
+
+
+async def _until(
+    end: asyncio.Event, running: AbstractAsyncContextManager[RunningServer], options: ServerOptions
+) -> None:
+    async with running as server:
+        tune_gc()
+        print(f"dray: API server ready on {server.url}", flush=True)
+        print(f"dray: kubeconfig: {options.kubeconfig_path}", flush=True)
+        await end.wait()

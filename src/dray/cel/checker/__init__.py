@@ -1,0 +1,1 @@
+"""The type checker, and the validators of literals that run after it."""

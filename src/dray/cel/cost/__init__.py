@@ -1,0 +1,1 @@
+"""What expressions cost: the static estimate, and the price of calls at run time."""

@@ -1,0 +1,49 @@
+"""Which API server a command talks to: ``--kubeconfig``, then KUBECONFIG, then the cluster of ``dray up``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from dray.client.client import Client
+
+
+def kubeconfig_path(given: Path | None) -> Path | None:
+    """None means: whatever the client finds by itself, such as in-cluster configuration."""
+    if given is not None:
+        return given
+    if os.environ.get("KUBECONFIG"):
+        return None
+    from dray.app.options import default_data
+
+    running = default_data() / "kubeconfig"
+    return running if running.exists() else None
+
+
+def current_namespace(kubeconfig: Path | None, context: str = "") -> str:
+    """The namespace that the kubeconfig's context is about, as kubectl takes it."""
+    from dray.client.config import ConfigError
+    from dray.client.kubeconfig import load
+
+    try:
+        return load(kubeconfig_path(kubeconfig), context=context).namespace
+    except ConfigError:
+        return "default"  # whoever asks the cluster is told
+
+
+@asynccontextmanager
+async def connect(kubeconfig: Path | None = None, *, context: str = "") -> AsyncIterator[Client]:
+    from dray.client import factory
+    from dray.client.config import ConfigError
+
+    try:
+        async with factory.connect(kubeconfig_path(kubeconfig), context=context) as client:
+            yield client
+    except ConfigError as problem:
+        raise click.ClickException(str(problem)) from None

@@ -1,0 +1,116 @@
+"""``dray driver``: run a driver that comes with dray, or check any driver."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dray.cli.components import kubeconfig_option, run_component
+
+
+@click.group()
+def driver() -> None:
+    """Run a driver that comes with dray, or check any driver."""
+
+
+@driver.command()
+@kubeconfig_option
+@click.option(
+    "--node", "name", default=None, help="The node whose devices these are; default: the host's name."
+)
+@click.option("--devices", type=click.IntRange(min=0), default=8, show_default=True, help="How many GPUs.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("/var/lib/kubelet"),
+    show_default=True,
+    help="The kubelet's (or the agent's) root directory.",
+)
+@click.option("--cdi", type=click.Path(path_type=Path), default=Path("/var/run/cdi"), show_default=True)
+@click.option(
+    "--partitions", type=click.IntRange(min=0), default=0, help="Cut every GPU into so many parts, MIG-like."
+)
+@click.option("--shared", is_flag=True, help="Let claims share a GPU, each with the memory it asks for.")
+@click.option(
+    "--health",
+    is_flag=True,
+    help="Report health; files ailing/<device> below plugins/<driver> say who is not well.",
+)
+@click.option("--device-status", is_flag=True, help="Write about allocated GPUs into the claim's status.")
+@click.option("--metadata", is_flag=True, help="Write files in which containers read about their GPUs.")
+def gpu(
+    kubeconfig: Path | None, name: str | None, devices: int, root: Path, cdi: Path, **profile: Any
+) -> None:
+    """The example GPU driver, under a kubelet or dray's node agent.
+
+    \b
+    Example:
+      dray driver gpu --node worker-1 --devices 4
+      dray driver gpu --partitions 4 --health
+    """
+    from dray.driver.plugin import Options, run
+    from dray.drivers.gpu import GpuDriver, GpuOptions
+
+    options = Options(
+        node=name or platform.node().lower(), kubelet_dir=root.absolute(), cdi_dir=cdi.absolute()
+    )
+
+    async def serve(client: Any) -> None:
+        await run(client, GpuDriver(GpuOptions(count=devices, **profile)), options=options)
+
+    run_component(kubeconfig, serve)
+
+
+@driver.command()
+@kubeconfig_option
+@click.option(
+    "--registry",
+    type=click.Path(path_type=Path),
+    default=Path("/var/lib/kubelet/plugins_registry"),
+    show_default=True,
+    help="Where drivers register.",
+)
+@click.option("--driver", "name", default="", help="Which driver, if several are registered.")
+@click.option("--node", default="", help="The node it runs on; default: the host's name.")
+@click.option(
+    "--cdi", type=click.Path(path_type=Path), multiple=True, help="CDI directories; may be repeated."
+)
+@click.option(
+    "--restart", default="", help="A command that restarts the driver; without it restarts are not tried."
+)
+def verify(
+    kubeconfig: Path | None, registry: Path, name: str, node: str, cdi: tuple[Path, ...], restart: str
+) -> None:
+    """Check a driver, whatever it is written in, for what a kubelet relies on.
+
+    Registration, well-formed slices, idempotent prepare and unprepare, unknown claims, partial failure, restarts.
+    Exit code 1 if something is wrong.
+
+    \b
+    Example:
+      dray driver verify --registry /var/lib/kubelet/plugins_registry --driver gpu.example.com
+    """
+    from dray.cli.config_flags import connect
+    from dray.driver.verify import Options, Outcome, Report, run
+
+    more: dict[str, Any] = {"cdi_dirs": cdi} if cdi else {}
+    options = Options(
+        registry=registry, driver=name, node=node or platform.node().lower(), restart=restart, **more
+    )
+
+    async def check() -> Report:
+        async with connect(kubeconfig) as client:
+            return await run(client, options=options)
+
+    report = asyncio.run(check())
+    marks = {Outcome.PASSED: "ok  ", Outcome.FAILED: "FAIL", Outcome.SKIPPED: "-   ", Outcome.NOTE: "note"}
+    for one in report.checks:
+        click.echo(f"{marks[one.outcome]} {one.name}{f': {one.detail}' if one.detail else ''}")
+    failed = sum(1 for one in report.checks if one.outcome is Outcome.FAILED)
+    click.echo(f"{report.driver or 'driver'}: {len(report.checks)} checks, {failed} failed")
+    if not report.ok:
+        raise SystemExit(1)

@@ -1,0 +1,267 @@
+"""``dray node``: the node agent on any API server; ``dray node join``: a new node of a cluster."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dray.cli.components import kubeconfig_option, run_component
+
+if TYPE_CHECKING:
+    from dray.app.join import JoinConfiguration
+    from dray.client.config import Config
+    from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery
+    from dray.node.options import NodeOptions
+    from dray.node.run import Options
+
+_runtime = click.option(
+    "--runtime", default="process", show_default=True, help="simulated, process or cri:SOCKET."
+)
+_name = click.option("--name", default=None, help="The node's name; default: the host's.")
+_port = click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=None,
+    help="For logs, exec, attach and port-forward; default: 10250 if it is free, 0: not offered.",
+)
+_withdraw = click.option(
+    "--withdraw-after",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Seconds after which the slices of a driver that is gone are withdrawn.",
+)
+
+
+@click.group(invoke_without_command=True)
+@kubeconfig_option
+@_name
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("/var/lib/kubelet"),
+    show_default=True,
+    help="Where plugins register and pods live, as a kubelet's --root-dir.",
+)
+@_runtime
+@click.option(
+    "--simulated", type=click.IntRange(min=1), help="Run that many simulated nodes instead of this one."
+)
+@click.option("--address", default="", help="Where API servers reach this node; default: found out.")
+@_port
+@_withdraw
+@click.pass_context
+def node(
+    context: click.Context,
+    kubeconfig: Path | None,
+    name: str | None,
+    root: Path,
+    runtime: str,
+    simulated: int | None,
+    address: str,
+    port: int | None,
+    withdraw_after: float,
+) -> None:
+    """Run pods on this machine: register drivers, prepare claims, hand devices to containers.
+
+    \b
+    Examples:
+      dray node --runtime cri:/run/containerd/containerd.sock
+      dray node --simulated 1000
+      dray node join HOST:PORT --token TOKEN --discovery-token-ca-cert-hash sha256:HASH
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from dray.app.nodeserver import node_ip
+    from dray.node.options import NodeOptions
+    from dray.node.run import Options, run
+
+    own, root = name or platform.node().lower(), root.absolute()
+    if simulated:
+        nodes = [NodeOptions.simulated(f"{own}-{i + 1}") for i in range(simulated)]
+        options = Options(nodes=nodes, runtime="simulated")
+    else:
+        config = _config(kubeconfig)
+        options = Options(
+            nodes=[_own_node(own, root, address or node_ip(config.server), withdraw_after)],
+            runtime=runtime,
+            runtime_dir=root / "dray-runtime",
+        )
+        options = _with_endpoint(options, folder=root / "pki", authority=config.ca, port=port)
+
+    async def serve(client: Any) -> None:
+        await run(client, options=options)
+
+    run_component(kubeconfig, serve)
+
+
+def _config(kubeconfig: Path | None) -> Config:
+    from dray.cli.config_flags import kubeconfig_path
+    from dray.client.config import ConfigError
+    from dray.client.kubeconfig import load
+
+    try:
+        return load(kubeconfig_path(kubeconfig))
+    except ConfigError as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def _own_node(name: str, root: Path, address: str, withdraw_after: float) -> NodeOptions:
+    from dray.node.hostpaths import HostPaths
+    from dray.node.options import NodeOptions
+
+    return NodeOptions(
+        name=name, paths=HostPaths.of_machine(root), address=address, withdraw_after=withdraw_after
+    )
+
+
+def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, port: int | None) -> Options:
+    """Let API servers reach the node's containers, if they can prove who they are."""
+    from dray.app.nodeserver import with_endpoint
+
+    if port == 0 or authority is None:
+        return options
+    try:
+        return with_endpoint(options, folder=folder, client_ca=authority, port=port)
+    except OSError as problem:
+        raise click.ClickException(f"--port: {problem}") from None
+
+
+@node.command()
+@click.argument("server", metavar="HOST:PORT")
+@click.option("--token", default="", envvar="DRAY_TOKEN", metavar="ID.SECRET", help="A bootstrap token.")
+@click.option(
+    "--ca-cert-hash",
+    "--discovery-token-ca-cert-hash",
+    "pins",
+    multiple=True,
+    metavar="sha256:HEX",
+    help="Hash of the public key of the cluster's certificate authority; may be repeated.",
+)
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The cluster's certificate authority itself, instead of its hash.",
+)
+@click.option(
+    "--unsafe-skip-ca-verification",
+    "--discovery-token-unsafe-skip-ca-verification",
+    "trusting",
+    is_flag=True,
+    help="Trust whoever knows the token.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("/var/lib/dray-node"),
+    show_default=True,
+    help="Where the node keeps its certificate, its kubeconfig and its pods.",
+)
+@_name
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The kubelet directory of a node that has the machine to itself; default: below --data.",
+)
+@_runtime
+@click.option(
+    "--address", default="", help="The node's address; default: the one it reaches the server from."
+)
+@_port
+@click.option(
+    "--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for the certificate."
+)
+def join(
+    server: str,
+    token: str,
+    pins: tuple[str, ...],
+    ca_file: Path | None,
+    trusting: bool,
+    data: Path,
+    name: str | None,
+    root: Path | None,
+    runtime: str,
+    address: str,
+    port: int | None,
+    timeout: float,
+) -> None:
+    """Make this machine a node of a cluster and run pods on it.
+
+    The node gets a certificate of its own with the token, and renews it by itself. It needs the token no more when it
+    starts again on the same --data. `dray token create --print-join-command` prints what to type here.
+
+    \b
+    Examples:
+      dray node join 192.0.2.1:6443 --token abcdef.0123456789abcdef --ca-cert-hash sha256:…
+      DRAY_TOKEN=… dray node join 192.0.2.1:6443 --ca-file ca.crt --runtime cri:/run/containerd/containerd.sock
+    """
+    from dray.api.errors import StatusError
+    from dray.app import join as joining_node
+    from dray.app.options import OptionError
+    from dray.client.config import ConfigError
+    from dray.node.bootstrap.cluster_info import JoinError
+
+    member = joining_node.JoinConfiguration(
+        name=name or platform.node().lower(),
+        server=_url(server),
+        data=data.absolute(),
+        root=root.absolute() if root else None,
+        runtime=runtime,
+        address=address,
+    )
+    try:
+        if not member.keeper.usable():
+            _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
+        options = _with_endpoint(
+            member.options(),
+            folder=member.data / "pki",
+            authority=_config(member.kubeconfig).ca,
+            port=port,
+        )
+    except (JoinError, StatusError, ConfigError, OptionError, OSError) as problem:
+        raise click.ClickException(str(problem)) from None
+
+    async def serve(client: Any) -> None:
+        await joining_node.serve(client, member, options)
+
+    run_component(member.kubeconfig, serve)
+
+
+def _url(server: str) -> str:
+    return (server if "://" in server else f"https://{server}").rstrip("/")
+
+
+def _introduction(
+    server: str, token: str, pins: tuple[str, ...], ca_file: Path | None, *, trusting: bool
+) -> BootstrapTokenDiscovery:
+    from dray.api import bootstraptoken
+    from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery
+
+    parsed = bootstraptoken.parse(token)
+    if parsed is None:
+        raise click.UsageError("--token: a bootstrap token is six letters or digits, a dot, and sixteen more")
+    if not (pins or ca_file or trusting):
+        raise click.UsageError("which cluster to trust? Give --ca-cert-hash or --ca-file")
+    return BootstrapTokenDiscovery(
+        server=server,
+        token=parsed,
+        ca=ca_file.read_bytes() if ca_file else None,
+        pins=tuple(pin.lower() for pin in pins),
+        trusting=trusting,
+    )
+
+
+def _join(member: JoinConfiguration, told: BootstrapTokenDiscovery, timeout: float) -> None:
+    import asyncio
+
+    from dray.app import join as joining_node
+
+    def waiting(request: str) -> None:
+        click.echo(f"Waiting for an administrator: kubectl certificate approve {request}", err=True)
+
+    asyncio.run(joining_node.join_cluster(member, told, seconds=timeout, waiting=waiting))
+    click.echo(f"Node {member.name} has joined {member.server}; its kubeconfig is {member.kubeconfig}")

@@ -1,0 +1,95 @@
+"""Bootstrap tokens: what a cluster says about itself is signed with each, and those that have run out go."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dray.api import bootstraptoken
+from dray.api.bootstraptoken import CLUSTER_INFO, CLUSTER_INFO_NAMESPACE, NAMESPACE, SIGNATURE_PREFIX
+from dray.api.errors import NotFound
+from dray.client.resources import CONFIGMAPS, SECRETS
+from dray.controllers.controller import Controller, ControllerContext
+
+Document = Any  # documents have no types here yet
+
+
+def signed_cluster_info(
+    data: Mapping[str, str], secrets: Iterable[Document], *, now: float
+) -> dict[str, str]:
+    """The data of ``cluster-info`` with a signature for each token that may sign, and with no others."""
+    kept = {key: value for key, value in data.items() if not key.startswith(SIGNATURE_PREFIX)}
+    if "kubeconfig" not in kept:
+        return dict(data)
+    for found in secrets:
+        token = bootstraptoken.token_of(found, usage="signing", now=now)
+        if token is not None:
+            kept[SIGNATURE_PREFIX + token.id] = bootstraptoken.signature(kept["kubeconfig"], token)
+    return kept
+
+
+class BootstrapSigner(Controller[str]):
+    """There is one key: the ConfigMap that is signed."""
+
+    name = "bootstrap-signer-controller"
+    workers = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._maps = context.informers.get(CONFIGMAPS)
+        self._secrets = context.informers.get(SECRETS, namespace=NAMESPACE)
+        self._maps.add_handler(on_add=self._map_changed, on_update=lambda old, new: self._map_changed(new))
+        self._secrets.add_handler(
+            on_add=self._secret_changed,
+            on_update=lambda old, new: self._secret_changed(new),
+            on_delete=self._secret_changed,
+        )
+
+    def _map_changed(self, changed: Document) -> None:
+        metadata = changed["metadata"]
+        if (metadata["namespace"], metadata["name"]) == (CLUSTER_INFO_NAMESPACE, CLUSTER_INFO):
+            self.enqueue(CLUSTER_INFO)
+
+    def _secret_changed(self, changed: Document) -> None:
+        if changed.get("type") == bootstraptoken.TYPE:
+            self.enqueue(CLUSTER_INFO)
+
+    async def sync(self, key: str) -> float | None:
+        info = self._maps.get(CLUSTER_INFO_NAMESPACE, key)
+        if info is None:
+            return None
+        data = info.get("data") or {}
+        wanted = signed_cluster_info(data, self._secrets.items(), now=self.context.clock())
+        if wanted != data:
+            with contextlib.suppress(NotFound):
+                await self.context.client.update(CONFIGMAPS, CLUSTER_INFO_NAMESPACE, {**info, "data": wanted})
+        return None
+
+
+class TokenCleaner(Controller[str]):
+    """Keys are names of Secrets."""
+
+    name = "token-cleaner-controller"
+    workers = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._secrets = context.informers.get(SECRETS, namespace=NAMESPACE)
+        self._secrets.add_handler(on_add=self._changed, on_update=lambda old, new: self._changed(new))
+
+    def _changed(self, changed: Document) -> None:
+        if changed.get("type") == bootstraptoken.TYPE:
+            self.enqueue(changed["metadata"]["name"])
+
+    async def sync(self, key: str) -> float | None:
+        found = self._secrets.get(NAMESPACE, key)
+        ends = None if found is None else bootstraptoken.expires(found)
+        if found is None or ends is None:
+            return None
+        left = ends - self.context.clock()
+        if left > 0:
+            return left
+        with contextlib.suppress(NotFound):
+            await self.context.client.delete(SECRETS, NAMESPACE, key, uid=found["metadata"]["uid"])
+        return None

@@ -1,0 +1,133 @@
+"""Admission policies' status: warnings about expressions that do not fit the kinds a policy is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from dray.api import schema
+from dray.api.schema import Struct
+from dray.api.scheme.registry import scheme
+from dray.client.resources import Resource
+from dray.controllers.controller import Controller, ControllerContext
+
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import ValidatingAdmissionPolicy
+
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
+
+POLICIES: Final[Resource[ValidatingAdmissionPolicy]] = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+)
+_MAX_KINDS: Final = 10
+
+
+class _Kind(NamedTuple):
+    group: str
+    version: str
+    kind: str
+    type: Struct
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}, Kind={self.kind}"
+
+
+def kinds_of(policy: Document) -> list[_Kind]:
+    """The built-in kinds that a policy's rules name. A rule with wildcards says too little to check anything."""
+    found: dict[tuple[str, str, str], _Kind] = {}
+    for rule in (policy["spec"].get("matchConstraints") or {}).get("resourceRules") or ():
+        groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
+        if any("*" in name for name in (*groups, *versions)):
+            continue
+        plurals = sorted(r for r in rule.get("resources") or () if "*" not in r and "/" not in r)
+        count = 0
+        for group, version, plural in (
+            (g, v, p) for g in sorted(groups) for v in sorted(versions) for p in plurals
+        ):
+            kind = scheme().by_plural(group, version, plural)
+            if kind is not None and kind.version.type and count < _MAX_KINDS:
+                count += 1
+                type_ = schema.type_of(kind.version.type)
+                found[group, version, kind.kind.kind] = _Kind(group, version, kind.kind.kind, type_)
+    return [found[key] for key in sorted(found)]
+
+
+def expression_warnings(policy: Document) -> list[Object]:
+    """What is wrong with a policy's validations and messages, kind by kind."""
+    spec = policy["spec"]
+    kinds = kinds_of(policy)
+    if not kinds:
+        return []
+    return [
+        {"fieldRef": path, "warning": text}
+        for path, expression in _expressions(spec)
+        if (text := _problems(expression, spec, kinds))
+    ]
+
+
+def _expressions(spec: Document) -> Iterator[tuple[str, str]]:
+    for i, validation in enumerate(spec.get("validations") or ()):
+        for part in ("expression", "messageExpression"):
+            if validation.get(part):
+                yield f"spec.validations[{i}].{part}", validation[part]
+
+
+def _problems(expression: str, spec: Document, kinds: Sequence[_Kind]) -> str:
+    from dray.cel.environment import type_checker
+
+    variables = [(v.get("name", ""), v.get("expression", "")) for v in spec.get("variables") or ()]
+    param_kind = spec.get("paramKind")
+    params_type = None if param_kind is None else _type_of(param_kind)
+    found = []
+    for kind in kinds:
+        declared = type_checker.environment(kind.type, params_type, params=param_kind is not None)
+        if text := type_checker.type_errors(expression, declared, variables):
+            found.append(f"{kind}: {text}\n")
+    return "\n".join(found)
+
+
+def _type_of(kind: Document) -> Struct | None:
+    group, _, version = str(kind.get("apiVersion", "")).rpartition("/")
+    found = scheme().by_kind(group, version, str(kind.get("kind", "")))
+    return schema.type_of(found.version.type) if found is not None and found.version.type else None
+
+
+class ValidatingAdmissionPolicyStatusController(Controller[str]):
+    """Looks at every generation of a policy once."""
+
+    name = "validatingadmissionpolicy-status-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._policies = context.informers.get(context.resource(POLICIES))
+        self._policies.add_handler(on_add=self._changed, on_update=lambda old, new: self._changed(new))
+
+    def _changed(self, policy: Document) -> None:
+        self.enqueue(policy["metadata"]["name"])
+
+    async def sync(self, key: str) -> float | None:
+        policy = self._policies.get("", key)
+        if policy is None:
+            return None
+        generation = policy["metadata"].get("generation", 0)
+        if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
+            return None
+        found = expression_warnings(policy)
+        checked: Object = {"expressionWarnings": found} if found else {}
+        status = {"observedGeneration": generation, "typeChecking": checked}
+        wanted = {"metadata": {"name": key}, "status": status}
+        await self.context.client.apply(
+            POLICIES,
+            "",
+            wanted,  # type: ignore[arg-type]
+            field_manager=self.name,
+            force=True,
+            subresource="status",
+        )
+        return None

@@ -1,0 +1,1 @@
+"""The Deployment controller: it rolls from old ReplicaSets to the ReplicaSet of the current template."""

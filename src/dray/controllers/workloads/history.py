@@ -1,0 +1,138 @@
+"""Revisions: every template a workload has had, kept so that it can be found, compared and gone back to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from dray.api.errors import AlreadyExists, NotFound
+from dray.client.client import Client
+from dray.client.informers import Informer
+from dray.client.resources import CONTROLLER_REVISIONS, ObjectKey, Resource
+from dray.controllers.workloads import owned_pods, pod_template_hash
+
+Object = Any  # documents have no types here yet
+
+Document = Mapping[str, Any]
+#: On pods: the revision they are made from. On the revisions of DaemonSets: the hash in their name.
+REVISION_HASH_LABEL: Final = "controller-revision-hash"
+#: The same on the revisions of StatefulSets.
+STATEFUL_HASH_LABEL: Final = "controller.kubernetes.io/hash"
+_LONGEST_PREFIX: Final = 223
+#: What Go writes for characters that mean something in HTML, or end a line in JavaScript.
+_GO_ESCAPES: Final = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+
+#: The short name of a remembered template, given what is remembered, its owner, and how often names have collided.
+RevisionHash = Callable[[Document, Document, int | None], str]
+
+
+class Collision(Exception):
+    """Another template has the name that this one should get."""
+
+
+def revision_data(owner: Document) -> Object:
+    """What a revision remembers: a patch that brings the template back."""
+    return {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
+
+
+def hash_of_data(data: Document, owner: Document, collisions: int | None) -> str:
+    """How StatefulSets name their revisions: by the very bytes that are remembered."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return pod_template_hash.safe_encode(
+        pod_template_hash.fnv1(f"{text.translate(_GO_ESCAPES)}{collisions or 0}".encode())
+    )
+
+
+def hash_of_template(release: tuple[int, int]) -> RevisionHash:
+    """How DaemonSets do: by the template, as their release knows it."""
+
+    def digest(data: Document, owner: Document, collisions: int | None) -> str:
+        return pod_template_hash.compute_hash(owner["spec"]["template"], collisions, release)
+
+    return digest
+
+
+def template_of(revision: Document) -> Document:
+    kept = revision["data"]["spec"]["template"]
+    return {name: value for name, value in kept.items() if name != "$patch"}
+
+
+def number(revision: Document) -> int:
+    found: int = revision.get("revision", 0)
+    return found
+
+
+def truncation_candidates(
+    known: Collection[Document], *, in_use: Collection[str], limit: int
+) -> list[Document]:
+    """The oldest revisions beyond the limit; those in use stay and do not count."""
+    idle = sorted((r for r in known if r["metadata"]["name"] not in in_use), key=number)
+    return idle[: max(0, len(idle) - limit)]
+
+
+async def claim_revisions(
+    client: Client, resource: Resource[Any], owner: Document, informer: Informer[Any]
+) -> list[Document]:
+    """The owner's revisions, with those that an owner before it has left behind."""
+    metadata = owner["metadata"]
+    known = [
+        *informer.by_index("owner", metadata["uid"]),
+        *informer.by_index("owner", owned_pods.orphans_of(metadata["namespace"])),
+    ]
+    test = owned_pods.matches(owner["spec"].get("selector"))
+    return await owned_pods.claim_objects(client, resource, owner, CONTROLLER_REVISIONS, known, test)
+
+
+async def ensure_revision(
+    client: Client,
+    resource: Resource[Any],
+    key: ObjectKey,
+    owner: Document,
+    known: Collection[Document],
+    *,
+    digest_of: RevisionHash,
+    label: str = REVISION_HASH_LABEL,
+) -> Object:
+    """The revision of the owner's present template, which is made, or made the newest, where that is needed."""
+    data = revision_data(owner)
+    following = max((number(r) for r in known), default=0) + 1
+    for revision in sorted(known, key=number, reverse=True):
+        if owned_pods.semantic_equal(revision["data"], data):
+            if number(revision) == following - 1:
+                return dict(revision)
+            return await client.patch(
+                CONTROLLER_REVISIONS,
+                key.namespace,
+                revision["metadata"]["name"],
+                {"revision": following},
+            )
+    collisions = (owner.get("status") or {}).get("collisionCount")
+    digest = digest_of(data, owner, collisions)
+    labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    metadata: Object = {
+        "name": f"{key.name[:_LONGEST_PREFIX]}-{digest}",
+        "labels": {**labels, label: digest},
+        "ownerReferences": [owned_pods.owner_reference(resource, owner)],
+    }
+    annotations = owner["metadata"].get("annotations")
+    if annotations:
+        metadata["annotations"] = annotations
+    wanted = {"metadata": metadata, "data": data, "revision": following}
+    try:
+        return await client.create(CONTROLLER_REVISIONS, key.namespace, wanted)  # type: ignore[arg-type]
+    except AlreadyExists:
+        other = await client.get(CONTROLLER_REVISIONS, key.namespace, metadata["name"])
+        if owned_pods.semantic_equal(other["data"], data):
+            return other
+        raise Collision(metadata["name"]) from None
+
+
+async def delete_revisions(client: Client, revisions: Collection[Document]) -> None:
+    for revision in revisions:
+        metadata = revision["metadata"]
+        with contextlib.suppress(NotFound):
+            await client.delete(
+                CONTROLLER_REVISIONS, metadata["namespace"], metadata["name"], uid=metadata["uid"]
+            )

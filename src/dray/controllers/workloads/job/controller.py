@@ -1,0 +1,371 @@
+"""Jobs: run pods until enough of them have succeeded, or too many have failed.
+
+Every finished pod is counted exactly once, whenever the controller is stopped: a pod carries a finalizer until its uid
+is on record in the status, and the uid stays there until the pod is released and the number that counts it is stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dray.api.claims import controller_of
+from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.scheme.kinds import Object
+from dray.client.client import PatchType
+from dray.client.resources import JOBS, PODS, ObjectKey
+from dray.controllers.controller import ControllerContext, for_each
+from dray.controllers.workloads import owned_pods
+from dray.controllers.workloads.job import completion
+from dray.controllers.workloads.job.completion import Backoff, FinishedCondition, IndexFailures, JobCounts
+from dray.controllers.workloads.job.tracking import (
+    counts_with_uncounted,
+    status_of,
+    status_with_uncounted,
+    uncounted_terminated_pods,
+)
+from dray.controllers.workloads.pod_control import PodOwnerController
+
+Document = Any  # documents have no types here yet
+FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+JOB_CONTROLLER_NAME: Final = "kubernetes.io/job-controller"
+_BURST: Final = 500  # pods that are made or deleted before a job is looked at again
+_LONGEST_PREFIX: Final = 58
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanPodKey:
+    """A pod whose job is gone."""
+
+    namespace: str
+    pod: str
+
+
+# -- decisions ------------------------------------------------------------------------------------------------------
+
+
+def has_tracking_finalizer(pod: Document) -> bool:
+    return FINALIZER in (pod["metadata"].get("finalizers") or ())
+
+
+def has_ended(job: Document, pod: Document) -> bool:
+    """Finished; or deleted before it could, where the job does not want to wait for how that ends."""
+    if owned_pods.is_finished(pod):
+        return True
+    return not completion.only_replace_failed_pods(job) and "deletionTimestamp" in pod["metadata"]
+
+
+def pod_for(job: Document, index: int | None = None, failures: IndexFailures | None = None) -> Object:
+    """A pod of a job; for an indexed one, the pod of an index that has failed so often."""
+    wanted = owned_pods.pod_from_template(job["spec"]["template"], JOBS, job)
+    metadata = wanted["metadata"]
+    finalizers = metadata.get("finalizers") or ()
+    metadata["finalizers"] = [*finalizers, *(() if FINALIZER in finalizers else (FINALIZER,))]
+    if index is None:
+        return wanted  # type: ignore[no-any-return]
+    name, failures = job["metadata"]["name"], failures or IndexFailures()
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), completion.COMPLETION_INDEX: str(index)}
+    if job["spec"].get("backoffLimitPerIndex") is not None:
+        metadata["annotations"][completion.INDEX_FAILURE_COUNT] = str(failures.counted)
+        if failures.ignored:
+            metadata["annotations"][completion.INDEX_IGNORED_FAILURE_COUNT] = str(failures.ignored)
+    metadata["labels"] = {**metadata["labels"], completion.COMPLETION_INDEX: str(index)}
+    ending = f"-{index}-"
+    metadata["generateName"] = f"{name[: _LONGEST_PREFIX - len(ending)]}{ending}"
+    spec = {**wanted["spec"], "hostname": f"{name}-{index}"}
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{completion.COMPLETION_INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+    for group in ("initContainers", "containers"):
+        if spec.get(group):
+            spec[group] = [_with_completion_index(container, variable) for container in spec[group]]
+    return {**wanted, "spec": spec}
+
+
+def _with_completion_index(container: Document, variable: Object) -> Object:
+    env = container.get("env") or ()
+    if any(v["name"] == variable["name"] for v in env):
+        return dict(container)
+    return {**container, "env": [*env, variable]}
+
+
+# -- the controller -------------------------------------------------------------------------------------------------
+
+
+class JobController(PodOwnerController[OrphanPodKey]):
+    name = "job-controller"
+    resource = JOBS
+    finalizers = (FINALIZER,)
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._written: dict[ObjectKey, Document] = {}  # newer than what is seen, for a moment
+        self._released: dict[ObjectKey, set[str]] = {}  # pods that are still seen with their finalizer
+        self._backoff: dict[ObjectKey, Backoff] = {}
+        #: Since 1.31 a job is over when its last pod is gone; how it ends is told before.
+        self._delays = context.gates.release >= (1, 31)
+        super().__init__(context)
+
+    def _forget(self, key: ObjectKey) -> None:
+        super()._forget(key)
+        self._written.pop(key, None)
+        self._released.pop(key, None)
+        self._backoff.pop(key, None)
+
+    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
+        super()._pod_changed(pod, old)
+        key = self._owner_of(pod)
+        if key is None:
+            return
+        if not has_tracking_finalizer(pod):
+            self._released.get(key, set()).discard(pod["metadata"]["uid"])
+        elif self._is_orphan(pod):
+            self.enqueue(OrphanPodKey(key.namespace, pod["metadata"]["name"]))
+
+    def _pod_gone(self, pod: Document) -> None:
+        super()._pod_gone(pod)
+        key = self._owner_of(pod)
+        if key is not None:
+            self._released.get(key, set()).discard(pod["metadata"]["uid"])
+
+    def _pod_orphaned(self, pod: Document) -> None:
+        super()._pod_orphaned(pod)
+        if has_tracking_finalizer(pod):
+            self.enqueue(OrphanPodKey(pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    def _is_orphan(self, pod: Document) -> bool:
+        """Whether it has no job, or that is gone; another of the same name is not its own."""
+        owner = controller_of(pod)
+        if owner is None:
+            return True
+        if owner["kind"] != "Job":
+            return False
+        job = self._owners.get(pod["metadata"]["namespace"], owner["name"])
+        return job is None or job["metadata"]["uid"] != owner["uid"]
+
+    async def sync(self, key: ObjectKey | OrphanPodKey) -> float | None:
+        if isinstance(key, OrphanPodKey):
+            await self._release_orphan(key)
+            return None
+        job = owned_pods.newer_of(self._owners.get(*key), self._written.get(key))
+        if job is None or job["spec"].get("managedBy", JOB_CONTROLLER_NAME) != JOB_CONTROLLER_NAME:
+            return None
+        if completion.is_job_finished(job):
+            self._backoff.pop(key, None)
+            await self._release(key, self._owned_pods(job))
+            return await self._delete_after_ttl(key, job)
+        return await self._work(key, job, await self._claim(job, self._owned_pods(job)))
+
+    async def _release_orphan(self, key: OrphanPodKey) -> None:
+        """Nobody counts the pod any more."""
+        pod = self._pods.get(key.namespace, key.pod)
+        if pod is not None and has_tracking_finalizer(pod) and self._is_orphan(pod):
+            await self._remove_tracking_finalizer(pod)
+
+    async def _work(self, key: ObjectKey, job: Document, pods: list[Document]) -> float | None:
+        now = self.context.clock()
+        leaving = "deletionTimestamp" in job["metadata"]
+        recorded = {
+            uid for uids in uncounted_terminated_pods(job).values() for uid in uids
+        } | self._released.get(key, set())
+        tracked = [p for p in pods if has_tracking_finalizer(p) and p["metadata"]["uid"] not in recorded]
+        ended = [p for p in tracked if has_ended(job, p) and completion.has_valid_index(job, p)]
+        backoff = self._backoff.get(key, Backoff()).after(*_by_success(ended))
+        job_counts = completion.counted(job, counts_with_uncounted(job), ended)
+        active = [p for p in pods if owned_pods.is_active(p)]
+        decided = self._finished_condition(job, job_counts, active=len(active), pods=pods)
+        if decided is not None and decided.kind == "Failed":
+            # Whatever still runs has failed with the job.
+            running = [p for p in tracked if owned_pods.is_active(p) and completion.has_valid_index(job, p)]
+            job_counts = completion.counted(job, job_counts, running)
+            ended += running
+        if ended:
+            status = status_with_uncounted(
+                job, job_counts, ended, decided, owned_pods.timestamp(now), delays=self._delays
+            )
+            job = await self._update_status(key, job, status)
+            self._backoff[key] = backoff
+        wait: float | None = None
+        problem: StatusError | None = None
+        managed = False
+        try:
+            if decided is not None:
+                await for_each(active, lambda pod: self._delete_pod(key, job, pod))
+                await self._release(key, pods)
+            else:
+                await self._release(key, pods if leaving else [p for p in pods if has_ended(job, p)])
+                managed = not leaving and self._expected.met(key, self._owned_pods(job))
+                if managed:
+                    wait = await self._fill(key, job, job_counts, active, pods)
+        except Conflict:
+            raise
+        except StatusError as failed:
+            problem = failed
+        await self._report(key, job, job_counts, decided, managed=managed)
+        if problem is not None:
+            raise problem
+        return _sooner(wait, self._deadline(job, now) if decided is None else None)
+
+    def _finished_condition(
+        self, job: Document, job_counts: JobCounts, *, active: int, pods: list[Document]
+    ) -> FinishedCondition | None:
+        found = completion.interim_finished_condition(job) or completion.finished_condition(
+            job, job_counts, active=active, now=self.context.clock(), pods=pods
+        )
+        if found is not None and found.reason == "CompletionsReached":
+            # That there are other ways to succeed, and words for them, came with the success policy.
+            return found if self._delays else FinishedCondition("Complete", "", "")
+        return found
+
+    async def _update_status(self, key: ObjectKey, owner: Document, status: Object) -> Document:
+        written = await super()._update_status(key, owner, status)
+        if written is not owner:
+            self._written[key] = written
+        return written
+
+    def _deadline(self, job: Document, now: float) -> float | None:
+        limit = job["spec"].get("activeDeadlineSeconds")
+        if limit is None or job["spec"].get("suspend"):
+            return None
+        started = (job.get("status") or {}).get("startTime")
+        return max(owned_pods.seconds(started) + limit - now, 0.0) if started else float(limit)
+
+    # -- pods
+
+    async def _release(self, key: ObjectKey, pods: Iterable[Document]) -> None:
+        released = self._released.setdefault(key, set())
+        waiting = [p for p in pods if has_tracking_finalizer(p) and p["metadata"]["uid"] not in released]
+
+        async def one(pod: Document) -> None:
+            released.add(pod["metadata"]["uid"])
+            try:
+                await self._remove_tracking_finalizer(pod)
+            except StatusError:
+                released.discard(pod["metadata"]["uid"])
+                raise
+
+        await for_each(waiting, one)
+
+    async def _remove_tracking_finalizer(self, pod: Document) -> None:
+        metadata = pod["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        with contextlib.suppress(NotFound):
+            await self.context.client.patch(
+                PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+            )
+
+    async def _fill(
+        self,
+        key: ObjectKey,
+        job: Document,
+        job_counts: JobCounts,
+        active: list[Document],
+        pods: list[Document],
+    ) -> float | None:
+        """Make or delete pods; returns when to come again if failures have to be waited out."""
+        missing = completion.wanted_active(job, job_counts, active=len(active)) - len(active)
+        surplus = completion.active_pods_for_removal(job, active, max(0, -missing))[:_BURST]
+        if surplus:
+            await self._release(key, surplus)  # those are not failures
+            await for_each(surplus, lambda pod: self._delete_pod(key, job, pod))
+            return None
+        busy = list(active)
+        if completion.only_replace_failed_pods(job):
+            terminating = [p for p in pods if owned_pods.is_terminating(p)]
+            busy += terminating
+            missing -= len(terminating)
+        if missing <= 0:
+            return None
+        now = self.context.clock()
+        per_index = job["spec"].get("backoffLimitPerIndex") is not None
+        pause = self._backoff.get(key, Backoff()).pause(now)
+        if pause > 0 and not per_index:
+            return pause
+        if not completion.is_indexed(job):
+            await owned_pods.slow_start_batch(
+                min(missing, _BURST), lambda: self._create_pod(key, job, pod_for(job))
+            )
+            return None
+        free = completion.first_pending_indexes(job, job_counts, busy, min(missing, _BURST))
+        numbers = [(i, completion.index_failures(job, i, pods)) for i in free]
+        if per_index:
+            pauses = {i: failures.backoff.pause(now) for i, failures in numbers}
+            if pauses and all(pauses.values()):
+                return min(pauses.values())
+            numbers = [number for number in numbers if not pauses[number[0]]]
+        each = iter(numbers)
+        await owned_pods.slow_start_batch(
+            len(numbers), lambda: self._create_pod(key, job, pod_for(job, *next(each)))
+        )
+        return None
+
+    # -- status
+
+    async def _report(
+        self,
+        key: ObjectKey,
+        job: Document,
+        job_counts: JobCounts,
+        decided: FinishedCondition | None,
+        *,
+        managed: bool,
+    ) -> None:
+        made, deleted = self._expected.unobserved(key)
+        status = status_of(
+            job,
+            job_counts,
+            self._owned_pods(job),
+            decided,
+            now=self.context.clock(),
+            delays=self._delays,
+            managed=managed,
+            forgets_start="MutableSchedulingDirectivesForSuspendedJobs" in self.context.gates,
+            made=made,
+            deleted=deleted,
+        )
+        before = {c["type"]: c["status"] for c in (job.get("status") or {}).get("conditions") or ()}
+        job = await self._update_status(key, job, status)
+        for condition in status.get("conditions") or ():
+            if before.get(condition["type"]) == condition["status"]:
+                continue
+            if condition["type"] == "Suspended":
+                word = "Suspended" if condition["status"] == "True" else "Resumed"
+                self._record_event(job, "Normal", word, condition["message"])
+            elif condition["type"] == "Complete":
+                wanted: int | None = job["spec"].get("completions")
+                if wanted is not None and job_counts.succeeded > wanted:
+                    message = "Too many succeeded pods running after completion count reached"
+                    self._record_event(job, "Warning", "TooManySucceededPods", message)
+                self._record_event(job, "Normal", "Completed", "Job completed")
+            elif condition["type"] == "Failed":
+                reason, message = condition["reason"], condition["message"]
+                self._record_event(job, "Warning", reason, message)
+
+    async def _delete_after_ttl(self, key: ObjectKey, job: Document) -> float | None:
+        """A finished job with a time to live is deleted when that is over."""
+        ttl = job["spec"].get("ttlSecondsAfterFinished")
+        if ttl is None or "deletionTimestamp" in job["metadata"] or not completion.is_job_finished(job):
+            return None
+        ended = max(
+            owned_pods.seconds(c["lastTransitionTime"])
+            for c in job["status"]["conditions"]
+            if c["type"] in ("Complete", "Failed") and c["status"] == "True"
+        )
+        left = float(ended + ttl - self.context.clock())
+        if left > 0:
+            return left
+        with contextlib.suppress(NotFound):
+            await self.context.client.delete(
+                JOBS, key.namespace, key.name, uid=job["metadata"]["uid"], propagation="Foreground"
+            )
+        return None
+
+
+def _by_success(pods: Iterable[Document]) -> tuple[list[Document], list[Document]]:
+    listed = list(pods)
+    succeeded = [p for p in listed if owned_pods.phase(p) == "Succeeded"]
+    return succeeded, [p for p in listed if owned_pods.phase(p) != "Succeeded"]
+
+
+def _sooner(a: float | None, b: float | None) -> float | None:
+    return min((x for x in (a, b) if x is not None), default=None)

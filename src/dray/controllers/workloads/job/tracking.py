@@ -1,0 +1,143 @@
+"""What a Job's status says: pods on record that are still to be counted, the numbers, and how it ends. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from dray.api.scheme.kinds import Object
+from dray.controllers.workloads import owned_pods
+from dray.controllers.workloads.job import completion
+from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
+
+Document = Mapping[str, Any]
+
+
+def uncounted_terminated_pods(job: Document) -> dict[str, list[str]]:
+    """The uids of pods that are to be counted, by how they ended."""
+    uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
+    return {kind: list(uncounted.get(kind) or ()) for kind in ("succeeded", "failed")}
+
+
+def counts_with_uncounted(job: Document) -> JobCounts:
+    """What a job has come to with the pods on record."""
+    job_counts, recorded = JobCounts.of(job), uncounted_terminated_pods(job)
+    succeeded = (
+        job_counts.succeeded
+        if completion.is_indexed(job)
+        else job_counts.succeeded + len(recorded["succeeded"])
+    )
+    return JobCounts(
+        succeeded, job_counts.failed + len(recorded["failed"]), job_counts.done, job_counts.failed_indexes
+    )
+
+
+def status_with_uncounted(
+    job: Document,
+    job_counts: JobCounts,
+    ended: Iterable[Document],
+    decided: FinishedCondition | None,
+    now: str,
+    *,
+    delays: bool = True,
+) -> Object:
+    """The status that puts ended pods on record; the numbers still leave them out."""
+    recorded = uncounted_terminated_pods(job)
+    for pod in ended:
+        if owned_pods.phase(pod) == "Succeeded":
+            if not completion.is_indexed(job):  # an index is done but once
+                recorded["succeeded"].append(pod["metadata"]["uid"])
+        elif completion.match_pod_failure_policy(job, pod).action != "Ignore":
+            recorded["failed"].append(pod["metadata"]["uid"])
+    status = dict(job.get("status") or {})
+    indexes = {k: v for k, v in job_counts.status(job).items() if k.endswith("Indexes")}
+    status |= indexes | {"uncountedTerminatedPods": {k: v for k, v in recorded.items() if v}}
+    if decided is not None and _adds_interim_condition(decided, delays):
+        status["conditions"] = _with_condition(
+            status.get("conditions") or (), decided.interim_type, decided, now
+        )
+    return status
+
+
+def _adds_interim_condition(decided: FinishedCondition, delays: bool) -> bool:
+    """Whether a verdict is told while pods still end: where a release ``delays`` the end, and by policies."""
+    return delays or decided.reason in ("PodFailurePolicy", "SuccessPolicy")
+
+
+def _with_condition(
+    conditions: Sequence[Object], kind: str, decided: FinishedCondition, now: str
+) -> list[Object]:
+    if any(c["type"] == kind for c in conditions):
+        return list(conditions)
+    return [*conditions, _condition(kind, "True", decided.reason, decided.message, now)]
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
+    words = {k: v for k, v in (("reason", reason), ("message", message)) if v}
+    return {"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now, **words}
+
+
+def _with_suspension(job: Document, status: Object, now: str, *, forgets_start: bool) -> Object:
+    """Whether the job is suspended, said where it is or was; a job's time starts when it may run."""
+    suspended = bool(job["spec"].get("suspend"))
+    conditions = list(status.get("conditions") or ())
+    at = next((i for i, c in enumerate(conditions) if c["type"] == "Suspended"), None)
+    if suspended == (at is not None and conditions[at]["status"] == "True"):
+        return status
+    words = ("True", "JobSuspended", "Job suspended") if suspended else ("False", "JobResumed", "Job resumed")
+    told = _condition("Suspended", *words, now)
+    if at is None:
+        conditions.append(told)
+    else:
+        conditions[at] = told
+    status = {**status, "conditions": conditions}
+    if not suspended:
+        return {**status, "startTime": now}
+    return {k: v for k, v in status.items() if k != "startTime"} if forgets_start else status
+
+
+def status_of(
+    job: Document,
+    job_counts: JobCounts,
+    pods: Collection[Document],
+    decided: FinishedCondition | None,
+    *,
+    now: float,
+    delays: bool = True,
+    managed: bool = True,
+    forgets_start: bool = True,
+    made: Collection[str] = (),
+    deleted: Collection[str] = (),
+) -> Object:
+    """The whole status once every ended pod is released and can be counted.
+
+    Pods that were ``made`` or ``deleted`` just now count as such before they are seen so.
+    A release that ``delays`` the end waits for pods on their way out. One that ``forgets_start`` clears the time of a
+    job that is suspended. A job that is not ``managed`` at present does not tell whether it is.
+    """
+    moment = owned_pods.timestamp(now)
+    known = job.get("status") or {}
+    counts = ("active", "ready", "terminating", "uncountedTerminatedPods")
+    status: Object = {k: v for k, v in known.items() if k not in counts}
+    status |= job_counts.status(job)
+    status["uncountedTerminatedPods"] = {}
+    running = [p for p in pods if owned_pods.is_active(p)]
+    staying = [p for p in running if p["metadata"]["uid"] not in deleted]
+    leaving = len(running) - len(staying) + sum(1 for p in pods if owned_pods.is_terminating(p))
+    active = len(staying) + len(set(made) - {p["metadata"]["uid"] for p in pods})
+    if active:
+        status["active"] = active
+    status["ready"] = sum(1 for p in staying if owned_pods.is_ready(p))
+    status["terminating"] = leaving
+    if not status.get("startTime") and not job["spec"].get("suspend"):
+        status["startTime"] = moment
+    if decided is None:
+        return _with_suspension(job, status, moment, forgets_start=forgets_start) if managed else status
+    conditions = status.get("conditions") or ()
+    if _adds_interim_condition(decided, delays):
+        conditions = _with_condition(conditions, decided.interim_type, decided, moment)
+    if not active and not (delays and leaving):
+        conditions = _with_condition(conditions, decided.kind, decided, moment)
+        if decided.kind == "Complete":
+            status["completionTime"] = moment
+    return {**status, "conditions": conditions} if conditions else status

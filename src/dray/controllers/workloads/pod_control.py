@@ -1,0 +1,148 @@
+"""What the controllers of all workloads that own pods have in common: seeing, claiming, making and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal
+
+from dray.api.claims import controller_of
+from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
+from dray.client.resources import PODS, ObjectKey, Resource, key_of
+from dray.controllers.controller import Controller, ControllerContext, Key
+from dray.controllers.serviceaccount import is_namespace_terminating
+from dray.controllers.workloads import owned_pods
+from dray.controllers.workloads.expectations import Expectations
+
+Object = Any  # documents have no types here yet
+
+Document = Any  # documents have no types here yet
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventMessages:
+    """What events say of pods; ``{pod}`` and ``{owner}`` are names."""
+
+    created: str = "Created pod: {pod}"
+    not_created: str = "Error creating: {problem}"
+    deleted: str = "Deleted pod: {pod}"
+    not_deleted: str = "Error deleting: {problem}"
+
+
+class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
+    """A controller of objects that own pods. Its keys are the objects', and perhaps others that a subclass adds."""
+
+    resource: ClassVar[Resource[Any]]
+    words: EventMessages = EventMessages()
+    #: What else its pods carry while they are its own.
+    finalizers: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._owners = context.informers.get(self.resource)
+        self._pods = context.informers.get(PODS, indexers={"owner": owned_pods.by_owner})
+        self._expected = Expectations(context.clock)
+        self._owners.add_handler(
+            on_set=lambda n: self.enqueue(key_of(n)), on_delete=lambda o: self._forget(key_of(o))
+        )
+        context.informers.owned(PODS).follow(
+            self.resource.kind,
+            on_change=self._pod_changed,
+            on_delete=self._pod_gone,
+            on_orphan=self._pod_orphaned,
+        )
+
+    # -- news
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._expected.forget(key)
+
+    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
+        key = self._owner_of(pod)
+        if key is not None:
+            self._expected.there(key, pod)
+            self.enqueue(key)
+
+    def _pod_gone(self, pod: Document) -> None:
+        key = self._owner_of(pod)
+        if key is not None:
+            self._expected.gone(key, pod["metadata"]["uid"])
+            self.enqueue(key)
+
+    def _pod_orphaned(self, pod: Document) -> None:
+        """A pod of nobody: whoever selects it may adopt it."""
+        for owner in self._owners.items():
+            if owner["metadata"]["namespace"] == pod["metadata"]["namespace"] and owned_pods.matches(
+                owner["spec"].get("selector")
+            )(pod):
+                self.enqueue(key_of(owner))
+
+    def _owner_of(self, pod: Document) -> ObjectKey | None:
+        """The key of a pod's owner, where that is one of ours."""
+        owner = controller_of(pod)
+        if owner is None or owner["kind"] != self.resource.kind:
+            return None
+        return ObjectKey(pod["metadata"]["namespace"], owner["name"])
+
+    # -- pods
+
+    def _owned_pods(self, owner: Document) -> list[Object]:
+        return self._pods.by_index("owner", owner["metadata"]["uid"])
+
+    async def _claim(
+        self, owner: Document, own: list[Object], test: Callable[[Document], bool] | None = None
+    ) -> list[Document]:
+        """The owner's pods, with the strays that its selector (or the test) wants and without those it does not."""
+        known = [*own, *self._pods.by_index("owner", owned_pods.orphans_of(owner["metadata"]["namespace"]))]
+        wanted = test or owned_pods.matches(owner["spec"].get("selector"))
+        return await owned_pods.claim_objects(
+            self.context.client, self.resource, owner, PODS, known, wanted, finalizers=self.finalizers
+        )
+
+    async def _create_pod(self, key: ObjectKey, owner: Document, wanted: Object) -> None:
+        name = wanted["metadata"].get("name")
+        try:
+            pod = await self.context.client.create(PODS, key.namespace, wanted)
+        except StatusError as problem:
+            if isinstance(problem, Forbidden) and is_namespace_terminating(problem):
+                return  # whatever is tried there fails, and nobody wants it
+            if name is not None and isinstance(problem, AlreadyExists):
+                raise  # somebody else's pod has the name: not worth a word, but to be tried again
+            message = self.words.not_created.format(pod=name, owner=key.name, problem=problem)
+            self._record_event(owner, "Warning", "FailedCreate", message)
+            raise
+        self._expected.made(key, pod["metadata"]["uid"])
+        message = self.words.created.format(pod=pod["metadata"]["name"], owner=key.name)
+        self._record_event(owner, "Normal", "SuccessfulCreate", message)
+
+    async def _delete_pod(self, key: ObjectKey, owner: Document, pod: Document) -> None:
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        self._expected.deleted(key, uid)
+        try:
+            await self.context.client.delete(PODS, key.namespace, name, uid=uid)
+        except NotFound:
+            self._expected.gone(key, uid)
+            return
+        except StatusError as problem:
+            self._expected.gone(key, uid)
+            message = self.words.not_deleted.format(pod=name, owner=key.name, problem=problem)
+            self._record_event(owner, "Warning", "FailedDelete", message)
+            raise
+        self._record_event(
+            owner, "Normal", "SuccessfulDelete", self.words.deleted.format(pod=name, owner=key.name)
+        )
+
+    # -- the owner
+
+    async def _update_status(self, key: ObjectKey, owner: Document, status: Object) -> Document:
+        """The owner with its status, which is stored if it says anything new."""
+        if owned_pods.semantic_equal(status, owner.get("status") or {}):
+            return owner
+        return await self.context.client.update_status(
+            self.resource, key.namespace, {**owner, "status": status}
+        )
+
+    def _record_event(
+        self, owner: Document, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        self.context.recorder.event(self.resource, dict(owner), kind, reason, message)  # type: ignore[arg-type]

@@ -1,0 +1,40 @@
+"""Short names for templates: hashes, spelt without vowels so that they spell no words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dray.controllers.workloads import go_dump
+
+Document = Mapping[str, Any]
+_SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
+_OFFSET: Final = 2166136261
+_PRIME: Final = 16777619
+_MASK: Final = 0xFFFFFFFF
+
+
+def safe_encode(number: int) -> str:
+    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
+
+
+def fnv1(data: bytes) -> int:
+    """FNV-1 with 32 bits."""
+    found = _OFFSET
+    for byte in data:
+        found = (found * _PRIME & _MASK) ^ byte
+    return found
+
+
+def fnv1a(data: bytes) -> int:
+    """FNV-1a with 32 bits."""
+    found = _OFFSET
+    for byte in data:
+        found = (found ^ byte) * _PRIME & _MASK
+    return found
+
+
+def compute_hash(template: Document, collisions: int | None, release: tuple[int, int]) -> str:
+    """A short name for a pod template, the one it has upstream; collisions draw another one."""
+    count = b"" if collisions is None else collisions.to_bytes(8, "little")
+    return safe_encode(fnv1a(go_dump.dump_for_hash(template, release).encode() + count))

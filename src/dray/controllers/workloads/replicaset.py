@@ -1,0 +1,131 @@
+"""ReplicaSets: as many pods as were asked for, no more, no fewer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dray.api.claims import controller_of
+from dray.api.errors import StatusError
+from dray.api.scheme.kinds import Object
+from dray.client.resources import REPLICASETS, ObjectKey
+from dray.controllers.controller import ControllerContext, for_each
+from dray.controllers.workloads import owned_pods
+from dray.controllers.workloads.pod_control import PodOwnerController
+
+Document = Mapping[str, Any]
+_BURST: Final = 500  # pods that are made or deleted before a set is looked at again
+REPLICA_FAILURE: Final = "ReplicaFailure"
+
+
+def status_of(
+    rs: Document,
+    active: Sequence[Document],
+    now: float,
+    *,
+    failure: Object | None = None,
+    terminating: int | None = None,
+) -> Object:
+    """What a ReplicaSet says about its pods, and about its failure to make or delete them.
+
+    ``terminating`` pods are those on their way out; None where a release does not count them.
+    """
+    spec = rs["spec"]
+    wanted = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    ready = [p for p in active if owned_pods.is_ready(p)]
+    available = [p for p in ready if owned_pods.is_available(p, spec.get("minReadySeconds") or 0, now)]
+    full = [p for p in active if wanted.items() <= (p["metadata"].get("labels") or {}).items()]
+    status: Object = {"replicas": len(active), "observedGeneration": rs["metadata"].get("generation", 0)}
+    for name, count in (
+        ("fullyLabeledReplicas", len(full)),
+        ("readyReplicas", len(ready)),
+        ("availableReplicas", len(available)),
+    ):
+        if count:
+            status[name] = count
+    if terminating is not None:
+        status["terminatingReplicas"] = terminating
+    known = (rs.get("status") or {}).get("conditions") or ()
+    conditions = [c for c in known if c["type"] != REPLICA_FAILURE]
+    if failure is not None:
+        # Told once: the first failure's words stay until it is over.
+        conditions.append(next((c for c in known if c["type"] == REPLICA_FAILURE), failure))
+    return {**status, "conditions": conditions} if conditions else status
+
+
+class ReplicaSetController(PodOwnerController[ObjectKey]):
+    name = "replicaset-controller"
+    resource = REPLICASETS
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._owners.add_index("owner", owned_pods.by_owner)
+        self._counts_terminating = "DeploymentReplicaSetTerminatingReplicas" in context.gates
+
+    async def sync(self, key: ObjectKey) -> float | None:
+        rs = self._owners.get(*key)
+        if rs is None:
+            return None
+        own = self._owned_pods(rs)
+        selected = owned_pods.matches(rs["spec"]["selector"])
+        # Pods that have ended are left alone: they are neither adopted nor let go.
+        active = await self._claim(
+            rs,
+            [p for p in own if owned_pods.is_active(p)],
+            lambda pod: owned_pods.is_active(pod) and selected(pod),
+        )
+        problem: StatusError | None = None
+        missing = 0
+        if "deletionTimestamp" not in rs["metadata"] and self._expected.met(key, own):
+            missing = rs["spec"].get("replicas", 1) - len(active)
+            try:
+                await self._manage(key, rs, active, missing)
+            except StatusError as failed:
+                problem = failed
+        terminating = sum(1 for p in own if owned_pods.is_terminating(p) and selected(p))
+        status = status_of(
+            rs,
+            active,
+            self.context.clock(),
+            failure=self._failure(missing, problem) if problem is not None else None,
+            terminating=terminating if self._counts_terminating else None,
+        )
+        await self._update_status(key, rs, status)
+        if problem is not None:
+            raise problem
+        waiting = rs["spec"].get("minReadySeconds")
+        if waiting and status.get("readyReplicas", 0) > status.get("availableReplicas", 0):
+            return float(waiting)
+        return None
+
+    def _failure(self, missing: int, problem: StatusError) -> Object:
+        return {
+            "type": REPLICA_FAILURE,
+            "status": "True",
+            "reason": "FailedCreate" if missing > 0 else "FailedDelete",
+            "message": str(problem) if missing > 0 else f"unable to delete pods: {problem}",
+            "lastTransitionTime": owned_pods.timestamp(self.context.clock()),
+        }
+
+    async def _manage(self, key: ObjectKey, rs: Document, active: list[Document], missing: int) -> None:
+        if missing > 0:
+            template = rs["spec"]["template"]
+            await owned_pods.slow_start_batch(
+                min(missing, _BURST),
+                lambda: self._create_pod(key, rs, owned_pods.pod_from_template(template, REPLICASETS, rs)),
+            )
+        elif missing < 0:
+            surplus = owned_pods.ranked_for_deletion(active, self._pods_per_node(rs))[: min(-missing, _BURST)]
+            await for_each(surplus, lambda pod: self._delete_pod(key, rs, pod))
+
+    def _pods_per_node(self, rs: Document) -> Counter[str]:
+        """How many pods of the same deployment, whatever their template, are on each node."""
+        above = controller_of(rs)
+        sets = self._owners.by_index("owner", above["uid"]) if above is not None else ()
+        return Counter(
+            pod["spec"].get("nodeName", "")
+            for one in sets
+            for pod in self._owned_pods(one)
+            if owned_pods.is_active(pod)
+        )

@@ -1,0 +1,84 @@
+"""Which cats live where, and which of them somebody asks for.
+
+A cat belongs to one generation of the API: each allocates on its own, and none sees what another has given away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+DRIVER: Final = "resource-driver.example.com"
+
+
+class Generation(Enum):
+    """Who finds a cat for a claim."""
+
+    CLASSIC = "the driver's controller"
+    STRUCTURED = "the scheduler of 1.30, from named resources"
+    DEVICES = "the scheduler, from devices"
+
+
+@dataclass(frozen=True, slots=True)
+class Cat:
+    name: str
+    color: str
+    size: str
+
+
+_CATS_BY_GENERATION: Final = {
+    Generation.CLASSIC: (
+        Cat("felix", "black", "large"),
+        Cat("mohrle", "black", "large"),
+        Cat("minka", "white", "small"),
+    ),
+    Generation.STRUCTURED: (
+        Cat("sylvester", "black", "large"),
+        Cat("panther", "black", "large"),
+        Cat("snowball", "white", "small"),
+    ),
+    Generation.DEVICES: (
+        Cat("bagheera", "black", "large"),
+        Cat("behemoth", "black", "large"),
+        Cat("duchess", "white", "small"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CatSelector:
+    """What ClaimParameters ask for; what is not said does not matter."""
+
+    color: str = ""
+    size: str = ""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any] | None) -> CatSelector:
+        spec = (parameters or {}).get("spec") or {}
+        return cls(str(spec.get("color") or ""), str(spec.get("size") or ""))
+
+    def matches(self, cat: Cat) -> bool:
+        return self.color in ("", cat.color) and self.size in ("", cat.size)
+
+
+def cats_of(node: str, generation: Generation, *, count: int = 3) -> tuple[Cat, ...]:
+    """The cats of a node: the same litter everywhere, numbered where there are more."""
+    litter = _CATS_BY_GENERATION[generation]
+    found = []
+    for number in range(count):
+        cat, more = litter[number % len(litter)], number // len(litter)
+        found.append(Cat(f"{cat.name}-{more}", cat.color, cat.size) if more else cat)
+    return tuple(found)
+
+
+def environment(cat: Cat) -> dict[str, str]:
+    """What a container sees of its cat; of several, the first three speak of the last one."""
+    own = f"CAT_{cat.name.upper().replace('-', '_')}"
+    return {
+        "CAT_NAME": cat.name,
+        "CAT_COLOR": cat.color,
+        "CAT_SIZE": cat.size,
+        own: f"{cat.size} {cat.color}",
+    }

@@ -1,0 +1,156 @@
+"""What is allocated: which devices, why these, and why this node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from dray.allocation import DeviceID
+from dray.allocation.devices import Device
+from dray.api import claims as pod_claims
+from dray.explain.devices.equivalence import EquivalentDevices
+from dray.explain.devices.selectors import asked
+from dray.explain.devices.states import selected
+from dray.explain.model.cluster import Cluster, Key
+from dray.explain.model.snapshot import Document
+from dray.explain.nodes.trial import NodeOutcome
+from dray.explain.pending import request_of
+
+
+def devices_of_pod(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
+    for name in claims_of(pod):
+        claim = cluster.claims.get(Key(key.namespace, name))
+        if claim is not None:
+            yield from devices_of_claim(cluster, Key(key.namespace, name), claim)
+
+
+def claims_of(pod: Document) -> Iterator[str]:
+    """The claims of a pod, the one for extended resources among them."""
+    for reference in pod_claims.references(pod):
+        if reference.claim:
+            yield reference.claim
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    if extended.get("resourceClaimName"):
+        yield extended["resourceClaimName"]
+
+
+def devices_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
+    """Which devices, why these, and where they are."""
+    allocation = pod_claims.allocation(claim)
+    if allocation is None:
+        return
+    results = (allocation.get("devices") or {}).get("results") or ()
+    node = _node_of(allocation)
+    if not results:
+        yield f"claim {key}: allocated by the controller of its driver, who alone knows what it is"
+    for name in dict.fromkeys(result["request"] for result in results):
+        given = [result for result in results if result["request"] == name]
+        yield f"claim {key}, request {name}: {', '.join(_device_text(cluster, one) for one in given)}"
+        yield from _why_these_devices(cluster, claim, key, name, given, node)
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        alternatives = [one["name"] for one in request.get("firstAvailable") or ()]
+        chosen = {
+            r["request"].partition("/")[2] for r in results if r["request"].startswith(request["name"] + "/")
+        }
+        for position, name in enumerate(alternatives):
+            if name in chosen and position:
+                earlier = ", ".join(alternatives[:position])
+                yield f"  alternative {name} was taken as {earlier} could not be had"
+    selector = allocation.get("nodeSelector")
+    if node:
+        yield f"  usable on {node} only"
+    else:
+        yield f"  usable on {f'nodes with {_selector(selector)}' if selector else 'any node'}"
+
+
+def _device_text(cluster: Cluster, result: Document) -> str:
+    id = DeviceID(result["driver"], result["pool"], result["device"])
+    notes = []
+    if result.get("adminAccess"):
+        notes.append("admin access: others may have it too")
+    if consumed := result.get("consumedCapacity"):
+        notes.append("a share with " + ", ".join(f"{name} {amount}" for name, amount in consumed.items()))
+    if cluster.inventory.device(id) is None:
+        notes.append("no longer published by its driver")
+    return f"{id} ({'; '.join(notes)})" if notes else str(id)
+
+
+def _why_these_devices(
+    cluster: Cluster, claim: Document, key: Key, name: str, given: Sequence[Document], node: str
+) -> Iterator[str]:
+    """What the devices have that was asked for, and how many others have it too."""
+    request = request_of([claim], str(key), name)
+    ids = [DeviceID(one["driver"], one["pool"], one["device"]) for one in given]
+    known = [device for id in ids if (device := cluster.inventory.device(id)) is not None]
+    matched = dict.fromkeys(text for device in known for text in _matched(cluster, request, device))
+    if matched:
+        yield (
+            f"  they match with {', '.join(matched)}"
+            if len(ids) > 1
+            else f"  it matches with {', '.join(matched)}"
+        )
+    if node not in cluster.nodes or not known or request.get("allocationMode") == "All":
+        return
+    selects = selected(cluster, request)
+    matching = Counter(
+        {
+            name: sum(
+                map(selects, (d for p in cluster.inventory.pools(one, cluster.features) for d in p.devices))
+            )
+            for name, one in cluster.nodes.items()
+        }
+    )
+    if matching[node] > len(ids):
+        yield (
+            f"  {matching[node]} devices on {node} match; "
+            "those that were free were taken in the order of pools and slices"
+        )
+    elif matching[node] == len(ids):
+        yield f"  no other device on {node} matches"
+    others = sum(count >= len(ids) for name, count in matching.items() if name != node)
+    if others:
+        which = f"{others} other nodes have" if others > 1 else "one other node has"
+        yield f"  {which} enough that match; of nodes that fit the scheduler takes the one it scores highest"
+    else:
+        yield "  no other node has enough that match"
+
+
+def _node_of(allocation: Document) -> str:
+    """The only node an allocation is for; empty if there may be several."""
+    terms: Sequence[Document] = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
+    if len(terms) != 1:
+        return ""
+    for one in terms[0].get("matchFields") or ():
+        if one.get("key") == "metadata.name" and one.get("operator") == "In" and len(one["values"]) == 1:
+            return str(one["values"][0])
+    return ""
+
+
+def _matched(cluster: Cluster, request: Document, device: Device) -> Iterator[str]:
+    class_document = cluster.classes.get(request.get("deviceClassName") or "") or {}
+    selectors = (
+        *((class_document.get("spec") or {}).get("selectors") or ()),
+        *(request.get("selectors") or ()),
+    )
+    for selector in selectors:
+        source = (selector.get("cel") or {}).get("expression") or ""
+        for one in asked(source, [EquivalentDevices(device, 1)], cluster.features):
+            if one.values:
+                yield f"{one.name}={one.values[0][0]}"
+
+
+def _selector(selector: Document) -> str:
+    return " and ".join(
+        f"{one.get('key')} {one.get('operator')} {','.join(one.get('values') or ())}".strip()
+        for term in selector.get("nodeSelectorTerms") or ()
+        for one in (*(term.get("matchFields") or ()), *(term.get("matchExpressions") or ()))
+    )
+
+
+def planned_devices(claims: Sequence[Document], tried: NodeOutcome) -> Iterator[str]:
+    """What the first fitting node would give."""
+    plan = tried.answer.plan
+    for claim, result in zip(claims, plan.results if plan is not None else (), strict=True):
+        for one in (result.get("devices") or {}).get("results") or ():
+            name = (claim.get("metadata") or {}).get("name", "")
+            yield f"claim {name}, request {one['request']}: {one['driver']}/{one['pool']}/{one['device']}"

@@ -1,0 +1,54 @@
+"""Which devices are known to be sick: from what the kubelet reports in pods, and drivers in claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dray.allocation import DeviceID
+from dray.api import claims
+from dray.explain.model.cluster import Cluster, Key
+from dray.explain.model.snapshot import Document
+
+
+def unhealthy(cluster: Cluster) -> dict[DeviceID, str]:
+    """Device → what is said about its health."""
+    found: dict[DeviceID, str] = {}
+    for key, pod in cluster.pods.items():
+        for name, resource in _reports(pod):
+            if resource.get("health") != "Unhealthy":
+                continue
+            for device in _devices(cluster, key, pod, name, resource.get("resourceID", "")):
+                found[device] = resource.get("message") or f"reported unhealthy in pod {key}"
+    for key, claim in cluster.claims.items():
+        for entry in (claim.get("status") or {}).get("devices") or ():
+            for condition in entry.get("conditions") or ():
+                if condition.get("type") == "Ready" and condition.get("status") == "False":
+                    device = DeviceID(entry["driver"], entry["pool"], entry["device"])
+                    words = condition.get("message") or condition.get("reason") or "not ready"
+                    found.setdefault(device, f"{words} (claim {key})")
+    return found
+
+
+def _reports(pod: Document) -> Iterator[tuple[str, Document]]:
+    status = pod.get("status") or {}
+    for group in ("containerStatuses", "initContainerStatuses"):
+        for container in status.get(group) or ():
+            for entry in container.get("allocatedResourcesStatus") or ():
+                for resource in entry.get("resources") or ():
+                    yield entry.get("name", ""), resource
+
+
+def _devices(cluster: Cluster, key: Key, pod: Document, name: str, resource_id: str) -> Iterator[DeviceID]:
+    """The devices behind ``claim:NAME`` or ``claim:NAME/REQUEST``; the id tells several of them apart."""
+    if not name.startswith("claim:"):
+        return
+    entry, _, request = name.removeprefix("claim:").partition("/")
+    for reference in claims.references(pod):
+        claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
+        if reference.entry != entry or claim is None:
+            continue
+        results = ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()
+        wanted = [r for r in results if not request or r["request"].partition("/")[0] == request]
+        for result in wanted:
+            if len(wanted) == 1 or resource_id.endswith(result["device"]):
+                yield DeviceID(result["driver"], result["pool"], result["device"])

@@ -1,0 +1,140 @@
+"""A snapshot from an API server, whichever versions of the resource API it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Final, NamedTuple
+
+from dray.api.errors import StatusError
+from dray.client.client import Client
+from dray.client.discovery import Discovery
+from dray.client.resources import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STORAGE_CLASSES,
+    Resource,
+)
+from dray.explain.model.snapshot import Document, Documents, Snapshot
+
+_VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+_RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
+_HUB: Final = "v1"
+_GATE = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} 1$', re.MULTILINE)
+
+
+async def collect_snapshot(client: Client, *, namespace: str = "") -> Snapshot:
+    """Everything that has a say in who gets which device. What one may not read is left out, and that is noted.
+
+    Of kinds that one may not read everywhere, those in ``namespace`` are better than nothing.
+    """
+    discovery = Discovery(client)
+    resources: dict[str, Resource[Any]] = {
+        "slices": RESOURCE_SLICES,
+        "classes": DEVICE_CLASSES,
+        "claims": RESOURCE_CLAIMS,
+        "templates": RESOURCE_CLAIM_TEMPLATES,
+        "taint_rules": DEVICE_TAINT_RULES,
+        "nodes": NODES,
+        "pods": PODS,
+        "namespaces": NAMESPACES,
+        "volume_claims": PERSISTENT_VOLUME_CLAIMS,
+        "volumes": PERSISTENT_VOLUMES,
+        "storage_classes": STORAGE_CLASSES,
+        "events": EVENTS,
+    }
+    async with asyncio.TaskGroup() as group:
+        lists = {
+            name: group.create_task(_collected(client, discovery, resource, namespace))
+            for name, resource in resources.items()
+        }
+        version = group.create_task(_version(client))
+        gates = group.create_task(_gates(client))
+    found = {name: task.result() for name, task in lists.items()}
+    return Snapshot(
+        release=version.result(),
+        gates=gates.result(),
+        unread=tuple(resources[name].kind for name, one in found.items() if not one.whole),
+        **{name: one.documents for name, one in found.items()},
+    )
+
+
+class _Found(NamedTuple):
+    documents: Documents
+    whole: bool = True  # one may read all there are
+
+
+async def _collected(client: Client, discovery: Discovery, resource: Resource[Any], namespace: str) -> _Found:
+    """All objects in the newest shape, as far as one may read them."""
+    ours = resource.group == RESOURCE_SLICES.group
+    served = await _served(discovery, resource) if ours else resource
+    if served is None:
+        return _Found(())
+    found = await _list(client, served)
+    whole = found is not None
+    if found is None and namespace and served.namespaced:
+        found = await _list(client, served, namespace)
+    if found and ours and served.version != _HUB and resource is not DEVICE_TAINT_RULES:
+        from dray.explain.model.manifests import newest
+
+        found = tuple(map(newest, found))
+    return _Found(found or (), whole)
+
+
+async def _served(discovery: Discovery, resource: Resource[Any]) -> Resource[Any] | None:
+    return await discovery.newest(resource, _RULE_VERSIONS if resource is DEVICE_TAINT_RULES else _VERSIONS)
+
+
+async def device_state_resources(client: Client) -> list[Resource[Any]]:
+    """What changes when devices change their state, in the versions that the server has."""
+    discovery = Discovery(client)
+    resources = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_TAINT_RULES)
+    return [served for one in resources if (served := await _served(discovery, one)) is not None]
+
+
+async def _list(client: Client, resource: Resource[Any], namespace: str = "") -> Documents | None:
+    """None: one may not read them."""
+    chosen = "type=Warning" if resource is EVENTS else ""
+    try:
+        items = (await client.list(resource, namespace, field_selector=chosen)).items
+    except StatusError as error:
+        if error.code == 404:
+            return ()
+        if error.code == 403:
+            return None
+        raise
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return tuple({**typed, **_without_managed_fields(item)} for item in items)
+
+
+def _without_managed_fields(item: Document) -> dict[str, Any]:
+    """The object without the record of who owns which field, which is half of it."""
+    metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
+    return {**item, "metadata": metadata}
+
+
+async def _version(client: Client) -> str:
+    try:
+        version = (await client.request("GET", "/version")).object
+    except StatusError:
+        return ""
+    return f"{version.get('major', '1')}.{re.sub(r'[^0-9]', '', version.get('minor', ''))}"
+
+
+async def _gates(client: Client) -> frozenset[str] | None:
+    """The feature gates that the server's metrics tell of, which only administrators may read."""
+    try:
+        async with client.transport.stream("/metrics", query={}) as pieces:
+            text = b"".join([piece async for piece in pieces]).decode("utf-8", "replace")
+    except (StatusError, OSError):
+        return None
+    return frozenset(_GATE.findall(text)) or None

@@ -1,0 +1,192 @@
+"""Manifests: files of objects in any served version, read as the server reads them, with the line of every field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dray.api import schema
+from dray.api.errors import BadRequest
+from dray.api.scheme.registry import KindVersion, scheme
+from dray.explain.model.snapshot import Document, SnapshotError
+
+Lines = Mapping[str, int]
+
+#: more than any object that a server takes; references to references can make it billions
+_FIELDS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file."""
+
+    document: Document  # in the newest shape, with defaults filled in
+    api_version: str
+    kind: str
+    file: str = ""
+    line: int = 1
+    lines: Lines = field(default_factory=dict)  # field path → line
+    problems: tuple[str, ...] = ()  # what a strict reader objects to
+    found: KindVersion | None = None  # None: a kind that is not known here
+
+    @property
+    def name(self) -> str:
+        metadata = self.document.get("metadata") or {}
+        return metadata.get("name") or metadata.get("generateName") or ""
+
+    def line_of(self, path: str) -> int:
+        """The line of a field, or of the nearest thing around it that is there."""
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            cut = max(path.rfind("."), path.rfind("["))
+            path = path[:cut] if cut > 0 else ""
+        return self.line
+
+
+class Unreadable(SnapshotError):
+    """A file that is not YAML or JSON, or holds something else than objects."""
+
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        super().__init__(f"{file}:{line}: {problem}")
+        self.file = file
+        self.line = line
+        self.problem = problem
+
+
+def read_files(
+    paths: Iterable[Path], *, unreadable: Callable[[Unreadable], None] | None = None
+) -> list[Manifest]:
+    """The objects of files, folders of YAML and JSON files, or ``-`` for standard input.
+
+    With ``unreadable`` files that make no sense are told there, and left out from where they do not.
+    """
+    found: list[Manifest] = []
+    for path in paths:
+        for one in _expand(path):
+            try:
+                data = _stdin() if str(one) == "-" else one.read_bytes()
+            except OSError as error:
+                raise SnapshotError(f"{one}: {error.strerror or error}") from None
+            try:
+                found += read(data, str(one))
+            except Unreadable as problem:
+                if unreadable is None:
+                    raise
+                unreadable(problem)
+    return found
+
+
+def _expand(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml", ".json"))
+    return [path]
+
+
+def _stdin() -> bytes:
+    import sys
+
+    return sys.stdin.buffer.read()
+
+
+def read(data: bytes, file: str = "") -> Iterator[Manifest]:
+    import yaml
+
+    loader = _loader()(data)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            document = loader.construct_document(node)
+            yield from _objects(document, node, file)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        raise Unreadable(file, line, f"not YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise Unreadable(file, 1, f"not YAML: {' '.join(str(error).split())}") from None
+    finally:
+        loader.dispose()
+
+
+def _objects(document: Any, node: Any, file: str) -> Iterator[Manifest]:
+    if document is None:
+        return
+    if not isinstance(document, dict):
+        raise Unreadable(file, node.start_mark.line + 1, "not an object")
+    if isinstance(document.get("items"), list) and str(document.get("kind", "")).endswith("List"):
+        nodes = next((value for key, value in node.value if key.value == "items"), node).value
+        kind, version = str(document["kind"]).removesuffix("List"), document.get("apiVersion", "")
+        for item, item_node in zip(document["items"], nodes, strict=True):
+            if kind:
+                item = {"apiVersion": version, "kind": kind, **item}
+            yield from _objects(item, item_node, file)
+        return
+    lines: dict[str, int] = {}
+    _walk(node, "", lines)
+    if len(lines) > _FIELDS:
+        raise Unreadable(file, node.start_mark.line + 1, "an object of too many fields")
+    yield manifest(document, file=file, line=node.start_mark.line + 1, lines=lines)
+
+
+def _walk(node: Any, path: str, lines: dict[str, int]) -> None:
+    if len(lines) > _FIELDS:
+        return
+    if node.id == "mapping":
+        for key, value in node.value:
+            here = f"{path}.{key.value}" if path else str(key.value)
+            lines[here] = key.start_mark.line + 1
+            _walk(value, here, lines)
+    elif node.id == "sequence":
+        for position, value in enumerate(node.value):
+            here = f"{path}[{position}]"
+            lines[here] = value.start_mark.line + 1
+            _walk(value, here, lines)
+
+
+def manifest(document: Document, *, file: str = "", line: int = 1, lines: Lines | None = None) -> Manifest:
+    """An object as the server would take it in. Kinds that are not known stay as they are."""
+    api_version, kind = str(document.get("apiVersion") or ""), str(document.get("kind") or "")
+    group, _, version = api_version.rpartition("/")
+    found = scheme().by_kind(group, version, kind)
+    lines = lines or {}
+    if found is None or not found.version.type:
+        return Manifest(document, api_version, kind, file, line, lines)
+    try:
+        decoded = schema.decode(schema.type_of(found.version.type), dict(document), strict=True)
+    except BadRequest as error:
+        return Manifest(document, api_version, kind, file, line, lines, (error.message,), found)
+    hub = _hub(decoded.object, found)
+    return Manifest(hub, api_version, kind, file, line, lines, tuple(decoded.problems), found)
+
+
+def _hub(obj: dict[str, Any], found: KindVersion) -> dict[str, Any]:
+    if found.version.default is not None:
+        found.version.default(obj)
+    hub = found.version.to_hub(obj) if found.version.to_hub is not None else obj
+    kind = found.kind
+    name = kind.hub or kind.storage
+    typed = {"kind": kind.kind, "apiVersion": f"{kind.group}/{name}" if kind.group else name}
+    return {**typed, **{k: v for k, v in hub.items() if k not in typed}}
+
+
+def newest(document: Document) -> Document:
+    """An object from an API server in the newest shape."""
+    return manifest(document).document
+
+
+@cache
+def _loader() -> Any:
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc]
+        """Safe, and without dates, which JSON does not have."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
+        for first, known in base.yaml_implicit_resolvers.items()
+    }
+    return Loader

@@ -1,0 +1,153 @@
+"""A cluster's devices, claims, nodes and pods at one moment, as one value and as one file."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+Document = Mapping[str, Any]
+Documents = tuple[Document, ...]
+
+API_VERSION: Final = "dray.dev/v1"
+KIND: Final = "Snapshot"
+
+#: Field of the snapshot → kind of its objects.
+KINDS: Final[Mapping[str, str]] = {
+    "namespaces": "Namespace",
+    "nodes": "Node",
+    "pods": "Pod",
+    "classes": "DeviceClass",
+    "slices": "ResourceSlice",
+    "claims": "ResourceClaim",
+    "templates": "ResourceClaimTemplate",
+    "taint_rules": "DeviceTaintRule",
+    "volume_claims": "PersistentVolumeClaim",
+    "volumes": "PersistentVolume",
+    "storage_classes": "StorageClass",
+    "events": "Event",
+}
+FIELDS: Final[Mapping[str, str]] = {kind: name for name, kind in KINDS.items()}
+
+
+#: Claims and slices of these have another shape, and are nothing to allocate devices from.
+_OTHER_GENERATIONS: Final = frozenset({"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2"})
+
+
+class SnapshotError(Exception):
+    """A file that cannot be used, with the reason."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """What the tools look at. Objects are in the newest shape whatever version they were read in."""
+
+    namespaces: Documents = ()
+    nodes: Documents = ()
+    pods: Documents = ()
+    classes: Documents = ()
+    slices: Documents = ()
+    claims: Documents = ()
+    templates: Documents = ()
+    taint_rules: Documents = ()
+    volume_claims: Documents = ()
+    volumes: Documents = ()
+    storage_classes: Documents = ()
+    events: Documents = ()  # warnings about pods and claims
+    unread: tuple[str, ...] = ()  # kinds that one was not allowed to read: nothing can be said about them
+    release: str = ""  # of the cluster, such as 1.36; empty: the newest
+    gates: frozenset[str] | None = None  # those that are on; None: not known, the release's defaults
+
+    def with_objects(self, documents: Iterable[Document]) -> Snapshot:
+        """The same cluster once these are applied: they replace what has their name."""
+        added: dict[str, dict[tuple[str, str], Document]] = {}
+        for document in documents:
+            name = FIELDS.get(document.get("kind", ""))
+            if name is not None and document.get("apiVersion") not in _OTHER_GENERATIONS:
+                added.setdefault(name, {})[_key(document)] = document
+        changes = {
+            name: (*(d for d in getattr(self, name) if _key(d) not in new), *new.values())
+            for name, new in added.items()
+        }
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def dump(self) -> bytes:
+        head: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "release": self.release}
+        if self.gates is not None:
+            head["gates"] = sorted(self.gates)
+        if self.unread:
+            head["unread"] = self.unread
+        return msgspec.json.encode(head | {name: getattr(self, name) for name in KINDS})
+
+
+def _key(document: Document) -> tuple[str, str]:
+    metadata = document.get("metadata") or {}
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def save(snapshot: Snapshot, path: Path) -> None:
+    """Write a file, compressed if its name ends in .gz."""
+    data = snapshot.dump()
+    path.write_bytes(gzip.compress(data, 6) if path.suffix == ".gz" else data)
+
+
+def load(path: Path) -> Snapshot:
+    """Read a snapshot, or any file of objects in YAML or JSON such as ``kubectl get -o yaml`` writes; ``-`` is stdin."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except OSError as error:  # of which BadGzipFile is one
+        raise SnapshotError(f"{path}: {error.strerror or error}") from None
+    except (EOFError, zlib.error) as error:
+        raise SnapshotError(f"{path}: {error}") from None
+    return parse(data, str(path))
+
+
+def parse(data: bytes, name: str = "") -> Snapshot:
+    found = _parsed(data, name)
+    if found is not None:
+        return found
+    from dray.explain.model import manifests
+
+    listed = _listed(data)
+    if listed is not None:
+        return Snapshot().with_objects(map(manifests.newest, listed))
+    return Snapshot().with_objects(m.document for m in manifests.read(data, name))
+
+
+def _listed(data: bytes) -> Sequence[Document] | None:
+    """A list as ``kubectl get -o json`` writes it, which may be too long to be read as YAML; None: something else."""
+    if not data.startswith(b"{"):
+        return None
+    try:
+        document = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return None
+    items = document.get("items")
+    if document.get("kind") != "List" or not isinstance(items, list):
+        return None
+    return items if all(isinstance(one, dict) for one in items) else None
+
+
+def _parsed(data: bytes, name: str) -> Snapshot | None:
+    """A snapshot of our own making; None if it is something else."""
+    if not data.startswith(b'{"apiVersion":"%s"' % API_VERSION.encode()):
+        return None
+    try:
+        document = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"{name}: damaged snapshot: {error}") from None
+    gates = document.get("gates")
+    return Snapshot(
+        release=document.get("release") or "",
+        gates=None if gates is None else frozenset(gates),
+        unread=tuple(document.get("unread") or ()),
+        **{name: tuple(document.get(name) or ()) for name in KINDS},
+    )

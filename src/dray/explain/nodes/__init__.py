@@ -1,0 +1,1 @@
+"""Nodes: the scheduler's filters and allocation tried on each of them, what keeps a pod off, and what if."""

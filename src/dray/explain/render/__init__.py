@@ -1,0 +1,1 @@
+"""Explanations and findings as text and as SARIF."""

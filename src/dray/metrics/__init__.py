@@ -1,0 +1,1 @@
+"""Metric families, their registry and Prometheus' text format. Components define their own families with it."""

@@ -1,0 +1,47 @@
+"""Termination messages: what a container left behind about its end, for its status to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dray.runtimes.interface import ContainerStatus
+from dray.runtimes.logs import parse
+
+DEFAULT_PATH = "/dev/termination-log"
+#: Bytes of a message; and lines and bytes of the log where that has to do instead.
+MAX_MESSAGE_BYTES = 4096
+MAX_LOG_LINES = 80
+MAX_LOG_BYTES = 2048
+
+
+def file_for(directory: Path, container: str, attempt: int) -> Path:
+    """Where a container's message is written on the host."""
+    return directory / "containers" / container / f"message-{attempt}"
+
+
+def make(file: Path) -> None:
+    """Whoever the container runs as may write there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    file.chmod(0o666)
+
+
+def message(spec: Mapping[str, Any], status: ContainerStatus, file: Path) -> str:
+    """What a container that has ended wrote to its file; or the end of its log, if it wants that and failed."""
+    text = _end_of(file, MAX_MESSAGE_BYTES)
+    if not text and status.exit_code and spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        raw = _end_of(status.log_path, MAX_MESSAGE_BYTES).splitlines()
+        lines = [line.text for entry in raw[-MAX_LOG_LINES:] if (line := parse(entry))]
+        text = b"".join(line + b"\n" for line in lines)[-MAX_LOG_BYTES:]
+    return text.decode(errors="replace")
+
+
+def _end_of(file: Path, size: int) -> bytes:
+    try:
+        with file.open("rb") as handle:
+            handle.seek(max(file.stat().st_size - size, 0))
+            return handle.read(size)
+    except OSError:
+        return b""

@@ -1,0 +1,101 @@
+"""What drivers say about the health of devices, and what a pod's status says of it.
+
+A report is good for a time; after that, and when the driver falls silent, a device's health is unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dray.api.scheme.kinds import Object
+from dray.node.dra.claiminfo import PreparedDevice
+from dray.node.dra.claims import base_request
+from dray.node.dra.manager import Manager
+from dray.node.dra.plugin_manager import HealthReport
+
+#: Seconds for which a report counts, unless the driver says otherwise.
+DEFAULT_TIMEOUT = 30.0
+
+
+@dataclass(slots=True)
+class _HealthInfo:
+    health: str
+    message: str
+    at: float
+    timeout: float
+
+
+@dataclass(slots=True)
+class HealthInfoCache:
+    """The health of the devices of one node, by driver, pool and device."""
+
+    clock: Callable[[], float] = time.time
+    _devices: dict[str, dict[tuple[str, str], _HealthInfo]] = field(default_factory=dict)
+
+    def update(self, driver: str, reports: Sequence[HealthReport] | None) -> set[tuple[str, str]]:
+        """Takes in a driver's whole report, or its silence (None). Returns the devices whose health has changed."""
+        if reports is None:
+            return set(self._devices.pop(driver, {}))
+        now = self.clock()
+        known = self._devices.setdefault(driver, {})
+        changed = set()
+        for report in reports:
+            key = (report.pool, report.device)
+            timeout = report.timeout or DEFAULT_TIMEOUT
+            old = known.get(key)
+            if old is None or (old.health, old.message, old.timeout) != (
+                report.health,
+                report.message,
+                timeout,
+            ):
+                changed.add(key)
+            known[key] = _HealthInfo(report.health, report.message, now, timeout)
+        return changed
+
+    def expire(self) -> dict[str, set[tuple[str, str]]]:
+        """Forgets what has not been repeated in time; returns the devices concerned, by driver."""
+        now = self.clock()
+        out: dict[str, set[tuple[str, str]]] = {}
+        for driver, known in self._devices.items():
+            stale = {key for key, device in known.items() if now - device.at > device.timeout}
+            if stale:
+                out[driver] = stale
+                for key in stale:
+                    del known[key]
+        return out
+
+    def get(self, driver: str, pool: str, device: str) -> tuple[str, str]:
+        """Health and message."""
+        known = self._devices.get(driver, {}).get((pool, device))
+        if known is None or self.clock() - known.at > known.timeout:
+            return "Unknown", ""
+        return known.health, known.message
+
+    def container_status(
+        self, pod: Object, container: Mapping[str, Any], manager: Manager
+    ) -> list[dict[str, Any]]:
+        """``allocatedResourcesStatus`` of a container: an entry for each of its claims, or requests of claims."""
+        names = {c.name: c.claim for c in manager.claims_of(pod) if c.name}
+        out = []
+        for entry in (container.get("resources") or {}).get("claims") or []:
+            info = manager.claim(pod["metadata"]["namespace"], names.get(entry["name"], ""))
+            if info is None:
+                continue
+            request = entry.get("request") or ""
+            devices = info.devices_for(base_request(request))
+            health = {r["resourceID"]: r for driver, device in devices for r in [self._entry(driver, device)]}
+            if health:
+                name = f"claim:{entry['name']}/{request}" if request else f"claim:{entry['name']}"
+                out.append({"name": name, "resources": list(health.values())})
+        return out
+
+    def _entry(self, driver: str, device: PreparedDevice) -> dict[str, Any]:
+        health, message = self.get(driver, device.pool, device.name)
+        own = f"{driver}/{device.pool}/{device.name}"
+        out = {"resourceID": device.cdi_ids[0] if device.cdi_ids else own, "health": health}
+        if message:
+            out["message"] = message
+        return out

@@ -1,0 +1,179 @@
+"""The Node object and its Lease: a node tells the cluster that it is there and stays there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dray.api.errors import AlreadyExists, Conflict, NotFound, StatusError
+from dray.api.times import format_micro_time, from_epoch
+from dray.client.client import Client, PatchType
+from dray.client.resources import LEASES, NODES
+from dray.client.retry import Backoff
+from dray.node.options import NodeOptions, system_labels
+
+Object = Any  # documents have no types here yet
+
+log = logging.getLogger(__name__)
+
+LEASE_NAMESPACE = "kube-node-lease"
+#: Seconds between reports of a status that has not changed.
+STATUS_PERIOD = 300.0
+_RETRY = Backoff(initial=0.2, factor=2.0, maximum=7.0, jitter=0.1)
+
+
+class NodeRegistration:
+    """Keeps one node registered."""
+
+    def __init__(
+        self, client: Client, options: NodeOptions, *, runtime: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._runtime = runtime
+        self._clock = clock
+        self._facts = _node_info(options, runtime)
+        self.uid = ""
+
+    async def register(self) -> Object:
+        """Creates the node, or takes over the one of this name; keeps trying until that works."""
+        pauses = _RETRY.pauses()
+        while True:
+            try:
+                node = await self._register()
+                self.uid = node["metadata"]["uid"]
+                return node
+            except StatusError as e:
+                log.warning("node %s cannot be registered yet: %s", self._options.name, e)
+            await asyncio.sleep(next(pauses))
+
+    async def run(self) -> None:
+        """Renews the lease, and reports the status now and then."""
+        reported = self._clock()
+        pauses = _RETRY.pauses()
+        while True:
+            try:
+                await self._renew()
+                if self._clock() - reported >= STATUS_PERIOD:
+                    await self.report()
+                    reported = self._clock()
+                pauses = _RETRY.pauses()
+                await asyncio.sleep(self._options.renew_every)
+            except NotFound:
+                await self.register()
+            except StatusError as e:
+                log.warning("lease of node %s: %s", self._options.name, e)
+                await asyncio.sleep(next(pauses))
+
+    async def report(self) -> None:
+        await self._client.patch_status(
+            NODES, "", self._options.name, {"status": self._status({})}, type=PatchType.STRATEGIC
+        )
+
+    async def _register(self) -> Object:
+        options = self._options
+        metadata: dict[str, Any] = {"name": options.name, "labels": system_labels(options)}
+        if options.annotations:
+            metadata["annotations"] = dict(options.annotations)
+        document: Object = {"metadata": metadata, "status": self._status({})}
+        if options.taints:
+            document["spec"] = {"taints": [dict(t) for t in options.taints]}
+        try:
+            return await self._client.create(NODES, "", document)
+        except AlreadyExists:
+            found = await self._client.get(NODES, "", options.name)
+            if (found["metadata"].get("labels") or {}).items() < metadata["labels"].items():
+                await self._client.patch(
+                    NODES, "", options.name, {"metadata": {"labels": metadata["labels"]}}
+                )
+            return await self._client.patch_status(
+                NODES, "", options.name, {"status": self._status(found)}, type=PatchType.STRATEGIC
+            )
+
+    def _status(self, found: Object) -> dict[str, Any]:
+        options = self._options
+        old = {c["type"]: c for c in (found.get("status") or {}).get("conditions") or []}
+        now = from_epoch(self._clock())
+
+        def condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
+            same = old.get(kind, {}).get("status") == status
+            since = old[kind]["lastTransitionTime"] if same else now
+            return {
+                "type": kind,
+                "status": status,
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": since,
+                "reason": reason,
+                "message": message,
+            }
+
+        return {
+            "capacity": dict(options.capacity),
+            "allocatable": dict(options.capacity),
+            "conditions": [
+                condition(
+                    "MemoryPressure",
+                    "False",
+                    "KubeletHasSufficientMemory",
+                    "kubelet has sufficient memory available",
+                ),
+                condition(
+                    "DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"
+                ),
+                condition(
+                    "PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"
+                ),
+                condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+            ],
+            "addresses": [
+                {"type": "InternalIP", "address": options.address},
+                {"type": "Hostname", "address": options.name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": options.port}},
+            "nodeInfo": self._facts,
+        }
+
+    async def _renew(self) -> None:
+        options = self._options
+        spec = {
+            "holderIdentity": options.name,
+            "leaseDurationSeconds": options.lease_seconds,
+            "renewTime": format_micro_time(datetime.fromtimestamp(self._clock(), UTC)),
+        }
+        try:
+            await self._client.patch(LEASES, LEASE_NAMESPACE, options.name, {"spec": spec})
+        except NotFound:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": options.name, "uid": self.uid}
+            metadata = {"name": options.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+            try:
+                await self._client.create(LEASES, LEASE_NAMESPACE, {"metadata": metadata, "spec": spec})  # type: ignore[typeddict-item]
+            except (AlreadyExists, Conflict):
+                return
+
+
+def _node_info(options: NodeOptions, runtime: str) -> dict[str, str]:
+    def text(path: str) -> str:
+        try:
+            return Path(path).read_text().strip()
+        except OSError:
+            return ""
+
+    release = dict(line.split("=", 1) for line in text("/etc/os-release").splitlines() if "=" in line)
+    return {
+        "machineID": text("/etc/machine-id"),
+        "systemUUID": text("/etc/machine-id"),
+        "bootID": text("/proc/sys/kernel/random/boot_id"),
+        "kernelVersion": platform.release(),
+        "osImage": release.get("PRETTY_NAME", "Linux").strip('"'),
+        "containerRuntimeVersion": runtime,
+        "kubeletVersion": options.version,
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": system_labels(options)["kubernetes.io/arch"],
+    }

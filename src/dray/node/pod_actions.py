@@ -1,0 +1,321 @@
+"""What is to be done next for a pod: a pure function of the pod, of what is known about its containers, and the time.
+
+The agent carries out the actions, notes what came of them, and asks again. Everything a kubelet does in this respect
+follows from three questions: is the pod to end, is it set up, and which of its containers should run now?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from dray.api.scheme.kinds import Object
+from dray.node import pods
+from dray.node.pods import Spec, is_sidecar
+from dray.runtimes.interface import ContainerStatus, SandboxStatus, State
+
+#: Seconds before a container that keeps failing is started again: at once, then ten, doubling up to five minutes.
+INITIAL_BACKOFF = 10.0
+MAX_BACKOFF = 300.0
+#: A container that ran this long has proven itself; its next failure is a first one.
+BACKOFF_RESET_AFTER = 600.0
+#: Seconds between tries of steps that failed.
+INITIAL_RETRY = 0.5
+MAX_RETRY = 10.0
+
+
+class Failure(NamedTuple):
+    """A step that did not work, in words for a container's waiting state."""
+
+    reason: str
+    message: str
+    tries: int = 1
+
+    @property
+    def pause(self) -> float:
+        return min(INITIAL_RETRY * 2.0 ** (self.tries - 1), MAX_RETRY)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Container:
+    """What is known about one container of a pod."""
+
+    current: ContainerStatus | None = None  # the latest attempt to run it
+    previous: ContainerStatus | None = None  # the one before
+    failure: Failure | None = None  # why the next attempt could not be made
+    retry_at: float = 0.0
+    backoff: float = 0.0  # seconds to wait after the end of the current attempt
+    stopping: bool = False
+    started: bool = False  # its startup probe has succeeded, or it has none
+    ready: bool = False
+    unhealthy: str = ""  # a probe wants it restarted, and why
+
+    @property
+    def running(self) -> bool:
+        return self.current is not None and self.current.state is State.RUNNING
+
+    @property
+    def exited(self) -> bool:
+        return self.current is not None and self.current.state is State.EXITED
+
+    @property
+    def succeeded(self) -> bool:
+        return self.exited and self.current is not None and self.current.exit_code == 0
+
+    @property
+    def alive(self) -> bool:
+        return self.current is not None and self.current.state is not State.EXITED
+
+    @property
+    def attempts(self) -> int:
+        return 0 if self.current is None else self.current.attempt + 1
+
+    def due(self) -> float:
+        """When it may be started again."""
+        ended = self.current.finished_at if self.current else 0.0
+        return max(ended + self.backoff, self.retry_at)
+
+    def next_backoff(self) -> float:
+        """The wait after the attempt that is about to be made."""
+        ran = self.current.finished_at - self.current.started_at if self.current else 0.0
+        if self.current is None or ran >= BACKOFF_RESET_AFTER:
+            return 0.0
+        return min(self.backoff * 2, MAX_BACKOFF) if self.backoff else INITIAL_BACKOFF
+
+
+_UNKNOWN = Container()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodState:
+    """What is known about a pod beyond its object."""
+
+    set_up: bool = False  # claims prepared, volumes there, sandbox up
+    sandbox: SandboxStatus | None = None
+    containers: Mapping[str, Container] = field(default_factory=dict)
+    failure: Failure | None = None  # of setting up or tearing down
+    retry_at: float = 0.0
+    killed: Failure | None = None  # why the pod has to fail although it could go on
+    torn_down: bool = False  # nothing of it is left on the node
+    removed: bool = False  # its object is gone
+
+    def container(self, name: str) -> Container:
+        return self.containers.get(name, _UNKNOWN)
+
+    def with_container(self, name: str, container: Container) -> PodState:
+        return replace(self, containers={**self.containers, name: container})
+
+
+@dataclass(frozen=True, slots=True)
+class SetUpPod:
+    """Prepare claims, provide volumes, run the sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainer:
+    container: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopContainer:
+    container: str
+    grace: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillPod:
+    """The pod has to end."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TearDownPod:
+    """Remove the sandbox, unprepare claims, clear away volumes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Remove the object: nothing of the pod is left."""
+
+
+Action = SetUpPod | StartContainer | StopContainer | KillPod | TearDownPod | DeletePod
+
+
+class PodActions(NamedTuple):
+    """What to do now, and when to ask again at the latest."""
+
+    actions: tuple[Action, ...] = ()
+    wake_at: float | None = None
+
+
+def compute_pod_actions(pod: Object, state: PodState, *, now: float) -> PodActions:
+    if must_end(pod, state):
+        return _end(pod, state, now)
+    deadline = pods.active_deadline(pod)
+    if deadline is not None and deadline <= now:
+        return PodActions(
+            (KillPod("DeadlineExceeded", "Pod was active on the node longer than the specified deadline"),)
+        )
+    if not state.set_up:
+        if state.retry_at > now:
+            return PodActions(wake_at=_earliest(state.retry_at, deadline))
+        return PodActions((SetUpPod(),))
+    actions, wakes = [], [deadline]
+    for action in _progress(pod, state, now):
+        if isinstance(action, float):
+            wakes.append(action)
+        else:
+            actions.append(action)
+    return PodActions(tuple(actions), _earliest(*wakes))
+
+
+def must_end(pod: Object, state: PodState) -> bool:
+    return (
+        state.removed
+        or state.killed is not None
+        or pods.deletion_deadline(pod) is not None
+        or pods.is_finished(pod)
+        or has_finished(pod, state)
+    )
+
+
+def has_finished(pod: Object, state: PodState) -> bool:
+    """Whether all containers have run and none is to run again."""
+    containers = pods.roles(pod)
+    policy = pods.restart_policy(pod)
+    if policy == "Never" and any(
+        state.container(c["name"]).exited and not state.container(c["name"]).succeeded
+        for c in containers.init
+        if not is_sidecar(c)
+    ):
+        return True
+    mains = [state.container(c["name"]) for c in containers.main]
+    return bool(mains) and all(c.exited and not _restarts(policy, c) for c in mains)
+
+
+def is_initialized(pod: Object, state: PodState) -> bool:
+    """Whether the init containers have done their work, so that the others may start."""
+    containers = pods.roles(pod)
+    if any(state.container(c["name"]).current for c in containers.main):
+        return True
+    return all(
+        state.container(c["name"]).started if is_sidecar(c) else state.container(c["name"]).succeeded
+        for c in containers.init
+    )
+
+
+def is_starting(pod: Object, state: PodState) -> bool:
+    """Whether the pod is on its way up, and nothing has gone wrong yet."""
+    if must_end(pod, state) or state.failure:
+        return False
+    known = [state.container(c["name"]) for c in pods.roles(pod).all]
+    return not any(c.failure or c.exited for c in known) and not all(c.running for c in known)
+
+
+def should_restart(pod: Object, name: str, state: PodState) -> bool:
+    """Whether a container that has ended is to be started again."""
+    if must_end(pod, state):
+        return False
+    containers = pods.roles(pod)
+    known = state.container(name)
+    for spec in containers.init:
+        if spec["name"] == name:
+            return is_sidecar(spec) or (pods.restart_policy(pod) != "Never" and not known.succeeded)
+    return _restarts(pods.restart_policy(pod), known)
+
+
+def _progress(pod: Object, state: PodState, now: float) -> Iterator[Action | float]:
+    """Starts and stops that are due, and times at which others will be."""
+    containers = pods.roles(pod)
+    initialized = is_initialized(pod, state)
+    policy = pods.restart_policy(pod)
+    for spec in containers.init:
+        known = state.container(spec["name"])
+        if is_sidecar(spec):
+            yield from _keep_running(pod, spec, known, now)
+            if not initialized and not (known.running and known.started):
+                return  # the next one waits for it
+        elif not initialized:
+            if known.succeeded:
+                continue
+            # A policy of Always means for init containers: until it succeeds.
+            yield from _keep_running(pod, spec, known, now, once=policy == "Never")
+            return
+    for spec in containers.main:
+        known = state.container(spec["name"])
+        yield from _keep_running(pod, spec, known, now, once=known.exited and not _restarts(policy, known))
+
+
+def _keep_running(
+    pod: Object, spec: Spec, known: Container, now: float, *, once: bool = False
+) -> Iterator[Action | float]:
+    """Starts a container that should run, after its back-off, and stops one that a probe has given up."""
+    if known.running:
+        if known.unhealthy and not known.stopping:
+            yield StopContainer(spec["name"], _probe_grace(pod, spec), known.unhealthy)
+        return
+    if known.alive or (once and known.exited):
+        return
+    due = known.due()
+    if due <= now:
+        yield StartContainer(spec["name"], known.attempts)
+    else:
+        yield due
+
+
+def _restarts(policy: str, container: Container) -> bool:
+    return policy == "Always" or (policy == "OnFailure" and not container.succeeded)
+
+
+def _end(pod: Object, state: PodState, now: float) -> PodActions:
+    """Main containers first, then sidecars from the last to the first, then everything around them."""
+    containers = pods.roles(pod)
+    mains = [c["name"] for c in containers.main] + [c["name"] for c in containers.init if not is_sidecar(c)]
+    alive = [name for name in mains if state.container(name).alive]
+    if not alive:
+        alive = [c["name"] for c in reversed(containers.sidecars) if state.container(c["name"]).alive][:1]
+    if alive:
+        grace = _remaining_grace(pod, state, now)
+        stops = tuple(
+            StopContainer(name, grace, f"Stopping container {name}")
+            for name in alive
+            if not state.container(name).stopping
+        )
+        return PodActions(stops)
+    if not state.torn_down:
+        if state.retry_at > now:
+            return PodActions(wake_at=state.retry_at)
+        return PodActions((TearDownPod(),))
+    if pods.deletion_deadline(pod) is not None and not state.removed:
+        if state.retry_at > now:
+            return PodActions(wake_at=state.retry_at)
+        return PodActions((DeletePod(),))
+    return PodActions()
+
+
+def _remaining_grace(pod: Object, state: PodState, now: float) -> float:
+    deadline = pods.deletion_deadline(pod)
+    if state.removed:
+        return 0.0
+    if deadline is None:
+        return pods.grace_period(pod)
+    # Stamps are whole seconds: without this a grace of one second would often be none.
+    return min(max(deadline - now, 0.0) + 0.5, pods.grace_period(pod)) if pods.grace_period(pod) else 0.0
+
+
+def _probe_grace(pod: Object, spec: Spec) -> float:
+    for kind in ("livenessProbe", "startupProbe"):
+        own = (spec.get(kind) or {}).get("terminationGracePeriodSeconds")
+        if own is not None:
+            return float(own)
+    return pods.grace_period(pod)
+
+
+def _earliest(*times: float | None) -> float | None:
+    known = [t for t in times if t is not None]
+    return min(known) if known else None

@@ -1,0 +1,220 @@
+"""A pod's status as its node reports it, from what is known about its containers. Pure; the words are the kubelet's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from dray.api.scheme.kinds import Object
+from dray.api.times import from_epoch
+from dray.node import pods
+from dray.node.pod_actions import Container, PodState, is_initialized, must_end, should_restart
+from dray.node.pods import Spec, is_sidecar
+from dray.runtimes.interface import ContainerStatus, State
+
+Health = Callable[[Spec], list[dict[str, Any]]]
+
+
+class NodeFacts(NamedTuple):
+    """What a status says about the node."""
+
+    host_ip: str
+    runtime: str
+
+
+def pod_status(
+    pod: Object, state: PodState, *, node: NodeFacts, now: float, health: Health = lambda container: []
+) -> dict[str, Any]:
+    """The fields of ``status`` that belong to the node agent. Others are left out, and so stay as they are."""
+    containers = pods.roles(pod)
+    phase = _phase(pod, state)
+    old = pod.get("status") or {}
+    out: dict[str, Any] = {
+        "phase": phase,
+        "conditions": _conditions(pod, state, phase, now),
+        "hostIP": node.host_ip,
+        "hostIPs": [{"ip": node.host_ip}],
+        "startTime": old.get("startTime") or from_epoch(now),
+    }
+    if state.sandbox and state.sandbox.ip:
+        out["podIP"] = state.sandbox.ip
+        out["podIPs"] = [{"ip": state.sandbox.ip}]
+    elif old.get("podIP"):
+        out["podIP"], out["podIPs"] = old["podIP"], old.get("podIPs") or [{"ip": old["podIP"]}]
+    if containers.init:
+        out["initContainerStatuses"] = [
+            _ended_before(old.get("initContainerStatuses"), c, state)
+            or _container_status(pod, c, state, node, now, health, init=True)
+            for c in containers.init
+        ]
+    out["containerStatuses"] = [
+        _ended_before(old.get("containerStatuses"), c, state)
+        or _container_status(pod, c, state, node, now, health, init=False)
+        for c in containers.main
+    ]
+    if state.killed:
+        out["reason"], out["message"] = state.killed.reason, state.killed.message
+    return out
+
+
+def _phase(pod: Object, state: PodState) -> str:
+    """A pod is over only when its claims have been unprepared: others act on the phase by taking its devices."""
+    old = (pod.get("status") or {}).get("phase") or "Pending"
+    if old in ("Succeeded", "Failed"):
+        return old
+    containers = [state.container(c["name"]) for c in pods.roles(pod).main]
+    if must_end(pod, state) and state.torn_down:
+        if state.killed or not all(c.succeeded for c in containers):
+            return "Failed"
+        return "Succeeded"
+    if containers and all(c.current and c.current.state is not State.CREATED for c in containers):
+        return "Running"
+    return old  # a pod never goes back to Pending
+
+
+def _ended_before(
+    reported: Iterable[Mapping[str, Any]] | None, spec: Spec, state: PodState
+) -> dict[str, Any] | None:
+    """How a container ended that an agent before this one saw to its end: that is the last word on it."""
+    known = state.container(spec["name"])
+    if known.current or known.failure:
+        return None
+    for status in reported or ():
+        if status["name"] == spec["name"] and "terminated" in (status.get("state") or {}):
+            return dict(status)
+    return None
+
+
+def _container_status(
+    pod: Object, spec: Spec, state: PodState, node: NodeFacts, now: float, health: Health, *, init: bool
+) -> dict[str, Any]:
+    known = state.container(spec["name"])
+    current = known.current
+    out: dict[str, Any] = {
+        "name": spec["name"],
+        "state": _state(pod, spec, known, state, node, now),
+        "lastState": {},
+        "ready": known.succeeded if init and not is_sidecar(spec) else known.running and known.ready,
+        "restartCount": current.attempt if current else 0,
+        "image": current.image if current else spec.get("image", ""),
+        "imageID": current.image_id if current else "",
+        "started": known.running and known.started,
+    }
+    last = current if "waiting" in out["state"] and current and known.exited else known.previous
+    if last is not None:
+        out["lastState"] = {"terminated": _terminated(last, node)}
+    if current is not None:
+        out["containerID"] = f"{node.runtime}://{current.id}"
+    if devices := health(spec):
+        out["allocatedResourcesStatus"] = devices
+    return out
+
+
+def _state(
+    pod: Object, spec: Spec, known: Container, state: PodState, node: NodeFacts, now: float
+) -> dict[str, Any]:
+    current = known.current
+    if current is not None and current.state is State.RUNNING:
+        return {"running": {"startedAt": from_epoch(current.started_at)}}
+    if known.failure is not None and not must_end(pod, state):
+        return {"waiting": {"reason": known.failure.reason, "message": known.failure.message}}
+    if current is not None and current.state is State.EXITED:
+        if known.backoff and known.due() > now and should_restart(pod, spec["name"], state):
+            wait = f"back-off {_duration(known.backoff)} restarting failed container={spec['name']}"
+            return {"waiting": {"reason": "CrashLoopBackOff", "message": f"{wait} pod={pods.full_name(pod)}"}}
+        return {"terminated": _terminated(current, node)}
+    has_init = bool(pods.roles(pod).init)
+    reason = "PodInitializing" if has_init and state.set_up else "ContainerCreating"
+    return {"waiting": {"reason": reason}}
+
+
+def _terminated(status: ContainerStatus, node: NodeFacts) -> dict[str, Any]:
+    out: dict[str, Any] = {"exitCode": status.exit_code}
+    if status.signal:
+        out["signal"] = status.signal
+    out["reason"] = status.reason or ("Completed" if status.exit_code == 0 else "Error")
+    if status.message:
+        out["message"] = status.message
+    out["startedAt"] = from_epoch(status.started_at) if status.started_at else None
+    out["finishedAt"] = from_epoch(status.finished_at) if status.finished_at else None
+    out["containerID"] = f"{node.runtime}://{status.id}"
+    return out
+
+
+def _conditions(pod: Object, state: PodState, phase: str, now: float) -> list[dict[str, Any]]:
+    containers = pods.roles(pod)
+    initialized = is_initialized(pod, state)
+    waiting = [c["name"] for c in containers.init if not _init_done(c, state)]
+    unready = [
+        c["name"]
+        for c in (*containers.sidecars, *containers.main)
+        if not (state.container(c["name"]).running and state.container(c["name"]).ready)
+    ]
+    ready: tuple[bool, str, str]
+    if phase == "Succeeded":
+        ready = False, "PodCompleted", ""
+    elif phase == "Failed":
+        ready = False, "PodFailed", ""
+    elif unready:
+        ready = False, "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
+    else:
+        ready = True, "", ""
+    gates = _closed_gates(pod)
+    whole = ready if not ready[0] or not gates else (False, "ReadinessGatesNotReady", _gates_message(gates))
+    init = (
+        (True, "PodCompleted" if phase == "Succeeded" else "", "")
+        if initialized
+        else (False, "ContainersNotInitialized", f"containers with incomplete status: [{' '.join(waiting)}]")
+    )
+    wanted = {
+        "PodReadyToStartContainers": (state.sandbox is not None and not state.torn_down, "", ""),
+        "Initialized": init,
+        "Ready": whole,
+        "ContainersReady": ready,
+        "PodScheduled": (True, "", ""),
+    }
+    old = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
+    return [_condition(kind, *value, old=old.get(kind), now=now) for kind, value in wanted.items()]
+
+
+def _init_done(spec: Spec, state: PodState) -> bool:
+    known = state.container(spec["name"])
+    return known.started if is_sidecar(spec) else known.succeeded
+
+
+def _closed_gates(pod: Object) -> list[str]:
+    true = {c["type"] for c in (pod.get("status") or {}).get("conditions") or [] if c["status"] == "True"}
+    gates = pod["spec"].get("readinessGates") or []
+    return [g["conditionType"] for g in gates if g["conditionType"] not in true]
+
+
+def _gates_message(gates: Iterable[str]) -> str:
+    return " ".join(f'corresponding condition of pod readiness gate "{g}" does not exist.' for g in gates)
+
+
+def _condition(
+    kind: str, true: bool, reason: str, message: str, *, old: Mapping[str, Any] | None, now: float
+) -> dict[str, Any]:
+    status = "True" if true else "False"
+    since = (
+        old["lastTransitionTime"]
+        if old and old["status"] == status and old.get("lastTransitionTime")
+        else None
+    )
+    out: dict[str, Any] = {
+        "type": kind,
+        "status": status,
+        "lastProbeTime": None,
+        "lastTransitionTime": since or from_epoch(now),
+    }
+    if reason:
+        out["reason"] = reason
+    if message:
+        out["message"] = message
+    return out
+
+
+def _duration(seconds: float) -> str:
+    """As Go prints it: 10s, 1m20s, 5m0s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,0 +1,184 @@
+"""Probes: is a container started, alive, ready? Each kind counts successes and failures as its pod says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from dray.node.pods import Spec
+from dray.runtimes.interface import Runtime, RuntimeFailure
+
+_MAX_RESPONSE_BYTES = 10 * 1024
+
+
+class ProbeResult(NamedTuple):
+    ok: bool
+    text: str = ""
+
+
+class ResultUpdate(NamedTuple):
+    """A probe has made up its mind, or changed it."""
+
+    kind: str  # startup, liveness or readiness
+    ok: bool
+    text: str = ""
+
+
+class ResultCounter:
+    """Turns single outcomes into verdicts. Pure."""
+
+    def __init__(self, probe: Mapping[str, Any], *, initially: bool) -> None:
+        self._successes_needed = probe.get("successThreshold") or 1
+        self._failures_needed = probe.get("failureThreshold") or 3
+        self._run = 0
+        self._last: bool | None = None
+        self.result = initially
+        self.decided = False
+
+    def add(self, ok: bool) -> bool:
+        """Takes in an outcome; returns whether it settles the matter anew."""
+        self._run = self._run + 1 if ok == self._last else 1
+        self._last = ok
+        if self._run < (self._successes_needed if ok else self._failures_needed):
+            return False
+        news = not self.decided or self.result != ok
+        self.result, self.decided = ok, True
+        return news or not ok
+
+
+class Prober:
+    """Probes one running container until it is cancelled."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        container_id: str,
+        spec: Spec,
+        *,
+        address: str,
+        report: Callable[[ResultUpdate], None],
+        failed: Callable[[str, str], None],
+    ) -> None:
+        """``report`` hears of verdicts, ``failed`` of every single failure (kind and text)."""
+        self._runtime = runtime
+        self._id = container_id
+        self._spec = spec
+        self._address = address
+        self._report = report
+        self._failed = failed
+
+    @staticmethod
+    def wanted(spec: Spec) -> bool:
+        return any(spec.get(f"{kind}Probe") for kind in ("startup", "liveness", "readiness"))
+
+    async def run(self) -> None:
+        if probe := self._spec.get("startupProbe"):
+            await self._startup(probe)
+        async with asyncio.TaskGroup() as group:
+            for kind in ("liveness", "readiness"):
+                if probe := self._spec.get(f"{kind}Probe"):
+                    group.create_task(self._repeat(kind, probe))
+
+    async def _startup(self, probe: Mapping[str, Any]) -> None:
+        counter = ResultCounter(probe, initially=False)
+        await asyncio.sleep(probe.get("initialDelaySeconds") or 0)
+        while True:
+            outcome = await self._once("startup", probe)
+            if counter.add(outcome.ok):
+                self._report(ResultUpdate("startup", outcome.ok, outcome.text))
+                if outcome.ok:
+                    return
+            await asyncio.sleep(probe.get("periodSeconds") or 10)
+
+    async def _repeat(self, kind: str, probe: Mapping[str, Any]) -> None:
+        counter = ResultCounter(probe, initially=kind == "liveness")
+        await asyncio.sleep(probe.get("initialDelaySeconds") or 0)
+        while True:
+            outcome = await self._once(kind, probe)
+            if counter.add(outcome.ok):
+                self._report(ResultUpdate(kind, outcome.ok, outcome.text))
+            await asyncio.sleep(probe.get("periodSeconds") or 10)
+
+    async def _once(self, kind: str, probe: Mapping[str, Any]) -> ProbeResult:
+        timeout = float(probe.get("timeoutSeconds") or 1)
+        try:
+            async with asyncio.timeout(timeout):
+                outcome = await self._check(probe, timeout)
+        except TimeoutError:
+            outcome = ProbeResult(False, f"timed out after {timeout:g}s")
+        except (OSError, RuntimeFailure, ValueError) as e:
+            outcome = ProbeResult(False, str(e))
+        if not outcome.ok:
+            self._failed(kind, outcome.text)
+        return outcome
+
+    async def _check(self, probe: Mapping[str, Any], timeout: float) -> ProbeResult:
+        if handler := probe.get("exec"):
+            result = await self._runtime.exec_sync(self._id, handler["command"], timeout=timeout)
+            text = (result.stdout + result.stderr)[:_MAX_RESPONSE_BYTES].decode(errors="replace").strip()
+            return ProbeResult(result.exit_code == 0, text)
+        if handler := probe.get("httpGet"):
+            return await http_get(handler, self._port(handler["port"]), self._address)
+        if handler := probe.get("tcpSocket"):
+            _, writer = await asyncio.open_connection(
+                handler.get("host") or self._address, self._port(handler["port"])
+            )
+            writer.close()
+            return ProbeResult(True)
+        if handler := probe.get("grpc"):
+            return await grpc_check(self._address, int(handler["port"]), handler.get("service") or "")
+        return ProbeResult(True)
+
+    def _port(self, port: int | str) -> int:
+        if isinstance(port, int):
+            return port
+        for known in self._spec.get("ports") or []:
+            if known.get("name") == port:
+                return int(known["containerPort"])
+        return int(port)
+
+
+async def http_get(handler: Mapping[str, Any], port: int, address: str) -> ProbeResult:
+    """A status from 200 to 399 is a success."""
+    host = handler.get("host") or address
+    secure = (handler.get("scheme") or "HTTP").upper() == "HTTPS"
+    context = ssl._create_unverified_context() if secure else None
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    headers = {
+        "Host": f"{host}:{port}",
+        "User-Agent": "kube-probe/1.36",
+        "Accept": "*/*",
+        "Connection": "close",
+    }
+    headers |= {h["name"]: h["value"] for h in handler.get("httpHeaders") or []}
+    lines = "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+    try:
+        writer.write(f"GET {handler.get('path') or '/'} HTTP/1.1\r\n{lines}\r\n".encode())
+        status = (await reader.readline()).split(b" ", 2)
+        code = int(status[1]) if len(status) > 1 and status[1].isdigit() else 0
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    if 200 <= code < 400:
+        return ProbeResult(True)
+    return ProbeResult(False, f"HTTP probe failed with statuscode: {code}")
+
+
+async def grpc_check(address: str, port: int, service: str) -> ProbeResult:
+    """gRPC's own health protocol, whose two messages are simple enough to be spelled out."""
+    import grpc.aio
+
+    name = service.encode()
+    request = b"\x0a" + bytes([len(name)]) + name if name else b""
+    async with grpc.aio.insecure_channel(f"{address}:{port}") as channel:
+        call = channel.unary_unary("/grpc.health.v1.Health/Check", lambda m: m, lambda m: m)
+        try:
+            answer = await call(request)
+        except grpc.aio.AioRpcError as e:
+            return ProbeResult(False, f"rpc error: {e.details()}")
+    serving = answer[:2] == b"\x08\x01"
+    return ProbeResult(serving, "" if serving else "service unhealthy (responded with NOT_SERVING)")

@@ -1,0 +1,83 @@
+"""Telling the API server how a pod is doing: what has changed, and no more often than it can be told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.scheme.kinds import Object
+from dray.client.client import Client, PatchType
+from dray.client.resources import PODS
+from dray.client.retry import Backoff
+from dray.kubelet_api.failpoints import failpoint
+from dray.node import pods
+
+log = logging.getLogger(__name__)
+
+_RETRY = Backoff(initial=0.1, factor=2.0, maximum=10.0, jitter=0.2)
+#: Seconds that a first report waits for better news: most pods run by then, and one write tells it all.
+FIRST_STATUS_DELAY = 0.1
+
+
+class StatusManager:
+    """Reports one pod's status. While one report is under way, news gather for the next."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        current: Callable[[], dict[str, Any] | None],
+        unsettled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``current`` is the status as it is now, or None when there is nobody left to tell. ``passing`` says that
+        it will most likely be another one soon."""
+        self._client = client
+        self._current = current
+        self._unsettled = unsettled
+        self._changed = asyncio.Event()
+        self._reported: dict[str, Any] = {}
+
+    def changed(self) -> None:
+        self._changed.set()
+
+    async def run(self, pod: Object) -> None:
+        pauses = _RETRY.pauses()
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not self._reported:
+                await self._let_settle()
+            try:
+                await self.report(pod)
+                pauses = _RETRY.pauses()
+            except StatusError as e:
+                log.info("status of %s: %s", pods.full_name(pod), e)
+                self._changed.set()
+                await asyncio.sleep(next(pauses))
+
+    async def _let_settle(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_STATUS_DELAY):
+                while self._unsettled():
+                    await self._changed.wait()
+                    self._changed.clear()
+
+    async def report(self, pod: Object) -> None:
+        """Tells the server now what it has not been told."""
+        status = self._current()
+        if status is None or status == self._reported:
+            return
+        metadata = pod["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        try:
+            await self._client.patch_status(
+                PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+            )
+        except (NotFound, Conflict):
+            return  # it is gone, or another one of its name is there
+        self._reported = status
+        failpoint("node.pod.reported")

@@ -1,0 +1,94 @@
+"""A session over a WebSocket, in Kubernetes' channel protocol: the first byte of a message says what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from dray.node.streaming.remotecommand import Start, TerminalSize, parse_terminal_size, run_session
+from dray.wire import websocket
+from dray.wire.duplex import Throttle, Wire
+
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE_CHANNEL = 0, 1, 2, 3, 4, 255
+
+
+class WebSocketCommand:
+    """One session for one client. ``start`` opens the session; its failure is told on the error channel."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._wire: Wire | None = None
+        self._frames = websocket.FrameReader()
+        self._throttle = Throttle()
+        self._input: asyncio.Queue[bytes] = asyncio.Queue()
+        self._sizes: asyncio.Queue[TerminalSize] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+
+    # What the server tells
+
+    def opened(self, wire: Wire) -> None:
+        self._wire = self._throttle.wire = wire
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="session")
+
+    def received(self, data: bytes) -> None:
+        try:
+            for opcode, message in self._frames.feed(data):
+                self._handle_message(opcode, message)
+        except ValueError:
+            self.lost()
+
+    def lost(self) -> None:
+        """The client is gone."""
+        if self._task:
+            self._task.cancel()
+
+    async def finished(self) -> None:
+        """Waits for the end of the session."""
+        if self._task:
+            await asyncio.wait([self._task])
+
+    # The session
+
+    async def _run(self) -> None:
+        status = await run_session(
+            self._start, stdin=self._stdin(), sizes=self._resizes(), send_output=self._send_output
+        )
+        self._send(websocket.BINARY, bytes([_ERROR]) + json.dumps(status).encode())
+        self._send(websocket.CLOSE, websocket.NORMAL)
+
+    async def _stdin(self) -> AsyncIterator[bytes]:
+        while data := await self._input.get():
+            self._throttle.taken(len(data))
+            yield data
+
+    async def _resizes(self) -> AsyncIterator[TerminalSize]:
+        while True:
+            yield await self._sizes.get()
+
+    async def _send_output(self, stream: str, data: bytes) -> None:
+        channel = _STDERR if stream == "stderr" else _STDOUT
+        self._send(websocket.BINARY, bytes([channel]) + data)
+        if self._wire:
+            await self._wire.drained()
+
+    def _handle_message(self, opcode: int, message: bytes) -> None:
+        if opcode == websocket.PING:
+            self._send(websocket.PONG, message)
+        elif opcode == websocket.CLOSE:
+            self._send(websocket.CLOSE, message[:2])
+            self.lost()
+        elif opcode in (websocket.BINARY, websocket.TEXT) and message:
+            channel, data = message[0], message[1:]
+            if channel == _STDIN and data:
+                self._throttle.arrived(len(data))
+                self._input.put_nowait(data)
+            elif channel == _CLOSE_CHANNEL and data[:1] == bytes([_STDIN]):
+                self._input.put_nowait(b"")
+            elif channel == _RESIZE and (size := parse_terminal_size(data)):
+                self._sizes.put_nowait(size)
+
+    def _send(self, opcode: int, data: bytes) -> None:
+        if self._wire and not self._wire.closed:
+            self._wire.write(websocket.frame(opcode, data))

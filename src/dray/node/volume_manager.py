@@ -1,0 +1,283 @@
+"""A pod's volumes as directories on the host. Content that comes from the API is written as a whole and swapped in
+behind a link, so that a container never sees half of it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import secrets
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dray.api.errors import NotFound, StatusError
+from dray.api.scheme.kinds import Object
+from dray.api.times import to_epoch
+from dray.client.client import Client
+from dray.client.resources import CONFIGMAPS, SECRETS
+from dray.node.container import environment
+from dray.node.hostpaths import HostPaths
+from dray.node.pods import Spec
+from dray.runtimes.interface import Mount
+
+if TYPE_CHECKING:
+    from dray.api.types.authentication import TokenRequest
+
+#: Seconds after which content that comes from the API is looked at again.
+REFRESH_PERIOD = 60.0
+
+Files = dict[str, tuple[bytes, int]]
+
+
+class MountError(Exception):
+    """A volume cannot be provided; the text is for the pod's events."""
+
+
+@dataclass(frozen=True, slots=True)
+class MountedVolumes:
+    """The volumes of a pod: where each is, and when their content should be looked at again."""
+
+    places: Mapping[str, Path]
+    refresh_at: float | None = None
+
+
+class VolumeManager:
+    """Provides and clears away the volumes of one node's pods."""
+
+    def __init__(self, client: Client, paths: HostPaths, *, clock: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._paths = paths
+        self._clock = clock
+
+    async def provide(self, pod: Object, *, node: Mapping[str, str]) -> MountedVolumes:
+        places: dict[str, Path] = {}
+        refresh: list[float] = []
+        for volume in pod["spec"].get("volumes") or []:
+            try:
+                place, again = await self._provide(pod, volume, node)
+            except (OSError, StatusError, environment.ContainerConfigError) as e:
+                text = e.message if isinstance(e, StatusError) else str(e)
+                raise MountError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {text}') from e
+            places[volume["name"]] = place
+            if again is not None:
+                refresh.append(again)
+        return MountedVolumes(places, min(refresh) if refresh else None)
+
+    def clear(self, pod: Object) -> None:
+        """Removes everything of the pod below the kubelet's directory."""
+        shutil.rmtree(self._paths.pod(pod["metadata"]["uid"]), ignore_errors=True)
+
+    async def _provide(self, pod: Object, volume: Spec, node: Mapping[str, str]) -> tuple[Path, float | None]:
+        if source := volume.get("hostPath"):
+            return self._host_path(source), None
+        if "emptyDir" in volume or len(volume) == 1:
+            place = self._place(pod, "empty-dir", volume["name"])
+            place.mkdir(parents=True, exist_ok=True)
+            place.chmod(0o777)
+            return place, None
+        for kind in ("configMap", "secret", "downwardAPI", "projected"):
+            if kind in volume:
+                return await self._content(pod, volume["name"], kind, volume[kind] or {}, node)
+        kinds = ", ".join(k for k in volume if k != "name")
+        raise MountError(f'volume "{volume["name"]}" is of a kind that this node does not provide: {kinds}')
+
+    def _place(self, pod: Object, kind: str, name: str) -> Path:
+        return self._paths.pod(pod["metadata"]["uid"]) / "volumes" / f"kubernetes.io~{kind}" / name
+
+    def _host_path(self, source: Mapping[str, Any]) -> Path:
+        path, kind = Path(self._paths.locate(source["path"])), source.get("type") or ""
+        if kind == "DirectoryOrCreate" or (not kind and self._paths.private and not path.exists()):
+            path.mkdir(parents=True, exist_ok=True)
+        elif kind == "FileOrCreate":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        checks = {
+            "Directory": path.is_dir,
+            "File": path.is_file,
+            "Socket": path.is_socket,
+            "CharDevice": path.is_char_device,
+            "BlockDevice": path.is_block_device,
+        }
+        if kind in checks and not checks[kind]():
+            raise MountError(f"hostPath type check failed: {source['path']} is not a {kind}")
+        return path
+
+    async def _content(
+        self, pod: Object, name: str, kind: str, source: Mapping[str, Any], node: Mapping[str, str]
+    ) -> tuple[Path, float | None]:
+        sources = source.get("sources") or [] if kind == "projected" else [{kind: source}]
+        mode = source.get("defaultMode", 0o644)
+        files: Files = {}
+        again = self._clock() + REFRESH_PERIOD
+        for entry in sources:
+            for part, detail in entry.items():
+                produce: dict[str, Callable[..., Awaitable[tuple[Files, float | None]]]] = {
+                    "configMap": self._config_map,
+                    "secret": self._secret,
+                    "downwardAPI": self._downward,
+                    "serviceAccountToken": self._token,
+                }
+                if part not in produce:
+                    raise MountError(f"source {part} is not provided by this node")
+                made, expires = await produce[part](pod, detail or {}, mode, node)
+                files |= made
+                if expires is not None:
+                    again = min(again, expires)
+        place = self._place(pod, kind.lower(), name)
+        await _in_thread(lambda: write_content(place, files))
+        return place, again
+
+    async def _config_map(
+        self, pod: Object, source: Mapping[str, Any], mode: int, node: Mapping[str, str]
+    ) -> tuple[Files, None]:
+        found = await self._get(CONFIGMAPS, pod, source["name"], optional=bool(source.get("optional")))
+        data = {k: v.encode() for k, v in (found.get("data") or {}).items()}
+        data |= {k: base64.b64decode(v) for k, v in (found.get("binaryData") or {}).items()}
+        return _selected(data, source, mode, f"configmap {source['name']}"), None
+
+    async def _secret(
+        self, pod: Object, source: Mapping[str, Any], mode: int, node: Mapping[str, str]
+    ) -> tuple[Files, None]:
+        name = source.get("secretName") or source["name"]
+        found = await self._get(SECRETS, pod, name, optional=bool(source.get("optional")))
+        data = {k: base64.b64decode(v) for k, v in (found.get("data") or {}).items()}
+        return _selected(data, source, mode, f"secret {name}"), None
+
+    async def _downward(
+        self, pod: Object, source: Mapping[str, Any], mode: int, node: Mapping[str, str]
+    ) -> tuple[Files, None]:
+        files: Files = {}
+        for item in source.get("items") or []:
+            if ref := item.get("fieldRef"):
+                text = environment.field_value(pod, ref["fieldPath"], node)
+            else:
+                text = environment.resource_value(pod, {}, item["resourceFieldRef"])
+            files[item["path"]] = (text.encode(), item.get("mode", mode))
+        return files, None
+
+    async def _token(
+        self, pod: Object, source: Mapping[str, Any], mode: int, node: Mapping[str, str]
+    ) -> tuple[Files, float]:
+        metadata = pod["metadata"]
+        seconds = source.get("expirationSeconds", 3600)
+        request: TokenRequest = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": [source["audience"]] if source.get("audience") else [],
+                "expirationSeconds": seconds,
+                "boundObjectRef": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": metadata["name"],
+                    "uid": metadata["uid"],
+                },
+            },
+        }
+        account = pod["spec"].get("serviceAccountName") or "default"
+        answer = await self._client.create_token(metadata["namespace"], account, request)
+        status = answer["status"]
+        now = self._clock()
+        life = to_epoch(status["expirationTimestamp"]) - now
+        return {source["path"]: (status["token"].encode(), 0o600)}, now + min(life * 0.8, 24 * 3600)
+
+    async def _get(self, resource: Any, pod: Object, name: str, *, optional: bool) -> Object:
+        try:
+            return await self._client.get(resource, pod["metadata"]["namespace"], name)
+        except NotFound:
+            if optional:
+                return {}
+            raise
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Disks are slow. Whoever breaks it off can be sure that nothing is written any more."""
+    done = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(done)
+    except asyncio.CancelledError:
+        await asyncio.wait([done])
+        raise
+
+
+def mounts(container: Spec, provided: MountedVolumes) -> tuple[Mount, ...]:
+    """A container's mounts; VolumeProblem if a path leads out of its volume."""
+    out = []
+    for entry in container.get("volumeMounts") or []:
+        source = provided.places[entry["name"]]
+        if sub := entry.get("subPath"):
+            source = _within(source, sub)
+        out.append(
+            Mount(source=str(source), target=entry["mountPath"], read_only=bool(entry.get("readOnly")))
+        )
+    return tuple(out)
+
+
+def write_content(place: Path, files: Files) -> None:
+    """Makes the directory hold exactly these files, at one instant for every reader.
+
+    As the kubelet does it: files live in a directory of their own, ``..data`` links to it, and each name links through
+    ``..data``.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    data = place / "..data"
+    if data.is_symlink() and _holds(place, files):
+        return
+    fresh = place / f"..{secrets.token_hex(6)}"
+    fresh.mkdir()
+    for name, (content, mode) in files.items():
+        path = _within(fresh, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(mode)
+    old = str(data.readlink()) if data.is_symlink() else ""
+    link = place / "..data_tmp"
+    link.unlink(missing_ok=True)
+    link.symlink_to(fresh.name)
+    link.replace(data)
+    tops = {name.split("/", 1)[0] for name in files}
+    for name in tops:
+        if not (place / name).is_symlink():
+            (place / name).symlink_to(f"..data/{name}")
+    for entry in place.iterdir():
+        if entry.is_symlink() and entry.name not in tops and not entry.name.startswith(".."):
+            entry.unlink()
+    if old:
+        shutil.rmtree(place / old, ignore_errors=True)
+
+
+def _holds(place: Path, files: Files) -> bool:
+    with contextlib.suppress(OSError):
+        data = (place / "..data").resolve()
+        there = {str(p.relative_to(data)): p.read_bytes() for p in data.rglob("*") if p.is_file()}
+        return there == {name: content for name, (content, _) in files.items()}
+    return False
+
+
+def _selected(data: Mapping[str, bytes], source: Mapping[str, Any], mode: int, what: str) -> Files:
+    items = source.get("items")
+    if not items:
+        return {k: (v, mode) for k, v in data.items()}
+    files: Files = {}
+    for item in items:
+        if item["key"] not in data:
+            if source.get("optional"):
+                continue
+            raise MountError(f"references non-existent {what} key: {item['key']}")
+        files[item["path"]] = (data[item["key"]], item.get("mode", mode))
+    return files
+
+
+def _within(root: Path, relative: str) -> Path:
+    """A path below ``root``, however it is written."""
+    path = root / relative
+    if ".." in Path(relative).parts or Path(relative).is_absolute():
+        raise MountError(f"path {relative!r} leads out of its volume")
+    real = path.resolve()
+    if not real.is_relative_to(root.resolve()):
+        raise MountError(f"path {relative!r} leads out of its volume")
+    return path

@@ -1,0 +1,225 @@
+"""Nodes with what runs on them, and the log of changes that lets decisions be reused until a node really changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dray.api.compute import ComputeResources, compute_resources, minus, plus, whole
+from dray.placement.cache.pods import NODE_ALLOCATABLE_CLAIM_STATUSES, HostPort, PodInfo
+
+
+class NodeInfo:
+    """One node: what it offers, what is taken, who is there. ``generation`` moves with every change."""
+
+    __slots__ = (
+        "allocatable", "document", "generation", "holders", "labels", "max_pods", "name", "pods", "ports", "requested",
+        "score_cpu", "score_memory", "taints", "unschedulable",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.document: Mapping[str, Any] | None = None
+        self.labels: Mapping[str, str] = {}
+        self.taints: Sequence[Mapping[str, Any]] = ()
+        self.unschedulable = False
+        self.allocatable = ComputeResources()
+        self.max_pods = 0
+        self.requested = ComputeResources()
+        self.score_cpu = self.score_memory = 0
+        self.pods: dict[str, PodInfo] = {}
+        self.holders = 0  # pods whose claims take something of the node's own resources
+        self.ports: dict[HostPort, int] = {}
+        self.generation = 0
+
+    def describe(self, document: Mapping[str, Any]) -> None:
+        spec, status = document.get("spec") or {}, document.get("status") or {}
+        offered = status.get("allocatable") or {}
+        self.document = document
+        self.labels = document["metadata"].get("labels") or {}
+        self.taints = spec.get("taints") or ()
+        self.unschedulable = bool(spec.get("unschedulable"))
+        self.allocatable = compute_resources(offered)
+        self.max_pods = whole(str(offered.get("pods", 0)))
+
+    def add(self, pod: PodInfo) -> None:
+        self.pods[pod.uid] = pod
+        self.requested = plus(self.requested, pod.requests)
+        self.score_cpu += pod.score_cpu
+        self.score_memory += pod.score_memory
+        if _has_node_allocatable(pod):
+            self._hold(pod.held, 1)
+        for port in pod.host_ports:
+            self.ports[port] = self.ports.get(port, 0) + 1
+
+    def remove(self, uid: str) -> PodInfo | None:
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return None
+        self.requested = minus(self.requested, pod.requests)
+        self.score_cpu -= pod.score_cpu
+        self.score_memory -= pod.score_memory
+        if _has_node_allocatable(pod):
+            self._hold(pod.held, -1)
+        for port in pod.host_ports:
+            left = self.ports[port] - 1
+            if left:
+                self.ports[port] = left
+            else:
+                del self.ports[port]
+        return pod
+
+    def _hold(self, held: ComputeResources, sign: int) -> None:
+        self.holders += sign
+        self.requested = (plus if sign > 0 else minus)(self.requested, held)
+        self.score_cpu += sign * held.cpu
+        self.score_memory += sign * held.memory
+
+    def without(self, uids: frozenset[str]) -> NodeInfo:
+        """A copy as it would be with some pods gone; for preemption's what-if."""
+        copy = NodeInfo(self.name)
+        for slot in ("document", "labels", "taints", "unschedulable", "allocatable", "max_pods"):
+            setattr(copy, slot, getattr(self, slot))
+        for uid, pod in self.pods.items():
+            if uid not in uids:
+                copy.add(pod)
+        return copy
+
+
+class ClusterCache:
+    """All nodes, and an append-only log of which changed; readers remember how far they have read."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeInfo] = {}
+        self._where: dict[str, str] = {}  # pod uid → node name
+        self._unknown: set[str] = set()  # nodes that are known only from pods that name them
+        self._generation = 0
+        self._log: list[str] = []
+        self._log_start = 0
+        self.pods_with_affinity = (
+            0  # placed pods with affinity terms of their own: they have a say about newcomers
+        )
+        self.prefer_no_schedule_nodes: set[str] = (
+            set()
+        )  # nodes to be avoided if possible: they must be compared with others
+
+    def __len__(self) -> int:
+        return len(self._nodes) - len(self._unknown)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        """Nodes that exist; a node known only from pods that name it does not count."""
+        return (n for n in self._nodes.values() if n.document is not None)
+
+    def get(self, name: str) -> NodeInfo | None:
+        node = self._nodes.get(name)
+        return node if node is not None and node.document is not None else None
+
+    @property
+    def position(self) -> int:
+        return self._log_start + len(self._log)
+
+    def changed_since(self, position: int) -> set[str] | None:
+        """Names of nodes touched after ``position``; None when that is too long ago to tell."""
+        if position < self._log_start:
+            return None
+        return set(self._log[position - self._log_start :])
+
+    def touch(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is not None:
+            self._generation += 1
+            node.generation = self._generation
+        self._log.append(name)
+        if len(self._log) > 100_000:
+            del self._log[:50_000]
+            self._log_start += 50_000
+
+    def touch_all(self) -> None:
+        """Something changed that any node may depend on: everyone must look at everything again."""
+        self._log_start = self.position + 1
+        self._log.clear()
+
+    def touch_nodes(self, names: set[str] | None) -> None:
+        """Devices came free: what was learnt about these nodes (None: about any) holds no longer."""
+        if names is None:
+            self.touch_all()
+        else:
+            for name in names:
+                self.touch(name)
+
+    def set_node(self, document: Mapping[str, Any]) -> NodeInfo:
+        name = document["metadata"]["name"]
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = NodeInfo(name)
+        node.describe(document)
+        self._unknown.discard(name)
+        avoid = any(t.get("effect") == "PreferNoSchedule" for t in node.taints)
+        (self.prefer_no_schedule_nodes.add if avoid else self.prefer_no_schedule_nodes.discard)(name)
+        self.touch(name)
+        return node
+
+    def remove_node(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        self.prefer_no_schedule_nodes.discard(name)
+        if node.pods:
+            node.document = None  # its pods are still bound to it until they are gone too
+            self._unknown.add(name)
+        else:
+            self._forget(name)
+        self.touch(name)
+
+    def _forget(self, name: str) -> None:
+        del self._nodes[name]
+        self._unknown.discard(name)
+
+    def add_pod(self, pod: PodInfo, name: str) -> None:
+        """The pod is, or is about to be, on the node; placing it again replaces what was known of it."""
+        self.remove_pod(pod.uid)
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = NodeInfo(name)
+            self._unknown.add(name)
+        node.add(pod)
+        self._where[pod.uid] = name
+        self.pods_with_affinity += _has_affinity_terms(pod)
+        self.touch(name)
+
+    def confirm(self, pod: PodInfo, name: str) -> bool:
+        """The pod is where it was placed already and asks for what it asked for: nothing changes but its document."""
+        node = self._nodes.get(name)
+        if node is None or (known := node.pods.get(pod.uid)) is None:
+            return False
+        if known.requests != pod.requests or known.labels != pod.labels or known.host_ports != pod.host_ports:
+            return False
+        if (_has_node_allocatable(known) or _has_node_allocatable(pod)) and known.held != pod.held:
+            return False
+        node.pods[pod.uid] = pod
+        return True
+
+    def remove_pod(self, uid: str) -> PodInfo | None:
+        name = self._where.pop(uid, None)
+        if name is None:
+            return None
+        node = self._nodes[name]
+        pod = node.remove(uid)
+        if pod is not None:
+            self.pods_with_affinity -= _has_affinity_terms(pod)
+        if node.document is None and not node.pods:
+            self._forget(name)
+        self.touch(name)
+        return pod
+
+    def node_of(self, uid: str) -> str | None:
+        return self._where.get(uid)
+
+
+def _has_node_allocatable(pod: PodInfo) -> bool:
+    """Whether claims of the pod take something of the node's own resources, as few do."""
+    return "status" in pod.document and NODE_ALLOCATABLE_CLAIM_STATUSES in pod.document["status"]
+
+
+def _has_affinity_terms(pod: PodInfo) -> bool:
+    return bool(pod.anti_affinity or pod.affinity or pod.preferred_affinity or pod.preferred_anti_affinity)

@@ -1,0 +1,272 @@
+"""The scheduler's configuration, in upstream's ``KubeSchedulerConfiguration`` v1 form.
+
+What dray does not support is named in an error rather than passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dray.placement.placement import Plugins
+from dray.placement.plugins.scores import DEFAULT_WEIGHTS, Scoring
+
+DEFAULT_NAME = "default-scheduler"
+DEFAULT_FILTER_TIMEOUT = 10.0
+DEFAULT_BINDING_TIMEOUT = 600.0
+DEVICE_POLICIES = ("default", "pack", "spread")
+
+#: upstream's plugins. Those that have nothing to decide here may be named all the same.
+PLUGINS = frozenset(
+    {
+        "SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity",
+        "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
+        "PodTopologySpread", "InterPodAffinity", "DefaultPreemption", "NodeResourcesBalancedAllocation",
+        "ImageLocality", "DefaultBinder", "DynamicResources", "NodeDeclaredFeatures",
+    }
+)  # fmt: skip
+#: where leaving a plugin out means leaving out its filter, its score or what it does when there is no room
+_FILTERING, _SCORING, _AFTERWARDS = ("preFilter", "filter"), ("preScore", "score"), ("postFilter",)
+_POINTS = (
+    "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
+    "preBind", "bind", "postBind", "multiPoint",
+)  # fmt: skip
+
+
+_ALWAYS = frozenset({"PrioritySort", "DefaultBinder", "SchedulingGates"})
+
+
+class ConfigError(ValueError):
+    """The configuration asks for something unknown or unsupported."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchedulerProfile:
+    """One ``schedulerName`` and how it decides."""
+
+    name: str = DEFAULT_NAME
+    placement: Plugins = field(default_factory=Plugins)
+    filter_timeout: float = DEFAULT_FILTER_TIMEOUT
+    binding_timeout: float = DEFAULT_BINDING_TIMEOUT
+    device_policy: str = "default"
+    device_preemption: bool = False
+
+    def enabled(self, plugin: str) -> bool:
+        return plugin not in self.placement.disabled
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaderElection:
+    enabled: bool = False
+    namespace: str = "kube-system"
+    name: str = "kube-scheduler"
+    lease_seconds: float = 15.0
+    renew_seconds: float = 10.0
+    retry_seconds: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration:
+    profiles: tuple[SchedulerProfile, ...] = (SchedulerProfile(),)
+    leader_election: LeaderElection = field(default_factory=LeaderElection)
+    kubeconfig: str = ""
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+
+
+def parse(document: Mapping[str, Any]) -> Configuration:
+    if document.get("apiVersion") != "kubescheduler.config.k8s.io/v1":
+        raise ConfigError(f"apiVersion {document.get('apiVersion')!r} is not kubescheduler.config.k8s.io/v1")
+    if document.get("kind") != "KubeSchedulerConfiguration":
+        raise ConfigError(f"kind {document.get('kind')!r} is not KubeSchedulerConfiguration")
+    _known(
+        document,
+        "",
+        {
+            "apiVersion", "kind", "parallelism", "leaderElection", "clientConnection", "percentageOfNodesToScore",
+            "podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "enableProfiling",
+            "enableContentionProfiling", "delayCacheUntilActive", "extenders",
+        },
+    )  # fmt: skip
+    if document.get("extenders"):
+        raise ConfigError("extenders: scheduler extenders are not supported")
+    percent = document.get("percentageOfNodesToScore") or 0
+    profiles = tuple(
+        _profile(p, f"profiles[{i}]", percent) for i, p in enumerate(document.get("profiles") or ({},))
+    )
+    names = [p.name for p in profiles]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"profiles: schedulerName {name!r} is used more than once")
+    return Configuration(
+        profiles=profiles,
+        leader_election=_leader_election(document.get("leaderElection") or {}),
+        kubeconfig=_connection(document.get("clientConnection") or {}),
+        initial_backoff=float(document.get("podInitialBackoffSeconds") or 1),
+        max_backoff=float(document.get("podMaxBackoffSeconds") or 10),
+    )
+
+
+def _profile(document: Mapping[str, Any], path: str, percent: int) -> SchedulerProfile:
+    _known(document, path, {"schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"})
+    disabled: set[str] = set()
+    weights = dict(DEFAULT_WEIGHTS)
+    plugins = document.get("plugins") or {}
+    _known(plugins, f"{path}.plugins", set(_POINTS))
+    for point in _POINTS:
+        chosen = plugins.get(point) or {}
+        _known(chosen, f"{path}.plugins.{point}", {"enabled", "disabled"})
+        for plugin in chosen.get("disabled") or ():
+            names = PLUGINS if plugin["name"] == "*" else {_plugin(plugin, f"{path}.plugins.{point}")}
+            _disable(point, frozenset(names), disabled, weights, f"{path}.plugins.{point}.disabled")
+        for plugin in chosen.get("enabled") or ():
+            name = _plugin(plugin, f"{path}.plugins.{point}")
+            if point not in _SCORING:
+                disabled.discard(name)
+            if point in ("score", "multiPoint") and (name in DEFAULT_WEIGHTS):
+                weights[name] = plugin.get("weight") or DEFAULT_WEIGHTS[name]
+    profile = SchedulerProfile(
+        name=document.get("schedulerName") or DEFAULT_NAME,
+        placement=Plugins(
+            scoring=Scoring(weights=weights),
+            disabled=frozenset(disabled),
+            percentage_of_nodes_to_score=document.get("percentageOfNodesToScore") or percent,
+        ),
+    )
+    for i, config in enumerate(document.get("pluginConfig") or ()):
+        profile = _plugin_args(profile, config, f"{path}.pluginConfig[{i}]")
+    return profile
+
+
+def _disable(
+    point: str, names: frozenset[str], disabled: set[str], weights: dict[str, int], path: str
+) -> None:
+    if point in ("multiPoint", *_SCORING):
+        for name in names:
+            weights.pop(name, None)
+    if point in ("multiPoint", *_FILTERING):
+        disabled |= names - _ALWAYS
+    elif point in _AFTERWARDS and names <= {"DefaultPreemption"}:
+        disabled |= names
+    elif point not in _SCORING:
+        raise ConfigError(
+            f"{path}: {', '.join(sorted(names))} cannot be left out there alone; use multiPoint"
+        )
+
+
+def _plugin(plugin: Mapping[str, Any], path: str) -> str:
+    name: str = plugin.get("name") or ""
+    if name not in PLUGINS:
+        raise ConfigError(f"{path}: plugin {name!r} is not supported")
+    return name
+
+
+def _plugin_args(profile: SchedulerProfile, config: Mapping[str, Any], path: str) -> SchedulerProfile:
+    args = {k: v for k, v in (config.get("args") or {}).items() if k not in ("apiVersion", "kind")}
+    match config.get("name"):
+        case "DynamicResources":
+            _known(
+                args, f"{path}.args", {"filterTimeout", "bindingTimeout", "devicePolicy", "devicePreemption"}
+            )
+            policy = args.get("devicePolicy") or profile.device_policy
+            if policy not in DEVICE_POLICIES:
+                raise ConfigError(
+                    f"{path}.args.devicePolicy: {policy!r} is not one of {', '.join(DEVICE_POLICIES)}"
+                )
+            return replace(
+                profile,
+                filter_timeout=_seconds(
+                    args.get("filterTimeout"), profile.filter_timeout, f"{path}.args.filterTimeout"
+                ),
+                binding_timeout=_seconds(
+                    args.get("bindingTimeout"), profile.binding_timeout, f"{path}.args.bindingTimeout"
+                ),
+                device_policy=policy,
+                device_preemption=bool(args.get("devicePreemption")),
+            )
+        case "NodeResourcesFit":
+            _known(args, f"{path}.args", {"scoringStrategy"})
+            strategy = args.get("scoringStrategy") or {}
+            _known(strategy, f"{path}.args.scoringStrategy", {"type", "resources"})
+            kind = strategy.get("type") or "LeastAllocated"
+            if kind not in ("LeastAllocated", "MostAllocated"):
+                raise ConfigError(f"{path}.args.scoringStrategy: {kind!r} is not supported")
+            for resource in strategy.get("resources") or ():
+                if resource.get("name") not in ("cpu", "memory") or resource.get("weight", 1) != 1:
+                    raise ConfigError(
+                        f"{path}.args.scoringStrategy.resources: only cpu and memory with weight 1 are supported"
+                    )
+            scoring = replace(profile.placement.scoring, most_allocated=kind == "MostAllocated")
+            return replace(profile, placement=replace(profile.placement, scoring=scoring))
+        case "PodTopologySpread":
+            _known(args, f"{path}.args", {"defaultConstraints", "defaultingType"})
+            constraints = tuple(args.get("defaultConstraints") or ())
+            if (args.get("defaultingType") or "System") == "System":
+                if constraints:
+                    raise ConfigError(
+                        f"{path}.args.defaultConstraints: when .defaultingType is System, must not be given"
+                    )
+                return profile
+            return replace(profile, placement=replace(profile.placement, default_spread=constraints))
+        case "DefaultPreemption":
+            _known(args, f"{path}.args", {"minCandidateNodesPercentage", "minCandidateNodesAbsolute"})
+            return profile
+        case name:
+            raise ConfigError(f"{path}: arguments for plugin {name!r} are not supported")
+
+
+def _connection(document: Mapping[str, Any]) -> str:
+    """The kubeconfig. How fast and in which encoding to talk is the client's own affair."""
+    _known(document, "clientConnection", {"kubeconfig", "qps", "burst", "contentType", "acceptContentTypes"})
+    return document.get("kubeconfig") or ""
+
+
+def _leader_election(document: Mapping[str, Any]) -> LeaderElection:
+    path = "leaderElection"
+    _known(
+        document,
+        path,
+        {
+            "leaderElect", "leaseDuration", "renewDeadline", "retryPeriod", "resourceLock", "resourceName",
+            "resourceNamespace",
+        },
+    )  # fmt: skip
+    lock = document.get("resourceLock") or "leases"
+    if lock != "leases":
+        raise ConfigError(f"{path}.resourceLock: {lock!r} is not supported; use leases")
+    return LeaderElection(
+        enabled=bool(document.get("leaderElect", True)),
+        namespace=document.get("resourceNamespace") or "kube-system",
+        name=document.get("resourceName") or "kube-scheduler",
+        lease_seconds=_seconds(document.get("leaseDuration"), 15.0, f"{path}.leaseDuration"),
+        renew_seconds=_seconds(document.get("renewDeadline"), 10.0, f"{path}.renewDeadline"),
+        retry_seconds=_seconds(document.get("retryPeriod"), 2.0, f"{path}.retryPeriod"),
+    )
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _seconds(text: Any, default: float, path: str) -> float:
+    """A Go duration such as ``1m30s``."""
+    if text in (None, ""):
+        return default
+    total, number, rest = 0.0, "", str(text)
+    while rest:
+        if rest[0].isdigit() or rest[0] == ".":
+            number, rest = number + rest[0], rest[1:]
+            continue
+        unit = next((u for u in _UNITS if rest.startswith(u)), None)
+        if unit is None or not number:
+            break
+        total, number, rest = total + float(number) * _UNITS[unit], "", rest[len(unit) :]
+    if rest or number not in ("", "0"):
+        raise ConfigError(f"{path}: {text!r} is not a duration")
+    return total
+
+
+def _known(document: Mapping[str, Any], path: str, names: set[str]) -> None:
+    for name in document:
+        if name not in names:
+            raise ConfigError(f"{f'{path}.' if path else ''}{name}: not supported")

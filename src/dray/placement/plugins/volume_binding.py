@@ -1,0 +1,81 @@
+"""Volumes as far as claims go: a claim must exist and be bound, and its volume must be reachable from the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dray.api import nodeaffinity
+from dray.placement.cache.nodes import NodeInfo
+from dray.placement.cache.pods import PodInfo
+from dray.placement.status import Rejection
+
+PLUGIN = "VolumeBinding"
+Document = Mapping[str, Any]
+
+_UNBOUND = Rejection(PLUGIN, ("pod has unbound immediate PersistentVolumeClaims",), resolvable=False)
+_NODE_AFFINITY = Rejection(
+    PLUGIN, ("node(s) didn't match PersistentVolume's node affinity",), resolvable=False
+)
+_NODE_AFFINITY_UNTIL_1_32 = Rejection(
+    PLUGIN, ("node(s) had volume node affinity conflict",), resolvable=False
+)
+_NO_VOLUME = Rejection(
+    PLUGIN, ("node(s) didn't find available persistent volumes to bind",), resolvable=False
+)
+_LOST = Rejection(
+    PLUGIN, ("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",), resolvable=False
+)
+
+
+class VolumeBinding:
+    """Asks three look-ups: volume claims, volumes and storage classes."""
+
+    def __init__(
+        self,
+        *,
+        volume_claim: Callable[[str, str], Document | None],
+        volume: Callable[[str], Document | None],
+        storage_class: Callable[[str], Document | None],
+        release: int = 37,
+    ) -> None:
+        self._volume_claim = volume_claim
+        self._volume = volume
+        self._storage_class = storage_class
+        self._elsewhere = _NODE_AFFINITY if release >= 33 else _NODE_AFFINITY_UNTIL_1_32
+
+    def reject(self, pod: PodInfo) -> Rejection | None:
+        """Why no node will do."""
+        for name in pod.volume_claims:
+            claim = self._volume_claim(pod.namespace, name)
+            if claim is None:
+                return Rejection(PLUGIN, (f'persistentvolumeclaim "{name}" not found',), resolvable=False)
+            if (claim.get("status") or {}).get("phase") == "Lost":
+                lost = claim["spec"].get("volumeName") or ""
+                text = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"'
+                return Rejection(PLUGIN, (text,), resolvable=False)
+            if "deletionTimestamp" in claim["metadata"]:
+                return Rejection(
+                    PLUGIN, (f'persistentvolumeclaim "{name}" is being deleted',), resolvable=False
+                )
+            if not claim["spec"].get("volumeName") and not self._waits(claim):
+                return _UNBOUND
+        return None
+
+    def on(self, pod: PodInfo, node: NodeInfo) -> Rejection | None:
+        for name in pod.volume_claims:
+            claim = self._volume_claim(pod.namespace, name)
+            bound = claim["spec"].get("volumeName") if claim is not None else None
+            if not bound:
+                return _NO_VOLUME
+            volume = self._volume(bound)
+            if volume is None:
+                return _LOST
+            affinity = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+            if affinity and not nodeaffinity.node_selector(affinity)(node.name, node.labels):
+                return self._elsewhere
+        return None
+
+    def _waits(self, claim: Document) -> bool:
+        storage = self._storage_class(claim["spec"].get("storageClassName") or "")
+        return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"

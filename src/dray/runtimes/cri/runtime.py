@@ -1,0 +1,405 @@
+"""Containers through the Container Runtime Interface: containerd or CRI-O, which resolve CDI devices themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dray.kubelet_api.services import CRI_IMAGES, CRI_RUNTIME, stub
+from dray.runtimes.cri.streaming import SpdyPortConnection, SpdySession
+from dray.runtimes.interface import (
+    ContainerConfig,
+    ContainerStatus,
+    ExecResult,
+    Listing,
+    Mount,
+    PortConnection,
+    RuntimeFailure,
+    SandboxConfig,
+    SandboxStatus,
+    Session,
+    State,
+)
+from dray.runtimes.pleg import LifecycleEvents
+from dray.wire.unix import SocketPath
+
+log = logging.getLogger(__name__)
+
+#: Marks what dray runs among everything else that a runtime may have.
+LABEL = "dray.dev/managed"
+#: Seconds between looks at the containers, for what the runtime did not tell.
+RELIST_PERIOD = 1.0
+CALL_TIMEOUT = 120.0
+_STATES = {0: State.CREATED, 1: State.RUNNING, 2: State.EXITED, 3: State.UNKNOWN}
+
+
+class CriRuntime:
+    """A CRI runtime behind a unix socket. Its images are its own business; containers outlive the agent."""
+
+    name = "containerd"
+    version = ""
+    knows_cdi = True
+
+    def __init__(self, socket: Path) -> None:
+        self._path = socket
+        self._address: SocketPath | None = None
+        self._channel: Any = None
+        self._runtime: Any = None
+        self._images: Any = None
+        self._messages: Any = None
+        self._has_network = False
+        self._sandboxes: dict[str, Any] = {}
+        self._states: dict[str, State] = {}
+        self._lifecycle_events = LifecycleEvents()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        import grpc.aio
+
+        self._messages = CRI_RUNTIME.module
+        self._address = SocketPath(self._path)
+        self._channel = grpc.aio.insecure_channel(self._address.grpc)
+        self._runtime = stub(CRI_RUNTIME, self._channel)
+        self._images = stub(CRI_IMAGES, self._channel)
+        known = await self._call(self._runtime.Version, self._messages.VersionRequest())
+        self.name, self.version = known.runtime_name, known.runtime_version
+        status = await self._call(self._runtime.Status, self._messages.StatusRequest())
+        self._has_network = any(c.type == "NetworkReady" and c.status for c in status.status.conditions)
+        await self.list()
+        self._watching = asyncio.create_task(self._watch(), name=f"containers of {self.name}")
+
+    async def close(self, *, keep: bool) -> None:
+        if self._watching:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        if self._channel is not None:
+            await self._channel.close(None)
+        if self._address:
+            self._address.close()
+
+    async def list(self) -> Listing:
+        m = self._messages
+        only_ours = {LABEL: "true"}
+        sandboxes = await self._call(
+            self._runtime.ListPodSandbox,
+            m.ListPodSandboxRequest(filter=m.PodSandboxFilter(label_selector=only_ours)),
+        )
+        containers = await self._call(
+            self._runtime.ListContainers,
+            m.ListContainersRequest(filter=m.ContainerFilter(label_selector=only_ours)),
+        )
+        pods = {s.id: s.metadata.uid for s in sandboxes.items}
+        statuses = []
+        for c in containers.containers:
+            with contextlib.suppress(RuntimeFailure):
+                statuses.append(
+                    await self._status(c.id, sandbox=c.pod_sandbox_id, pod_uid=pods.get(c.pod_sandbox_id, ""))
+                )
+        for status in statuses:
+            self._states[status.id] = status.state
+        listed = [
+            SandboxStatus(
+                id=s.id,
+                pod_uid=s.metadata.uid,
+                name=s.metadata.name,
+                namespace=s.metadata.namespace,
+                attempt=s.metadata.attempt,
+                ready=s.state == m.SANDBOX_READY,
+                ip=await self._sandbox_ip(s.id),
+                labels=dict(s.labels),
+            )
+            for s in sandboxes.items
+        ]
+        return Listing(listed, statuses)
+
+    def changes(self) -> AsyncIterator[ContainerStatus]:
+        return self._lifecycle_events.listen()
+
+    async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
+        config.log_directory.mkdir(parents=True, exist_ok=True)
+        wanted = self._sandbox_config(config)
+        request = self._messages.RunPodSandboxRequest(config=wanted, runtime_handler=config.runtime_handler)
+        answer = await self._call(self._runtime.RunPodSandbox, request)
+        self._sandboxes[answer.pod_sandbox_id] = wanted
+        ip = await self._sandbox_ip(answer.pod_sandbox_id)
+        return SandboxStatus.of(config, id=answer.pod_sandbox_id, ip=ip)
+
+    async def remove_sandbox(self, sandbox: str) -> None:
+        m = self._messages
+        self._sandboxes.pop(sandbox, None)
+        await self._call(
+            self._runtime.StopPodSandbox, m.StopPodSandboxRequest(pod_sandbox_id=sandbox), gone_is_fine=True
+        )
+        await self._call(
+            self._runtime.RemovePodSandbox,
+            m.RemovePodSandboxRequest(pod_sandbox_id=sandbox),
+            gone_is_fine=True,
+        )
+
+    async def ensure_image(self, image: str, *, policy: str) -> str:
+        m = self._messages
+        spec = m.ImageSpec(image=image)
+        if policy != "Always":
+            status = await self._call(self._images.ImageStatus, m.ImageStatusRequest(image=spec))
+            if status.HasField("image") and status.image.id:
+                return str(status.image.id)
+            if policy == "Never":
+                raise RuntimeFailure(
+                    "ErrImageNeverPull", f'Container image "{image}" is not present with pull policy of Never'
+                )
+        try:
+            pulled = await self._call(self._images.PullImage, m.PullImageRequest(image=spec))
+        except RuntimeFailure as e:
+            raise RuntimeFailure("ErrImagePull", f'Failed to pull image "{image}": {e}') from e
+        return str(pulled.image_ref)
+
+    async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
+        m = self._messages
+        pod = await self._config_of(sandbox)
+        wanted = self._container_config(config, pod)
+        request = m.CreateContainerRequest(pod_sandbox_id=sandbox, config=wanted, sandbox_config=pod)
+        answer = await self._call(self._runtime.CreateContainer, request, failure="CreateContainerError")
+        status = await self._status(answer.container_id, sandbox=sandbox, pod_uid=pod.metadata.uid)
+        self._states[status.id] = status.state
+        return status
+
+    async def start_container(self, container: str) -> ContainerStatus:
+        request = self._messages.StartContainerRequest(container_id=container)
+        await self._call(self._runtime.StartContainer, request, failure="StartError")
+        status = await self._status(container)
+        self._announce(status)
+        return status
+
+    async def stop_container(self, container: str, *, grace: float) -> None:
+        request = self._messages.StopContainerRequest(container_id=container, timeout=math.ceil(grace))
+        await self._call(
+            self._runtime.StopContainer, request, timeout=grace + CALL_TIMEOUT, gone_is_fine=True
+        )
+        with contextlib.suppress(RuntimeFailure):
+            self._announce(await self._status(container))
+
+    async def remove_container(self, container: str) -> None:
+        self._states.pop(container, None)
+        request = self._messages.RemoveContainerRequest(container_id=container)
+        await self._call(self._runtime.RemoveContainer, request, gone_is_fine=True)
+
+    async def exec_sync(self, container: str, command: Sequence[str], *, timeout: float) -> ExecResult:
+        request = self._messages.ExecSyncRequest(
+            container_id=container, cmd=list(command), timeout=max(1, math.ceil(timeout))
+        )
+        async with asyncio.timeout(timeout):
+            answer = await self._call(
+                self._runtime.ExecSync, request, timeout=timeout + 5, failure="ExecError"
+            )
+        return ExecResult(answer.exit_code, answer.stdout, answer.stderr)
+
+    async def exec(self, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
+        request = self._messages.ExecRequest(
+            container_id=container, cmd=list(command), tty=tty, stdin=stdin, stdout=True, stderr=not tty
+        )
+        answer = await self._call(self._runtime.Exec, request, failure="ExecError")
+        return await SpdySession.open(answer.url, tty=tty, stdin=stdin)
+
+    async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session:
+        request = self._messages.AttachRequest(
+            container_id=container, tty=tty, stdin=stdin, stdout=True, stderr=not tty
+        )
+        answer = await self._call(self._runtime.Attach, request, failure="AttachError")
+        return await SpdySession.open(answer.url, tty=tty, stdin=stdin)
+
+    async def port_forward(self, sandbox: str, port: int) -> PortConnection:
+        request = self._messages.PortForwardRequest(pod_sandbox_id=sandbox, port=[port])
+        answer = await self._call(self._runtime.PortForward, request, failure="PortForwardError")
+        return await SpdyPortConnection.open(answer.url, port)
+
+    # Messages
+
+    def _sandbox_config(self, config: SandboxConfig) -> Any:
+        m = self._messages
+        # Without a network plugin there is only the host's network.
+        host = config.host_network or not self._has_network
+        namespaces = m.NamespaceOption(
+            network=m.NODE if host else m.POD, pid=m.CONTAINER, ipc=m.NODE if config.host_network else m.POD
+        )
+        return m.PodSandboxConfig(
+            metadata=m.PodSandboxMetadata(
+                name=config.name, uid=config.uid, namespace=config.namespace, attempt=config.attempt
+            ),
+            hostname="" if host else config.hostname,
+            log_directory=str(config.log_directory),
+            labels={**config.labels, LABEL: "true"},
+            annotations=dict(config.annotations),
+            linux=m.LinuxPodSandboxConfig(
+                security_context=m.LinuxSandboxSecurityContext(namespace_options=namespaces)
+            ),
+        )
+
+    def _container_config(self, config: ContainerConfig, pod: Any) -> Any:
+        m = self._messages
+        security = m.LinuxContainerSecurityContext(
+            privileged=config.privileged,
+            namespace_options=pod.linux.security_context.namespace_options,
+            readonly_rootfs=config.read_only_root,
+            supplemental_groups=list(config.groups),
+            no_new_privs=config.no_new_privileges,
+        )
+        if config.user is not None:
+            security.run_as_user.value = config.user
+        if config.group is not None:
+            security.run_as_group.value = config.group
+        logs = Path(pod.log_directory)
+        resources = m.LinuxContainerResources(
+            cpu_shares=max(2, config.cpu_milli * 1024 // 1000), memory_limit_in_bytes=config.memory_limit
+        )
+        if config.cpu_limit_milli:
+            resources.cpu_period, resources.cpu_quota = 100_000, max(1000, config.cpu_limit_milli * 100)
+        return m.ContainerConfig(
+            metadata=m.ContainerMetadata(name=config.name, attempt=config.attempt),
+            image=m.ImageSpec(image=config.image, user_specified_image=config.image),
+            command=list(config.command),
+            args=list(config.args),
+            working_dir=config.working_dir,
+            envs=[m.KeyValue(key=k, value=v.encode()) for k, v in config.env],
+            mounts=[
+                m.Mount(container_path=x.target, host_path=x.source, readonly=x.read_only)
+                for x in (*config.mounts, *_message_mount(config))
+            ],
+            CDI_devices=[m.CDIDevice(name=name) for name in config.cdi_devices],
+            labels={**config.labels, LABEL: "true"},
+            log_path=str(config.log_path.relative_to(logs)) if config.log_path.is_relative_to(logs) else "",
+            stdin=config.stdin,
+            stdin_once=config.stdin_once,
+            tty=config.tty,
+            linux=m.LinuxContainerConfig(resources=resources, security_context=security),
+        )
+
+    async def _config_of(self, sandbox: str) -> Any:
+        """A sandbox's configuration, also after the agent was restarted."""
+        if sandbox in self._sandboxes:
+            return self._sandboxes[sandbox]
+        m = self._messages
+        found = await self._call(
+            self._runtime.PodSandboxStatus, m.PodSandboxStatusRequest(pod_sandbox_id=sandbox, verbose=True)
+        )
+        import json
+
+        info = json.loads(found.info.get("info") or "{}")
+        directory = ((info.get("config") or {}).get("log_directory")) or ""
+        network = m.POD if self._has_network else m.NODE
+        config = m.PodSandboxConfig(
+            metadata=found.status.metadata,
+            labels=found.status.labels,
+            annotations=found.status.annotations,
+            log_directory=directory,
+            linux=m.LinuxPodSandboxConfig(
+                security_context=m.LinuxSandboxSecurityContext(
+                    namespace_options=m.NamespaceOption(network=network, pid=m.CONTAINER)
+                )
+            ),
+        )
+        self._sandboxes[sandbox] = config
+        return config
+
+    async def _sandbox_ip(self, sandbox: str) -> str:
+        request = self._messages.PodSandboxStatusRequest(pod_sandbox_id=sandbox)
+        try:
+            found = await self._call(self._runtime.PodSandboxStatus, request)
+        except RuntimeFailure:
+            return ""
+        return found.status.network.ip or "127.0.0.1"
+
+    async def _status(self, container: str, *, sandbox: str = "", pod_uid: str = "") -> ContainerStatus:
+        request = self._messages.ContainerStatusRequest(container_id=container)
+        found = (await self._call(self._runtime.ContainerStatus, request)).status
+        return ContainerStatus(
+            id=found.id,
+            sandbox=sandbox,
+            pod_uid=pod_uid or found.labels.get("io.kubernetes.pod.uid", ""),
+            name=found.metadata.name,
+            attempt=found.metadata.attempt,
+            state=_STATES.get(found.state, State.UNKNOWN),
+            image=found.image.user_specified_image or found.image.image,
+            image_id=found.image_ref,
+            created_at=found.created_at / 1e9,
+            started_at=found.started_at / 1e9,
+            finished_at=found.finished_at / 1e9,
+            exit_code=found.exit_code,
+            reason=found.reason,
+            message=found.message,
+            log_path=Path(found.log_path),
+        )
+
+    # Changes
+
+    def _announce(self, status: ContainerStatus) -> None:
+        if self._states.get(status.id) is status.state:
+            return
+        self._states[status.id] = status.state
+        self._lifecycle_events.tell(status)
+
+    async def _watch(self) -> None:
+        """The runtime's own announcements where it makes them, and a regular look for the rest."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_events())
+            while True:
+                await asyncio.sleep(RELIST_PERIOD)
+                with contextlib.suppress(RuntimeFailure):
+                    await self._relist()
+
+    async def _relist(self) -> None:
+        m = self._messages
+        found = await self._call(
+            self._runtime.ListContainers,
+            m.ListContainersRequest(filter=m.ContainerFilter(label_selector={LABEL: "true"})),
+        )
+        for c in found.containers:
+            if _STATES.get(c.state) is not self._states.get(c.id) and c.id in self._states:
+                self._announce(await self._status(c.id))
+
+    async def _follow_events(self) -> None:
+        import grpc.aio
+
+        stopped = self._messages.CONTAINER_STOPPED_EVENT
+        while True:
+            try:
+                async for event in self._runtime.GetContainerEvents(self._messages.GetEventsRequest()):
+                    if event.container_event_type == stopped and event.container_id in self._states:
+                        with contextlib.suppress(RuntimeFailure):
+                            self._announce(await self._status(event.container_id))
+            except grpc.aio.AioRpcError as e:
+                if e.code() is grpc.StatusCode.UNIMPLEMENTED:
+                    return
+                log.debug("events of %s: %s", self.name, e.details())
+            await asyncio.sleep(RELIST_PERIOD)
+
+    async def _call(
+        self,
+        method: Any,
+        request: Any,
+        *,
+        timeout: float = CALL_TIMEOUT,
+        failure: str = "RuntimeError",
+        gone_is_fine: bool = False,
+    ) -> Any:
+        import grpc
+        import grpc.aio
+
+        try:
+            return await method(request, timeout=timeout)
+        except grpc.aio.AioRpcError as e:
+            if gone_is_fine and e.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            if e.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise TimeoutError(e.details()) from e
+            raise RuntimeFailure(failure, e.details() or e.code().name) from e
+
+
+def _message_mount(config: ContainerConfig) -> list[Mount]:
+    if not config.message_path:
+        return []
+    return [Mount(source=str(config.message_file), target=config.message_path)]

@@ -1,0 +1,1 @@
+"""What the scheduler reports about pods: events, the PodScheduled condition and nominatedNodeName."""

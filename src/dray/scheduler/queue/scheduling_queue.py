@@ -1,0 +1,271 @@
+"""Which pod is tried next: ready pods by priority, pods that wait out a back-off, and pods that cannot be placed.
+
+A pod that cannot be placed sleeps until something changes that may help it. What changed arrives as a ``Change``;
+what may help is decided by the plugins that turned the pod down (``hints``). Time is a parameter.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from dray.placement.cache.pods import PodInfo
+
+INITIAL_BACKOFF = 1.0
+MAX_BACKOFF = 10.0
+#: even a pod that nothing seems to help is looked at again after this long
+MAX_UNSCHEDULABLE_SECONDS = 300.0
+
+
+class ClusterEvent(NamedTuple):
+    """Something happened in the cluster: the kind of object, what happened, and the object before and after."""
+
+    resource: str  # "Node", "Pod", "ResourceClaim", ...
+    action: str  # "add", "update", "delete"
+    old: Any = None
+    new: Any = None
+
+
+@dataclass(slots=True)
+class QueuedPodInfo:
+    """A pod in the queue, with what is remembered between attempts."""
+
+    pod: PodInfo
+    since: float
+    attempts: int = 0
+    failures: int = 0  # attempts that count towards the back-off
+    error: bool = False  # the last attempt ended in an error rather than a "no"
+    rejected_by: frozenset[str] = field(default_factory=frozenset)
+    gated_by: str = ""
+    told: str = ""  # the gate that people have been told of
+    last_attempt: float = 0.0
+    first_attempt: float | None = None
+    reasons: Any = None
+    in_flight: bool = False  # what became of the last attempt is still being written
+    requeued: bool = False  # meanwhile something has happened that may help
+
+
+QueueingHint = Callable[[QueuedPodInfo, ClusterEvent], bool]
+
+
+def backoff(failures: int, *, first: float = INITIAL_BACKOFF, longest: float = MAX_BACKOFF) -> float:
+    return min(first * 2 ** min(failures - 1, 64), longest) if failures > 0 else 0.0
+
+
+class SchedulingQueue:
+    """Active, backing off, unschedulable, gated. Every pod is in at most one of them."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        initial_backoff: float = INITIAL_BACKOFF,
+        max_backoff: float = MAX_BACKOFF,
+    ) -> None:
+        self._clock = clock
+        self._backoff = partial(backoff, first=initial_backoff, longest=max_backoff)
+        self._serial = itertools.count()
+        self._active_heap: list[tuple[int, float, int, str]] = []  # (-priority, since, serial, uid)
+        self._backoff_heap: list[tuple[float, int, str]] = []  # (when, serial, uid)
+        self._active: dict[str, tuple[QueuedPodInfo, int]] = {}  # uid → entry and its valid serial
+        self._backing_off: dict[str, tuple[QueuedPodInfo, int]] = {}
+        self._unschedulable: dict[str, QueuedPodInfo] = {}
+        self._gated: dict[str, QueuedPodInfo] = {}
+
+    def __len__(self) -> int:
+        return len(self._active) + len(self._backing_off) + len(self._unschedulable) + len(self._gated)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backing_off),
+            "unschedulable": len(self._unschedulable),
+            "gated": len(self._gated),
+        }
+
+    def rejected(self) -> Iterator[QueuedPodInfo]:
+        """Those that have been tried and refused."""
+        return iter(self._unschedulable.values())
+
+    def add(self, pod: PodInfo, *, gate: str = "") -> QueuedPodInfo:
+        """A pod that wants a node. With a gate it is only remembered."""
+        return self._enter(pod, gate, self._activate)
+
+    def _enter(self, pod: PodInfo, gate: str, open_gate: Callable[[QueuedPodInfo], None]) -> QueuedPodInfo:
+        entry = self.discard(pod.uid) or QueuedPodInfo(pod, since=self._clock())
+        entry.pod = pod
+        entry.gated_by = gate
+        if gate:
+            self._gated[pod.uid] = entry
+        else:
+            open_gate(entry)
+        return entry
+
+    def update(self, pod: PodInfo, *, gate: str, may_help: bool) -> None:
+        """The pod itself has changed; ``may_help``: in a way that could make it schedulable."""
+        held = self._backing_off.get(pod.uid)
+        if pod.uid in self._gated or (pod.uid in self._unschedulable and may_help) or gate:
+            self._enter(pod, gate, self._requeue)
+        elif pod.uid in self._unschedulable:
+            self._unschedulable[pod.uid].pod = pod
+        elif held is not None:
+            held[0].pod = pod
+        elif pod.uid in self._active:
+            entry = self._active[pod.uid][0]
+            if entry.pod.priority != pod.priority:
+                self.discard(pod.uid)
+                entry.pod = pod
+                self._activate(entry)
+            else:
+                entry.pod = pod
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        held = self._active.get(uid) or self._backing_off.get(uid)
+        if held is not None:
+            return held[0]
+        return self._unschedulable.get(uid) or self._gated.get(uid)
+
+    def at_gate(self, uid: str) -> QueuedPodInfo | None:
+        return self._gated.get(uid)
+
+    def is_due(self, uid: str, *, requeued: bool = False) -> bool:
+        """Whether it is the pod's turn; ``woken``: or would be if something woke it now."""
+        if uid in self._active:
+            return True
+        sleeper = self._unschedulable.get(uid) if requeued else None
+        return sleeper is not None and not self._is_backing_off(sleeper)
+
+    def discard(self, uid: str) -> QueuedPodInfo | None:
+        held = self._active.pop(uid, None) or self._backing_off.pop(uid, None)
+        if held is not None:
+            return held[0]
+        return self._unschedulable.pop(uid, None) or self._gated.pop(uid, None)
+
+    def pop(self) -> QueuedPodInfo | None:
+        """The next pod to try. When nothing is ready, a pod that merely waits out a "no" may go early."""
+        self.flush()
+        entry = self._pop_active() or self._pop_backoff()
+        if entry is not None:
+            entry.attempts += 1
+            now = self._clock()
+            entry.last_attempt = now
+            if entry.first_attempt is None:
+                entry.first_attempt = now
+        return entry
+
+    def _pop_active(self) -> QueuedPodInfo | None:
+        while self._active_heap:
+            _, _, serial, uid = heapq.heappop(self._active_heap)
+            held = self._active.get(uid)
+            if held is not None and held[1] == serial:
+                del self._active[uid]
+                return held[0]
+        return None
+
+    def _pop_backoff(self) -> QueuedPodInfo | None:
+        candidates = [(e.pod, e) for e, _ in self._backing_off.values() if not e.error]
+        if not candidates:
+            return None
+        entry = min(candidates, key=lambda pair: (-pair[0].priority, pair[1].since))[1]
+        del self._backing_off[entry.pod.uid]
+        return entry
+
+    def add_unschedulable(
+        self, entry: QueuedPodInfo, *, rejected_by: frozenset[str], error: bool = False
+    ) -> None:
+        """An attempt ended without a node. With no plugin to wait for, the pod is tried again after its back-off."""
+        entry.failures += 1
+        entry.requeued = False
+        entry.rejected_by = rejected_by
+        entry.error = error
+        if rejected_by and not error:
+            self._unschedulable[entry.pod.uid] = entry
+        else:
+            self._back_off(entry)
+
+    def gate_again(self, entry: QueuedPodInfo, gate: str) -> None:
+        """What the pod needs has gone since it was let in: it goes back to its gate, as if it had not been tried."""
+        entry.attempts -= 1
+        entry.gated_by = gate
+        self._gated[entry.pod.uid] = entry
+
+    def done(self, entry: QueuedPodInfo) -> None:
+        """The last attempt's outcome is written: the next one may begin, if there is a reason for it."""
+        entry.in_flight = False
+        if entry.requeued and self._unschedulable.get(entry.pod.uid) is entry:
+            self._requeue_all([entry])
+
+    @property
+    def has_unschedulable(self) -> bool:
+        return bool(self._unschedulable)
+
+    def requeue(self, change: ClusterEvent, hint: QueueingHint) -> int:
+        """Move every sleeping pod that the change may help; returns how many."""
+        return self._requeue_all([e for e in self._unschedulable.values() if hint(e, change)])
+
+    def requeue_these(self, uids: Iterable[str]) -> int:
+        return self._requeue_all([self._unschedulable[u] for u in uids if u in self._unschedulable])
+
+    def unschedulable(self) -> Iterable[QueuedPodInfo]:
+        return self._unschedulable.values()
+
+    def gated(self) -> Iterable[QueuedPodInfo]:
+        return self._gated.values()
+
+    def next_due(self) -> float | None:
+        """When the next back-off ends."""
+        return self._backoff_heap[0][0] if self._backoff_heap else None
+
+    def flush(self) -> None:
+        """Back-offs that are over, and sleepers that slept too long, become ready."""
+        now = self._clock()
+        while self._backoff_heap and self._backoff_heap[0][0] <= now:
+            _, serial, uid = heapq.heappop(self._backoff_heap)
+            held = self._backing_off.get(uid)
+            if held is not None and held[1] == serial:
+                del self._backing_off[uid]
+                self._activate(held[0])
+
+    def flush_unschedulable(self) -> None:
+        now = self._clock()
+        self._requeue_all(
+            [e for e in self._unschedulable.values() if now - e.last_attempt > MAX_UNSCHEDULABLE_SECONDS]
+        )
+
+    def _requeue_all(self, entries: list[QueuedPodInfo]) -> int:
+        for entry in entries:
+            del self._unschedulable[entry.pod.uid]
+            self._requeue(entry)
+        return len(entries)
+
+    def _requeue(self, entry: QueuedPodInfo) -> None:
+        if entry.in_flight:
+            entry.requeued = True
+            self._unschedulable[entry.pod.uid] = entry
+            return
+        entry.requeued = False
+        if self._is_backing_off(entry):
+            self._back_off(entry)
+        else:
+            self._activate(entry)
+
+    def _is_backing_off(self, entry: QueuedPodInfo) -> bool:
+        return entry.last_attempt + self._backoff(entry.failures) > self._clock()
+
+    def _activate(self, entry: QueuedPodInfo) -> None:
+        serial = next(self._serial)
+        self._active[entry.pod.uid] = (entry, serial)
+        heapq.heappush(self._active_heap, (-entry.pod.priority, entry.since, serial, entry.pod.uid))
+
+    def _back_off(self, entry: QueuedPodInfo) -> None:
+        serial = next(self._serial)
+        due = max(entry.last_attempt, self._clock() if entry.error else entry.last_attempt) + self._backoff(
+            entry.failures
+        )
+        self._backing_off[entry.pod.uid] = (entry, serial)
+        heapq.heappush(self._backoff_heap, (due, serial, entry.pod.uid))

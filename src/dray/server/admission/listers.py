@@ -1,0 +1,56 @@
+"""Collections of the kinds that plugins look things up in, found once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dray.api.scheme.kinds import Object
+from dray.server.apiserver import APIServer
+from dray.server.storage.documents import Document
+from dray.server.storage.watchcache import WatchCache
+
+
+class Listers:
+    """Objects by kind, namespace and name. A kind that is not served has no objects."""
+
+    def __init__(self, api: APIServer) -> None:
+        self._api = api
+        self._found: dict[tuple[str, str], WatchCache] = {}
+        self._namespaces: WatchCache | None = None  # which nearly every write asks for
+
+    def collection(self, group: str, plural: str) -> WatchCache | None:
+        found = self._found.get((group, plural))
+        if found is None:
+            resource = self._api.resources.resource(group, plural)
+            if resource is None or resource.collection is None:
+                return None
+            found = self._found[group, plural] = resource.collection
+        return found
+
+    def document(self, group: str, plural: str, key: str) -> Document | None:
+        collection = self._found.get((group, plural))
+        if collection is None:
+            collection = self.collection(group, plural)
+        return None if collection is None else collection.documents.get(key)
+
+    def get(self, group: str, plural: str, key: str) -> Object | None:
+        """A hub object, which must not be changed; ``key`` is ``name`` or ``namespace/name``."""
+        found = self.document(group, plural, key)
+        return None if found is None else found.hub
+
+    def all(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
+        """Hub objects in the order of their keys."""
+        collection = self.collection(group, plural)
+        if collection is None or not collection.documents:
+            return ()
+        documents = collection.documents
+        return (documents[key].hub for key in collection.range(namespace))
+
+    def namespace(self, name: str) -> Object | None:
+        namespaces = self._namespaces
+        if namespaces is None:
+            namespaces = self._namespaces = self.collection("", "namespaces")
+            if namespaces is None:
+                return None
+        found = namespaces.documents.get(name)
+        return None if found is None else found.hub

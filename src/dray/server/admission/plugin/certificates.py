@@ -1,0 +1,101 @@
+"""Certificate signing requests: who may approve and sign for which signer, and which subjects nobody gets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.server import auth
+from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
+from dray.server.admission.activation import AuthorizerFunc
+
+_GROUP: Final = "certificates.k8s.io"
+_REQUESTS: Final = "certificatesigningrequests"
+_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
+_MASTERS: Final = "system:masters"
+
+
+def _subject(request: str, attribute: str) -> list[str]:
+    """The values of one attribute of the subject in a request, which is PEM inside base64."""
+    from base64 import b64decode
+
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    pem = b64decode(request or "")
+    if b"-----BEGIN CERTIFICATE REQUEST-----" not in pem:
+        raise ValueError("PEM block type must be CERTIFICATE REQUEST")
+    subject = x509.load_pem_x509_csr(pem).subject
+    return [str(a.value) for a in subject.get_attributes_for_oid(getattr(NameOID, attribute))]
+
+
+def common_name(request: str) -> str:
+    """The common name that a request asks for; ValueError if it is none."""
+    return next(iter(_subject(request, "COMMON_NAME")), "")
+
+
+def may(ask: AuthorizerFunc, attributes: Attributes, verb: str, signer: str) -> bool:
+    """Whether the caller may do this for the signer, or for all signers of its domain."""
+    names = (signer, f"{signer.partition('/')[0]}/*")
+    return any(
+        ask(auth.Attributes(attributes.user, verb, _GROUP, "*", "signers", name=name)).allowed
+        for name in names
+    )
+
+
+def _signer(attributes: Attributes) -> str:
+    """By the stored object: whoever tries to change the signer on the way is judged by the old one."""
+    return str((attributes.old or {}).get("spec", {}).get("signerName", ""))
+
+
+class CertificateApproval:
+    name = "CertificateApproval"
+
+    def __init__(self, ask: AuthorizerFunc) -> None:
+        self._ask = ask
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.operation == UPDATE and place.is_for(_GROUP, _REQUESTS, "approval")
+
+    async def validate(self, attributes: Attributes) -> None:
+        signer = _signer(attributes)
+        if not may(self._ask, attributes, "approve", signer):
+            words = f'user not permitted to approve requests with signerName "{signer}"'
+            raise attributes.forbidden(words)
+
+
+class CertificateSigning:
+    name = "CertificateSigning"
+
+    def __init__(self, ask: AuthorizerFunc) -> None:
+        self._ask = ask
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.operation == UPDATE and place.is_for(_GROUP, _REQUESTS, "status")
+
+    async def validate(self, attributes: Attributes) -> None:
+        new, old = ((obj or {}).get("status", {}) for obj in (attributes.object, attributes.old))
+        if all((new.get(key) or None) == (old.get(key) or None) for key in ("certificate", "conditions")):
+            return
+        signer = _signer(attributes)
+        if not may(self._ask, attributes, "sign", signer):
+            raise attributes.forbidden(f'user not permitted to sign requests with signerName "{signer}"')
+
+
+class CertificateSubjectRestriction:
+    """Nobody becomes a superuser by certificate."""
+
+    name = "CertificateSubjectRestriction"
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.operation == CREATE and place.is_for(_GROUP, _REQUESTS)
+
+    async def validate(self, attributes: Attributes) -> None:
+        spec = (attributes.object or {}).get("spec", {})
+        if spec.get("signerName") != _CLIENT:
+            return
+        try:
+            organizations = _subject(spec.get("request", ""), "ORGANIZATION_NAME")
+        except ValueError as e:
+            raise attributes.forbidden(f"failed to parse CSR: {e}") from None
+        if _MASTERS in organizations:
+            raise attributes.forbidden(f"use of {_CLIENT} signer with {_MASTERS} group is not allowed")

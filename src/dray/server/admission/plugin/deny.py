@@ -1,0 +1,56 @@
+"""Plugins of one rule each: what services and pods must not ask for, and the one that refuses everything."""
+
+from __future__ import annotations
+
+from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
+
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+class AlwaysDeny:
+    name = "AlwaysDeny"
+
+    def handles(self, place: RequestScope) -> bool:
+        return True
+
+    async def admit(self, attributes: Attributes) -> None:
+        raise attributes.forbidden("admission control is denying all modifications")
+
+    async def validate(self, attributes: Attributes) -> None:
+        raise attributes.forbidden("admission control is denying all modifications")
+
+
+class DenyServiceExternalIPs:
+    """External addresses of services can be kept and given up, but not taken."""
+
+    name = "DenyServiceExternalIPs"
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.is_for("", "services") and place.operation in (CREATE, UPDATE)
+
+    async def validate(self, attributes: Attributes) -> None:
+        new, old = (
+            set((service or {}).get("spec", {}).get("externalIPs") or ())
+            for service in (attributes.object, attributes.old)
+        )
+        if not new <= old:
+            raise attributes.forbidden("Use of external IPs is denied by admission control")
+
+
+class LimitPodHardAntiAffinityTopology:
+    """Pods may insist on keeping apart from others by node, but not by anything larger."""
+
+    name = "LimitPodHardAntiAffinityTopology"
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.is_for("", "pods") and place.operation in (CREATE, UPDATE)
+
+    async def validate(self, attributes: Attributes) -> None:
+        affinity = (attributes.object or {}).get("spec", {}).get("affinity") or {}
+        anti = affinity.get("podAntiAffinity") or {}
+        for term in anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
+            if term.get("topologyKey") != _HOSTNAME:
+                raise attributes.forbidden(
+                    "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey "
+                    f"{term.get('topologyKey', '')} but only key {_HOSTNAME} is allowed"
+                )

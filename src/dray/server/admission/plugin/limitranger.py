@@ -1,0 +1,173 @@
+"""LimitRanger: what containers, pods and volume claims may ask for in a namespace, and what they get unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from dray.api.groups.core.pod.resources import container_requests
+from dray.api.quantity import Quantity
+from dray.api.scheme.kinds import Object
+from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
+from dray.server.admission.listers import Listers
+
+ANNOTATION: Final = "kubernetes.io/limit-ranger"
+#: Beyond this, thousandths would not fit into 64 bits, and whole numbers are compared.
+_MOST_MILLI: Final = ((1 << 63) - 1) // 1000
+_POD_LEVEL: Final = ("cpu", "memory")
+
+Amounts = Mapping[str, Quantity]
+
+
+class LimitRanger:
+    name = "LimitRanger"
+
+    def __init__(self, listers: Listers) -> None:
+        self._listers = listers
+
+    def handles(self, place: RequestScope) -> bool:
+        if place.operation not in (CREATE, UPDATE):
+            return False
+        if place.operation == UPDATE and place.resource == "pods":
+            return place.is_for("", "pods", "resize")
+        return place.is_for("", "pods") or place.is_for("", "persistentvolumeclaims")
+
+    def _limits(self, attributes: Attributes) -> Iterator[Sequence[Object]]:
+        """The limits of each limit range of the namespace; an object on its way out is left in peace."""
+        old = attributes.old
+        if old is not None and old["metadata"].get("deletionTimestamp"):
+            return
+        for limit_range in self._listers.all("", "limitranges", attributes.namespace):
+            yield limit_range.get("spec", {}).get("limits") or ()
+
+    async def admit(self, attributes: Attributes) -> None:
+        assert attributes.object is not None
+        if attributes.resource == "pods":
+            for limits in self._limits(attributes):
+                _fill(attributes.object, limits)
+
+    async def validate(self, attributes: Attributes) -> None:
+        assert attributes.object is not None
+        check = _check_pod if attributes.resource == "pods" else _check_volume_claim
+        for limits in self._limits(attributes):
+            problems = [p for limit in limits for p in check(attributes.object.get("spec", {}), limit)]
+            if problems:
+                texts = list(dict.fromkeys(problems))
+                raise attributes.forbidden(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+# -- defaults
+
+
+def _fill(pod: Object, limits: Sequence[Object]) -> None:
+    defaults: dict[str, dict[str, str]] = {"limits": {}, "requests": {}}
+    for limit in limits:
+        if limit.get("type") == "Container":
+            defaults["limits"] |= limit.get("default") or {}
+            defaults["requests"] |= limit.get("defaultRequest") or {}
+    spec = pod.get("spec", {})
+    notes: list[str] = []
+    for part, word in (("containers", "container"), ("initContainers", "init container")):
+        for container in spec.get(part) or ():
+            for kind, noun in (("requests", "request"), ("limits", "limit")):
+                added = _add(container, kind, defaults[kind])
+                if added:
+                    notes.append(f"{', '.join(added)} {noun} for {word} {container.get('name', '')}")
+    if notes:
+        annotations = dict(pod["metadata"].get("annotations") or {})
+        annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
+        pod["metadata"]["annotations"] = annotations
+
+
+def _add(container: Object, kind: str, defaults: Mapping[str, str]) -> list[str]:
+    resources = container.get("resources") or {}
+    present = resources.get(kind) or {}
+    missing = {name: amount for name, amount in defaults.items() if name not in present}
+    if missing:
+        container["resources"] = {**resources, kind: {**present, **missing}}
+    return sorted(missing)
+
+
+# -- bounds
+
+
+def _amounts(resources: Mapping[str, Any], part: str) -> dict[str, Quantity]:
+    return {name: Quantity.parse(text) for name, text in (resources.get(part) or {}).items()}
+
+
+def _check_pod(spec: Object, limit: Object) -> Iterator[str]:
+    if limit.get("type") == "Container":
+        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+            resources = container.get("resources") or {}
+            yield from _check(limit, _amounts(resources, "requests"), _amounts(resources, "limits"))
+    elif limit.get("type") == "Pod":
+        yield from _check(limit, _of_pod(spec, "requests"), _of_pod(spec, "limits"))
+
+
+def _of_pod(spec: Object, part: str) -> dict[str, Quantity]:
+    total = container_requests(spec, part)
+    stated = _amounts(spec.get("resources") or {}, part)
+    return total | {name: amount for name, amount in stated.items() if name in _POD_LEVEL}
+
+
+def _check_volume_claim(spec: Object, limit: Object) -> Iterator[str]:
+    if limit.get("type") != "PersistentVolumeClaim":
+        return
+    requests = _amounts(spec.get("resources") or {}, "requests")
+    for name, least in _amounts(limit, "min").items():
+        yield from _at_least("PersistentVolumeClaim", name, least, requests, {})
+    for name, most in _amounts(limit, "max").items():
+        per = f"maximum {name} usage per PersistentVolumeClaim is {most}"
+        if name not in requests:
+            yield f"{per}.  No request is specified"
+        elif _above(requests[name], most):
+            yield f"{per}, but request is {requests[name]}"
+
+
+def _check(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    kind = limit["type"]
+    for name, least in _amounts(limit, "min").items():
+        yield from _at_least(kind, name, least, requests, limits)
+    for name, most in _amounts(limit, "max").items():
+        yield from _at_most(kind, name, most, requests, limits)
+    for name, ratio in _amounts(limit, "maxLimitRequestRatio").items():
+        yield from _within_ratio(kind, name, ratio, requests, limits)
+
+
+def _above(one: Quantity, other: Quantity) -> bool:
+    """Compared in thousandths where these fit."""
+    if one.value() <= _MOST_MILLI and other.value() <= _MOST_MILLI:
+        return one.milli_value() > other.milli_value()
+    return one.value() > other.value()
+
+
+def _at_least(kind: str, name: str, least: Quantity, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    per = f"minimum {name} usage per {kind} is {least}"
+    if name not in requests:
+        yield f"{per}.  No request is specified"
+    elif _above(least, requests[name]):
+        yield f"{per}, but request is {requests[name]}"
+    elif name in limits and _above(least, limits[name]):
+        yield f"{per}, but limit is {limits[name]}"
+
+
+def _at_most(kind: str, name: str, most: Quantity, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    per = f"maximum {name} usage per {kind} is {most}"
+    if name not in limits:
+        yield f"{per}.  No limit is specified"
+    elif _above(limits[name], most):
+        yield f"{per}, but limit is {limits[name]}"
+    elif name in requests and _above(requests[name], most):
+        yield f"{per}, but request is {requests[name]}"
+
+
+def _within_ratio(kind: str, name: str, ratio: Quantity, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    per = f"{name} max limit to request ratio per {kind} is {ratio}"
+    if not requests.get(name):
+        yield f"{per}, but no request is specified or request is 0"
+    elif not limits.get(name):
+        yield f"{per}, but no limit is specified or limit is 0"
+    else:
+        given = limits[name].milli_value() / requests[name].milli_value()
+        if given * 1000 > ratio.milli_value():
+            yield f"{per}, but provided ratio is {given:f}"

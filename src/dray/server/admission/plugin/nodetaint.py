@@ -1,0 +1,20 @@
+"""TaintNodesByCondition: a new node takes no pods until somebody has seen that it is ready."""
+
+from __future__ import annotations
+
+from dray.server.admission import CREATE, Attributes, RequestScope
+from dray.server.admission.plugin.tolerations import NOT_READY
+
+
+class TaintNodesByCondition:
+    name = "TaintNodesByCondition"
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.operation == CREATE and place.is_for("", "nodes")
+
+    async def admit(self, attributes: Attributes) -> None:
+        assert attributes.object is not None
+        spec = attributes.object.setdefault("spec", {})
+        taints = spec.get("taints") or []
+        if not any(t.get("key") == NOT_READY and t.get("effect") == "NoSchedule" for t in taints):
+            spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]

@@ -1,0 +1,85 @@
+"""Volume claims: the class they get unasked, and when they may grow."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api.quantity import Quantity
+from dray.api.scheme.kinds import Object
+from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
+from dray.server.admission.listers import Listers
+
+_CLAIMS: Final = "persistentvolumeclaims"
+_OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+def _class_of(claim: Object) -> str | None:
+    """The storage class a claim names; the annotation is older than the field and still wins."""
+    annotations = claim["metadata"].get("annotations") or {}
+    found: str | None = annotations.get(_OLD_CLASS, claim.get("spec", {}).get("storageClassName"))
+    return found
+
+
+class DefaultStorageClass:
+    name = "DefaultStorageClass"
+
+    def __init__(self, listers: Listers) -> None:
+        self._listers = listers
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.operation == CREATE and place.is_for("", _CLAIMS)
+
+    async def admit(self, attributes: Attributes) -> None:
+        claim = attributes.object
+        assert claim is not None
+        if _class_of(claim) is None and (name := self._default()):
+            claim.setdefault("spec", {})["storageClassName"] = name
+
+    def _default(self) -> str:
+        """Of several defaults the newest, then the first by name."""
+        found = [
+            c
+            for c in self._listers.all("storage.k8s.io", "storageclasses")
+            if any((c["metadata"].get("annotations") or {}).get(key) == "true" for key in _DEFAULT)
+        ]
+        found.sort(key=lambda c: str(c["metadata"]["name"]))
+        found.sort(key=lambda c: str(c["metadata"].get("creationTimestamp", "")), reverse=True)
+        return str(found[0]["metadata"]["name"]) if found else ""
+
+
+class PersistentVolumeClaimResize:
+    name = "PersistentVolumeClaimResize"
+
+    def __init__(self, listers: Listers) -> None:
+        self._listers = listers
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.operation == UPDATE and place.is_for("", _CLAIMS)
+
+    async def validate(self, attributes: Attributes) -> None:
+        new, old = attributes.object, attributes.old
+        assert new is not None and old is not None
+        if _size(new) <= _size(old):
+            return
+        if old.get("status", {}).get("phase") != "Bound":
+            raise attributes.forbidden("Only bound persistent volume claims can be expanded")
+        if not self._may_grow(_class_of(new) or "", _class_of(old) or ""):
+            raise attributes.forbidden(
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc "
+                "must support resize"
+            )
+
+    def _may_grow(self, new: str, old: str) -> bool:
+        if not new or new != old:
+            return False
+        found = self._listers.get("storage.k8s.io", "storageclasses", new)
+        return found is not None and bool(found.get("allowVolumeExpansion"))
+
+
+def _size(claim: Object) -> Quantity:
+    requests = (claim.get("spec", {}).get("resources") or {}).get("requests") or {}
+    return Quantity.parse(requests.get("storage", "0"))

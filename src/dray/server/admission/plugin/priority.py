@@ -1,0 +1,110 @@
+"""Priority: a pod's priority follows from its class, and only one class can be the default."""
+
+from __future__ import annotations
+
+from dray.api.groups.scheduling import SYSTEM_CLASSES
+from dray.api.scheme.kinds import Object
+from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, RequestScope
+from dray.server.admission.listers import Listers
+from dray.server.storage.watchcache import Change, WatchCache
+
+_GROUP = "scheduling.k8s.io"
+_CLASSES = "priorityclasses"
+_NONE: Object = {"metadata": {"name": ""}, "preemptionPolicy": "PreemptLowerPriority"}
+
+
+class Priority:
+    name = "Priority"
+
+    def __init__(self, listers: Listers) -> None:
+        self._listers = listers
+        self._classes: WatchCache | None = None
+        self._default_class: Object | None = None
+        self._stale = True
+
+    def handles(self, place: RequestScope) -> bool:
+        if place.is_for("", "pods"):
+            return place.operation in (CREATE, UPDATE)
+        return place.is_for(_GROUP, _CLASSES)
+
+    async def admit(self, attributes: Attributes) -> None:
+        if attributes.resource != "pods":
+            if attributes.operation == DELETE and attributes.name in SYSTEM_CLASSES:
+                raise attributes.forbidden("this is a system priority class and cannot be deleted")
+            return
+        assert attributes.object is not None
+        spec = attributes.object.setdefault("spec", {})
+        if attributes.operation == CREATE:
+            self._assign(spec, attributes)
+        else:
+            _keep(spec, (attributes.old or {}).get("spec", {}))
+
+    def _assign(self, spec: Object, attributes: Attributes) -> None:
+        chosen = self._class_of(spec, attributes)
+        name, value, policy = (
+            chosen["metadata"]["name"],
+            chosen.get("value", 0),
+            chosen.get("preemptionPolicy"),
+        )
+        by_class = "priority admission controller computed {} from the given PriorityClass name"
+        stated = spec.get("priority")
+        if stated is not None and stated != value:
+            raise attributes.forbidden(
+                f"the integer value of priority ({stated}) must not be provided in pod spec; {by_class.format(value)}"
+            )
+        said = spec.get("preemptionPolicy")
+        if policy is not None and said is not None and said != policy:
+            raise attributes.forbidden(
+                f"the string value of PreemptionPolicy ({said}) must not be provided in pod spec; "
+                f"{by_class.format(policy)}"
+            )
+        if name:
+            spec["priorityClassName"] = name
+        spec["priority"] = value
+        if policy is not None:
+            spec["preemptionPolicy"] = policy
+
+    def _class_of(self, spec: Object, attributes: Attributes) -> Object:
+        name = spec.get("priorityClassName")
+        if not name:
+            return self._default() or _NONE
+        found = self._listers.get(_GROUP, _CLASSES, name)
+        if found is None:
+            raise attributes.forbidden(f"no PriorityClass with name {name} was found")
+        return found
+
+    def _default(self) -> Object | None:
+        """Should two defaults have slipped in at once, the lower one counts."""
+        if self._classes is None:
+            self._classes = self._listers.collection(_GROUP, _CLASSES)
+            if self._classes is None:
+                return None
+            self._classes.subscribe(self._mark)
+        if self._stale:
+            self._stale = False
+            defaults = (c for c in self._listers.all(_GROUP, _CLASSES) if c.get("globalDefault"))
+            self._default_class = min(defaults, key=lambda c: c.get("value", 0), default=None)
+        return self._default_class
+
+    def _mark(self, change: Change) -> None:
+        self._stale = True
+
+    async def validate(self, attributes: Attributes) -> None:
+        obj = attributes.object
+        if attributes.resource != _CLASSES or obj is None or not obj.get("globalDefault"):
+            return
+        default = self._default()
+        if default is None:
+            return
+        name = default["metadata"]["name"]
+        if attributes.operation == CREATE or name != obj["metadata"]["name"]:
+            raise attributes.forbidden(
+                f"PriorityClass {name} is already marked as default. Only one default can exist"
+            )
+
+
+def _keep(spec: Object, old: Object) -> None:
+    """Clients that write pods need not repeat what was computed for them."""
+    for key in ("priority", "preemptionPolicy"):
+        if spec.get(key) is None and old.get(key) is not None:
+            spec[key] = old[key]

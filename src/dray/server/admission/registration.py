@@ -1,0 +1,107 @@
+"""The plugins that this server has, put together by name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from dray.server import auth
+from dray.server.admission import DEFAULT_ON, AdmissionPlugin
+from dray.server.admission.listers import Listers
+from dray.server.admission.matcher import Matcher
+from dray.server.admission.plugin.alwayspullimages import AlwaysPullImages
+from dray.server.admission.plugin.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
+from dray.server.admission.plugin.deny import (
+    AlwaysDeny,
+    DenyServiceExternalIPs,
+    LimitPodHardAntiAffinityTopology,
+)
+from dray.server.admission.plugin.limitranger import LimitRanger
+from dray.server.admission.plugin.namespace import NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle
+from dray.server.admission.plugin.noderestriction import NodeRestriction
+from dray.server.admission.plugin.nodetaint import TaintNodesByCondition
+from dray.server.admission.plugin.ownerreferences import OwnerReferencesPermissionEnforcement
+from dray.server.admission.plugin.persistentvolumeclaims import (
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+)
+from dray.server.admission.plugin.podnodeselector import PodNodeSelector
+from dray.server.admission.plugin.podresize import PodResizeValidator
+from dray.server.admission.plugin.podtopologylabels import PodTopologyLabels
+from dray.server.admission.plugin.priority import Priority
+from dray.server.admission.plugin.resourcequota import ResourceQuota
+from dray.server.admission.plugin.runtimeclass import RuntimeClass
+from dray.server.admission.plugin.serviceaccount import ServiceAccount
+from dray.server.admission.plugin.tolerations import DefaultTolerationSeconds, ExtendedResourceToleration
+from dray.server.admission.podsecurity import PodSecurity
+from dray.server.admission.policies.mutating import MutatingAdmissionPolicy
+from dray.server.admission.policies.validating import ValidatingAdmissionPolicy
+from dray.server.admission.webhooks.client import WebhookClient
+from dray.server.admission.webhooks.mutating import MutatingAdmissionWebhook
+from dray.server.admission.webhooks.validating import ValidatingAdmissionWebhook
+from dray.server.apiserver import APIServer
+
+log = logging.getLogger(__name__)
+
+
+def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin]:
+    """Those of the named plugins that have an effect here."""
+    listers = Listers(api)
+    matcher = Matcher(api.resources, listers)
+    caller = WebhookClient()
+
+    def ask(asked: auth.Attributes) -> auth.Verdict:
+        return api.authorizer.authorize(asked)
+
+    known: Mapping[str, Callable[[], AdmissionPlugin]] = {
+        "NamespaceAutoProvision": lambda: NamespaceAutoProvision(api, listers),
+        "NamespaceLifecycle": lambda: NamespaceLifecycle(listers),
+        "NamespaceExists": lambda: NamespaceExists(listers),
+        "LimitPodHardAntiAffinityTopology": LimitPodHardAntiAffinityTopology,
+        "LimitRanger": lambda: LimitRanger(listers),
+        "ServiceAccount": lambda: ServiceAccount(listers),
+        "NodeRestriction": lambda: NodeRestriction(
+            listers, ask, audiences="ServiceAccountNodeAudienceRestriction" in api.gates
+        ),
+        "TaintNodesByCondition": TaintNodesByCondition,
+        "AlwaysPullImages": AlwaysPullImages,
+        "PodSecurity": lambda: PodSecurity(listers, newest=api.release.number[1]),
+        "PodNodeSelector": lambda: PodNodeSelector(listers),
+        "Priority": lambda: Priority(listers),
+        "DefaultTolerationSeconds": DefaultTolerationSeconds,
+        "ExtendedResourceToleration": ExtendedResourceToleration,
+        "DefaultStorageClass": lambda: DefaultStorageClass(listers),
+        "OwnerReferencesPermissionEnforcement": lambda: OwnerReferencesPermissionEnforcement(
+            api.resources, ask
+        ),
+        "PersistentVolumeClaimResize": lambda: PersistentVolumeClaimResize(listers),
+        "RuntimeClass": lambda: RuntimeClass(listers),
+        "CertificateApproval": lambda: CertificateApproval(ask),
+        "CertificateSigning": lambda: CertificateSigning(ask),
+        "CertificateSubjectRestriction": CertificateSubjectRestriction,
+        "DenyServiceExternalIPs": DenyServiceExternalIPs,
+        "PodTopologyLabels": lambda: PodTopologyLabels(listers),
+        "PodResizeValidator": lambda: PodResizeValidator(listers),
+        "MutatingAdmissionPolicy": lambda: MutatingAdmissionPolicy(api, listers, matcher),
+        "MutatingAdmissionWebhook": lambda: MutatingAdmissionWebhook(api, listers, matcher, caller),
+        "ValidatingAdmissionPolicy": lambda: ValidatingAdmissionPolicy(api, listers, matcher),
+        "ValidatingAdmissionWebhook": lambda: ValidatingAdmissionWebhook(api, listers, matcher, caller),
+        "ResourceQuota": lambda: ResourceQuota(api, listers),
+        "AlwaysDeny": AlwaysDeny,
+    }
+    for name in sorted(names - DEFAULT_ON - known.keys() - {"AlwaysAdmit"}):
+        log.warning("admission plugin %s was asked for; it has no effect here", name)
+    unwanted = {name for name, gate in _GATES.items() if gate not in api.gates}
+    return [make() for name, make in known.items() if name in names and name not in unwanted]
+
+
+#: Plugins that also need a feature gate.
+_GATES: Mapping[str, str] = {
+    "PodTopologyLabels": "PodTopologyLabelsAdmission",
+    "PodResizeValidator": "InPlacePodVerticalScaling",
+    "MutatingAdmissionPolicy": "MutatingAdmissionPolicy",
+}

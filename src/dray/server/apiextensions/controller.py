@@ -1,0 +1,155 @@
+"""Custom resources come and go with their definitions, while the server runs.
+
+A definition gets its status (which names it may use, whether it is established) and, once established, its kinds are
+served. One that is deleted takes its objects with it first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.groups.apiextensions import CLEANUP_FINALIZER, accept_names, custom_kinds, is_true
+from dray.api.scheme.kinds import Kind, Object, Version
+from dray.server.apiserver import APIServer
+from dray.server.bootstrap import APISERVER_USER
+from dray.server.endpoints.requests import Headers, Request
+from dray.server.storage.watchcache import Change, WatchCache
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "apiextensions.k8s.io"
+PLURAL: Final = "customresourcedefinitions"
+_PATH: Final = f"/apis/{GROUP}/v1/{PLURAL}"
+_MERGE: Final = Headers((("content-type", "application/merge-patch+json"),))
+_RETRY_SECONDS: Final = 1.0
+
+
+def published_schema(kind: Kind, version: Version) -> dict[str, Any] | None:
+    """What OpenAPI shows of a custom resource."""
+    return None if version.schema is None else dict(version.schema)
+
+
+class CRDController:
+    """Keeps what is served in step with the definitions in the store."""
+
+    def __init__(self, api: APIServer) -> None:
+        self._api = api
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._served: dict[str, tuple[str, str]] = {}  # group and plural, by the definition's name
+
+    @property
+    def _collection(self) -> WatchCache | None:
+        resource = self._api.resources.resource(GROUP, PLURAL)
+        return None if resource is None else resource.stored
+
+    async def start(self) -> None:
+        """Serve what is established already; what changes from now on is for ``run``."""
+        collection = self._collection
+        if collection is None:
+            return
+        for document in list(collection):
+            if is_true(document.hub, "Established"):
+                await self._serve(document.hub)
+            self._queue.put_nowait(document.key)
+        collection.subscribe(self._changed)
+
+    def _changed(self, change: Change) -> None:
+        document = change.after or change.before
+        assert document is not None
+        self._queue.put_nowait(document.key)
+
+    async def run(self) -> None:
+        while True:
+            name = await self._queue.get()
+            try:
+                await self._sync(name)
+            except Conflict:
+                pass  # it has changed meanwhile, and that change is in the queue
+            except StatusError as e:
+                log.warning("definition %s: %s", name, e.message)
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._queue.put_nowait(name)
+
+    async def _sync(self, name: str) -> None:
+        collection = self._collection
+        assert collection is not None
+        document = collection.get(name)
+        if document is None:
+            await self._stop(name)
+            return
+        definition = document.hub
+        if definition["metadata"].get("deletionTimestamp"):
+            await self._clean_up(name, definition)
+            return
+        group = definition["spec"]["group"]
+        others = [d.hub for d in collection if d.key != name and d.hub["spec"]["group"] == group]
+        wanted = accept_names(definition, others, self._api.clock.now())
+        if wanted.get("status") != definition.get("status"):
+            await self._write_status(name, wanted)
+            return  # the change comes back through the queue
+        if is_true(definition, "Established"):
+            await self._serve(definition)
+        else:
+            await self._stop(name)
+
+    async def _serve(self, definition: Mapping[str, Any]) -> None:
+        kinds = custom_kinds(definition)
+        name = definition["metadata"]["name"]
+        if not kinds:
+            await self._stop(name)
+            return
+        await self._api.resources.add_custom(kinds)
+        self._served[name] = (kinds[0].group, kinds[0].plural)
+
+    async def _stop(self, name: str) -> None:
+        found = self._served.pop(name, None)
+        if found is not None:
+            await self._api.resources.remove(*found)
+
+    async def _write_status(self, name: str, definition: Mapping[str, Any]) -> None:
+        body: Object = {
+            "metadata": {"resourceVersion": definition["metadata"]["resourceVersion"]},
+            "status": definition["status"],
+        }
+        await self._api.handle(
+            Request("PATCH", f"{_PATH}/{name}/status", headers=_MERGE, body=body, user=APISERVER_USER)
+        )
+
+    async def _clean_up(self, name: str, definition: Mapping[str, Any]) -> None:
+        """Delete every object of the kind, then let the definition go."""
+        finalizers = definition["metadata"].get("finalizers") or []
+        if CLEANUP_FINALIZER not in finalizers:
+            return
+        found = self._served.get(name)
+        resource = self._api.resources.resource(*found) if found is not None else None
+        if resource is not None:
+            for document in list(resource.stored):
+                await self._delete_object(
+                    resource.kind, resource.served[0], document.namespace, document.name
+                )
+            if len(resource.stored):
+                await asyncio.sleep(_RETRY_SECONDS)  # finalizers hold some of them
+                self._queue.put_nowait(name)
+                return
+        body = {
+            "metadata": {
+                "resourceVersion": definition["metadata"]["resourceVersion"],
+                "finalizers": [f for f in finalizers if f != CLEANUP_FINALIZER],
+            }
+        }
+        await self._stop(name)
+        await self._api.handle(
+            Request("PATCH", f"{_PATH}/{name}", headers=_MERGE, body=body, user=APISERVER_USER)
+        )
+
+    async def _delete_object(self, kind: Kind, version: str, namespace: str, name: str) -> None:
+        where = f"/namespaces/{namespace}" if kind.namespaced else ""
+        path = f"/apis/{kind.group}/{version}{where}/{kind.plural}/{name}"
+        try:
+            await self._api.handle(Request("DELETE", path, user=APISERVER_USER))
+        except NotFound:
+            return

@@ -1,0 +1,306 @@
+"""The API server's heart: one pipeline for every request, however it arrives.
+
+authenticate → authorize → admit → validate → store. ``API.handle`` is what HTTP and the in-process transport call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from dray.api.errors import (
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    ServiceUnavailable,
+    StatusError,
+)
+from dray.api.release import Gates, Release
+from dray.api.scheme.kinds import Context, Object, UserInfo
+from dray.api.validation.cache import ValidationCache
+from dray.api.validation.expressions import (
+    Compiler,
+    PolicyCompiler,
+    RuleCompiler,
+    accept_any_policy,
+    accept_any_rule,
+    accept_anything,
+)
+from dray.api.validation.names import path_segment
+from dray.server.admission import AdmissionChain
+from dray.server.auth import Attributes, AuthenticatorChain, Authorizer
+from dray.server.auth.forbidden import forbidden
+from dray.server.auth.impersonation import Impersonation, wanted_user
+from dray.server.endpoints import negotiation
+from dray.server.endpoints.call import Call
+from dray.server.endpoints.decoder import Decoder
+from dray.server.endpoints.requestinfo import RequestInfo, request_info
+from dray.server.endpoints.requests import Request
+from dray.server.endpoints.responses import RawBody, Response
+from dray.server.handlers.table import Handler, HandlerTable, NoSuchMethod, NoSuchPath
+from dray.server.managedfields.manager import FieldManager
+from dray.server.metrics import Metrics
+from dray.server.registry.metadata import Clock
+from dray.server.registry.resources import Resource, Resources
+from dray.server.storage.documents import Codec
+from dray.store.interface import Store, StoreError
+
+if TYPE_CHECKING:
+    from dray.server.audit import Audit
+
+log = logging.getLogger(__name__)
+
+_NOTHING: Final = nullcontext()
+BeginWrite = Callable[[Object, Object | None], AbstractContextManager[None]]
+PathHandler = Callable[[Request, RequestInfo], Awaitable[Response]]
+
+
+class _Route(NamedTuple):
+    resource: Resource
+    codec: Codec
+    verb: Handler
+
+
+class APIServer:
+    """Everything a request may need. Wiring puts it together once, at start."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        release: Release,
+        gates: Gates,
+        authenticator: AuthenticatorChain,
+        authorizer: Authorizer,
+        admission: AdmissionChain | None = None,
+        expressions: Compiler = accept_anything,
+        policies: PolicyCompiler = accept_any_policy,
+        rules: RuleCompiler = accept_any_rule,
+        clock: Clock | None = None,
+    ) -> None:
+        self.store = store
+        self.release = release
+        self.gates = gates
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.impersonation = Impersonation(
+            lambda attributes: self.authorizer.authorize(attributes),
+            constrained="ConstrainedImpersonation" in gates,
+        )
+        self.admission = admission or AdmissionChain()
+        self.expressions = expressions
+        self.policies = policies
+        self.rules = rules
+        self.clock = clock or Clock()
+        self._memory = ValidationCache()
+        self.resources = Resources(store, release=release.name or None)
+        self.decoder = Decoder(self.resources)
+        self.handlers = HandlerTable()
+        self._routes: dict[tuple[str | bool, ...], _Route] = {}  # of paths that are served, by their shape
+        self.resources.on_change(self._routes.clear)
+        self.field_manager = FieldManager()
+        self.metrics = Metrics()
+        self.audit: Audit | None = None
+        self.begin_write_hooks: dict[tuple[str, str], BeginWrite] = {}
+        self.path_handlers: dict[str, PathHandler] = {}  # by path
+        self.prefix_handlers: dict[str, PathHandler] = {}  # by the path's beginning, longest match
+
+    # -- the pipeline
+
+    def handle(self, request: Request) -> Awaitable[Response]:
+        """Answer a request. Every failure is a ``StatusError``."""
+        if self.audit is not None:
+            return self.audit.follow(request, self._handle)
+        return self._handle(request)
+
+    async def _handle(self, request: Request) -> Response:
+        target = request.target
+        if target is None:
+            target = request.target = request_info(request.method, request.path, request.query)
+        user = caller = request.user
+        if user is None:
+            user = caller = self.authenticator.authenticate(request)
+            if (wanted := wanted_user(request.headers)) is not None:
+                user = self.impersonation.impersonate(wanted, authorizer_attributes(user, target, request))
+            request.user = user
+        attributes = authorizer_attributes(user, target, request)
+        if request.audit_context is not None:
+            request.audit_context.identified(attributes, caller=caller or user)
+        verdict = self.authorizer.authorize(attributes)
+        if request.audit_context is not None:
+            request.audit_context.decided(verdict)
+        if not verdict.allowed:
+            raise forbidden(attributes, verdict.reason)
+        if not target.resource:
+            return await self._page(request, target)
+        resource, codec, verb = self._route(target)
+        if codec.version.deprecated:
+            request.warn(codec.version.deprecated)
+        media = negotiation.negotiate_output(request, custom=resource.kind.custom)
+        try:
+            return await verb(Call(self, request, target, resource, codec, user, media))
+        except StoreError as e:
+            raise ServiceUnavailable(f"storage is not available: {e}") from e
+
+    def authorize_create(self, call: Call) -> None:
+        """An update or an apply that would create its object needs the right to create as well."""
+        attributes = replace(authorizer_attributes(call.user, call.target, call.request), verb="create")
+        verdict = self.authorizer.authorize(attributes)
+        if not verdict.allowed:
+            raise forbidden(attributes, verdict.reason)
+
+    def _route(self, target: RequestInfo) -> _Route:
+        """Who answers. That follows from the shape of a path, so what was found is kept."""
+        shape = (
+            target.group,
+            target.version,
+            target.resource,
+            target.subresource,
+            target.verb,
+            bool(target.namespace),
+            bool(target.name),
+            bool(target.rest),
+        )
+        route = self._routes.get(shape)
+        if route is None:
+            route = self._routes[shape] = self._find(target)
+        return route
+
+    def _find(self, target: RequestInfo) -> _Route:
+        found = self.resources.find(target.group, target.version, target.resource)
+        if found is None:
+            raise self._unknown(target)
+        resource, codec = found
+        try:
+            return _Route(resource, codec, self.handlers.find(resource, target))
+        except NoSuchPath:
+            raise self.unknown_resource() from None
+        except NoSuchMethod:
+            raise method_not_allowed() from None
+
+    async def _page(self, request: Request, target: RequestInfo) -> Response:
+        path = request.path
+        page = self.path_handlers.get(path) or (
+            self.path_handlers.get(path.rstrip("/")) if len(path) > 1 else None
+        )
+        if page is None:
+            best = max((p for p in self.prefix_handlers if path.startswith(p)), key=len, default=None)
+            if best is None:
+                return text_not_found()
+            page = self.prefix_handlers[best]
+        return await page(request, target)
+
+    def unknown_resource(self) -> NotFound:
+        return NotFound("the server could not find the requested resource", details={})
+
+    def _unknown(self, target: RequestInfo) -> StatusError:
+        """Built-in groups answer with a Status; of other groups the server has never heard."""
+        if target.prefix == "api" or any(
+            r.kind.group == target.group and not r.kind.custom for r in self.resources
+        ):
+            return self.unknown_resource()
+        return PlainNotFound()
+
+    # -- what verbs ask for
+
+    def context(self, user: UserInfo, verb: str) -> Context:
+        return Context(
+            self.gates,
+            self.clock.now(),
+            user,
+            self.namespace_labels,
+            partial(self.allows, user),
+            verb,
+            self.expressions,
+            self.policies,
+            self.rules,
+            self._memory,
+        )
+
+    def begin_write(
+        self, resource: Resource, new: Object, old: Object | None
+    ) -> AbstractContextManager[None]:
+        """What only the server can give an object of this kind: a service's addresses."""
+        assigner = self.begin_write_hooks.get((resource.kind.group, resource.kind.plural))
+        return _NOTHING if assigner is None else assigner(new, old)
+
+    def allows(
+        self,
+        user: UserInfo,
+        verb: str,
+        group: str,
+        resource: str,
+        subresource: str,
+        namespace: str,
+        name: str,
+    ) -> bool:
+        attributes = Attributes(user, verb, group, "*", resource, subresource, namespace, name)
+        return self.authorizer.authorize(attributes).allowed
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        resource = self.resources.resource("", "namespaces")
+        found = resource.stored.get(name) if resource is not None else None
+        return None if found is None else found.labels
+
+    def stored(self, group: str, plural: str) -> Resource:
+        found = self.resources.resource(group, plural)
+        if found is None:
+            raise InternalError(f"{plural} are not served")
+        return found
+
+
+class PlainNotFound(StatusError):
+    """404 as plain text: the path means nothing to this server."""
+
+    def __init__(self) -> None:
+        super().__init__("404 page not found", code=404, reason="NotFound")
+
+
+def text_not_found() -> Response:
+    return Response(404, RawBody(b"404 page not found\n", "text/plain; charset=utf-8"))
+
+
+def method_not_allowed() -> MethodNotAllowed:
+    return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+
+
+_ON_MANY: Final = frozenset({"list", "watch", "deletecollection"})
+
+
+def authorizer_attributes(user: UserInfo, target: RequestInfo, request: Request) -> Attributes:
+    if not target.resource:
+        return Attributes(user, target.verb, path=target.path)
+    fields = labels = ""
+    name = target.name
+    if target.verb in _ON_MANY and request.query:
+        fields, labels = request.query.get("fieldSelector"), request.query.get("labelSelector")
+        if not name and fields:
+            name = selected_name(fields)
+    return Attributes(
+        user,
+        target.verb,
+        target.group,
+        target.version,
+        target.resource,
+        target.subresource,
+        target.namespace,
+        name,
+        target.path,
+        fields,
+        labels,
+    )
+
+
+def selected_name(fields: str) -> str:
+    """The only name that a field selector lets through: whoever may get that object may list it so."""
+    for term in fields.split(","):
+        key, _, value = term.partition("=")
+        if key == "metadata.name":
+            value = value.removeprefix("=")
+            return "" if path_segment(value) else value
+    return ""

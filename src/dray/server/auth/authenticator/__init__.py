@@ -1,0 +1,1 @@
+"""Authenticators: bearer tokens, service account tokens, bootstrap tokens, token files and client certificates."""

@@ -1,0 +1,253 @@
+"""Tokens of service accounts: issued, read again, and good only while what they are bound to lives.
+
+They are JSON web tokens. The signature is checked once for each token; whether it has expired, and whether its account
+and the object it is bound to are still the same, is checked every time.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from dray.api import times
+from dray.api.errors import not_found
+from dray.api.scheme.kinds import Object, UserInfo
+from dray.server.apiserver import APIServer
+from dray.server.auth.authenticator.bearertoken import InvalidToken, TokenIdentity
+from dray.server.auth.serviceaccount import ISSUER, ServiceAccount, service_account_groups
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+ALGORITHM: Final = "ES256"
+_EXTRA: Final = "authentication.kubernetes.io/"
+_LEEWAY: Final = 60  # seconds that clocks may differ, and that a deleted object's tokens stay good
+_REMEMBERED: Final = 4096
+_INVALIDATED: Final = "service account token has been invalidated"
+
+
+def new_key() -> bytes:
+    """A new signing key, PEM."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+class SigningKey:
+    """The key that signs tokens, loaded (PEM) when it is first needed."""
+
+    def __init__(self, load: Callable[[], bytes]) -> None:
+        self._load = load
+        self._private: EllipticCurvePrivateKey | None = None
+        self._id = ""
+
+    @property
+    def private(self) -> EllipticCurvePrivateKey:
+        if self._private is None:
+            from cryptography.hazmat.primitives import serialization
+            from cryptography.hazmat.primitives.asymmetric import ec
+
+            loaded = serialization.load_pem_private_key(self._load(), None)
+            if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+                raise ValueError("the key of service accounts must be an elliptic curve key")
+            self._private = loaded
+        return self._private
+
+    @property
+    def id(self) -> str:
+        """A name that follows from the public key."""
+        if not self._id:
+            from cryptography.hazmat.primitives import serialization
+
+            der = self.private.public_key().public_bytes(
+                serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+            self._id = _base64url(hashlib.sha256(der).digest())
+        return self._id
+
+    def sign(self, claims: Mapping[str, Any]) -> str:
+        import jwt
+
+        return jwt.encode(dict(claims), self.private, algorithm=ALGORITHM, headers={"kid": self.id})
+
+    def verify(self, token: str) -> dict[str, Any]:
+        """The claims of a token that this key has signed."""
+        import jwt
+
+        try:
+            payload = jwt.PyJWS().decode(token, self.private.public_key(), algorithms=[ALGORITHM])
+            claims = msgspec.json.decode(payload)
+        except (jwt.PyJWTError, msgspec.DecodeError):
+            raise InvalidToken("go-jose/go-jose: error in cryptographic primitive") from None
+        return claims if isinstance(claims, dict) else {}
+
+    def jwks(self) -> Object:
+        """The public key as a set of JSON web keys."""
+        numbers = self.private.public_key().public_numbers()
+        x, y = (_base64url(n.to_bytes(32, "big")) for n in (numbers.x, numbers.y))
+        key = {"use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": ALGORITHM, "x": x, "y": y}
+        return {"keys": [key]}
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundObject:
+    """An object that a token lives and dies with; ``also`` is a node that is only named."""
+
+    kind: str  # pod, secret, node
+    name: str
+    uid: str
+    also: tuple[str, str] | None = None  # a pod's node: name and uid
+
+
+class ServiceAccountTokens:
+    """Issues and reads the tokens of this cluster's service accounts."""
+
+    def __init__(self, api: APIServer, key: SigningKey, *, audiences: Sequence[str] = (ISSUER,)) -> None:
+        self.audiences = tuple(audiences)
+        self.key = key
+        self._api = api
+        self._verified: dict[bytes, dict[str, Any]] = {}
+
+    def issue(
+        self,
+        account: ServiceAccount,
+        uid: str,
+        *,
+        audiences: Sequence[str],
+        seconds: int,
+        bound: BoundObject | None,
+    ) -> str:
+        now = int(self._api.clock.seconds())
+        about: Object = {
+            "namespace": account.namespace,
+            "serviceaccount": {"name": account.name, "uid": uid},
+        }
+        if bound is not None:
+            about[bound.kind] = {"name": bound.name, "uid": bound.uid}
+            if bound.also is not None:
+                about["node"] = {k: v for k, v in zip(("name", "uid"), bound.also, strict=True) if v}
+        claims = {
+            "aud": list(audiences),
+            "exp": now + seconds,
+            "iat": now,
+            "iss": ISSUER,
+            "jti": str(uuid4()),
+            "kubernetes.io": about,
+            "nbf": now,
+            "sub": account.user,
+        }
+        return self.key.sign(claims)
+
+    # -- reading
+
+    def read(self, token: str, audiences: Sequence[str]) -> TokenIdentity | None:
+        if not _issued_here(token):
+            return None
+        digest = hashlib.sha256(token.encode()).digest()
+        claims = self._verified.get(digest)
+        if claims is None:
+            claims = self.key.verify(token)
+            if len(self._verified) >= _REMEMBERED:
+                self._verified.clear()
+            self._verified[digest] = claims
+        stated = _strings(claims.get("aud")) or self.audiences
+        good = tuple(a for a in stated if a in audiences)
+        if not good:
+            raise InvalidToken(
+                f"token audiences {_quoted(stated)} is invalid for the target audiences {_quoted(audiences)}"
+            )
+        return TokenIdentity(self._user(claims), good)
+
+    def _user(self, claims: Mapping[str, Any]) -> UserInfo:
+        now = self._api.clock.seconds()
+        if now > claims.get("exp", 0) + _LEEWAY:
+            raise InvalidToken("service account token has expired")
+        if now < claims.get("nbf", 0) - _LEEWAY:
+            raise InvalidToken("service account token is not valid yet")
+        about = claims.get("kubernetes.io") or {}
+        namespace, stated = about.get("namespace", ""), about.get("serviceaccount") or {}
+        account = ServiceAccount(namespace, stated.get("name", ""))
+        found = self._find("serviceaccounts", f"{namespace}/{account.name}")
+        if found is None:
+            raise InvalidToken(not_found("serviceaccounts", "", account.name).message)
+        if found["uid"] != stated.get("uid"):
+            raise InvalidToken(
+                f"service account UID ({found['uid']}) does not match claim ({stated.get('uid', '')})"
+            )
+        if self._deleted(found):
+            raise InvalidToken(f"service account {namespace}/{account.name} has been deleted")
+        extra = self._bindings(namespace, about)
+        if claims.get("jti"):
+            extra[_EXTRA + "credential-id"] = (f"JTI={claims['jti']}",)
+        return UserInfo(account.user, found["uid"], service_account_groups(namespace), extra)
+
+    def _bindings(self, namespace: str, about: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """What the token is bound to, which must still be there; as extra information about its user."""
+        extra: dict[str, tuple[str, ...]] = {}
+        if (secret := about.get("secret")) is not None:
+            self._check("secret", "secrets", f"{namespace}/{secret['name']}", secret)
+        pod, node = about.get("pod"), about.get("node")
+        if pod is not None:
+            self._check("pod", "pods", f"{namespace}/{pod['name']}", pod)
+            extra |= _named("pod", pod)
+        if node is not None:
+            if pod is None:
+                self._check("node", "nodes", node["name"], node)
+            extra |= _named("node", node)
+        return extra
+
+    def _check(self, kind: str, plural: str, key: str, stated: Mapping[str, str]) -> None:
+        found = self._find(plural, key)
+        if found is None or self._deleted(found):
+            raise InvalidToken(_INVALIDATED)
+        if found["uid"] != stated.get("uid"):
+            ref = f"service account {kind} ref claim ({stated.get('uid', '')})"
+            raise InvalidToken(f"{kind} UID ({found['uid']}) does not match {ref}")
+
+    def _find(self, plural: str, key: str) -> Mapping[str, Any] | None:
+        resource = self._api.resources.resource("", plural)
+        document = None if resource is None else resource.stored.get(key)
+        return None if document is None else document.metadata
+
+    def _deleted(self, metadata: Mapping[str, Any]) -> bool:
+        when: str = metadata.get("deletionTimestamp") or ""
+        return bool(when) and times.to_epoch(when) < self._api.clock.seconds() - _LEEWAY
+
+
+def _named(kind: str, ref: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {f"{_EXTRA}{kind}-{key}": (ref[key],) for key in ("name", "uid") if ref.get(key)}
+
+
+def _issued_here(token: str) -> bool:
+    """Whether this is a token that claims to be from this cluster; nothing of it can be trusted yet."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return False
+    try:
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, msgspec.DecodeError):
+        return False
+    return isinstance(claims, dict) and claims.get("iss") == ISSUER
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(v for v in value or () if isinstance(v, str))
+
+
+def _quoted(values: Sequence[str]) -> str:
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"

@@ -1,0 +1,100 @@
+"""Devices that a claim has to itself: an allocation that takes what another claim has is refused.
+
+Schedulers see to that by themselves, each as far as it can see. Two of them, or one that was killed with a write on its
+way and the one that took its place, cannot see what the other is about to write; here every write comes by. Whoever
+allocates in earnest protects the claim first, as upstream's scheduler does; an allocation written into an unprotected
+claim is somebody's experiment and passes. Releases that are emulated leave it all to the schedulers, as upstream does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, NamedTuple
+
+from dray.api import claims, errors
+from dray.api.scheme.kinds import Object
+from dray.server.storage.watchcache import Change, WatchCache
+
+
+class DeviceID(NamedTuple):
+    driver: str
+    pool: str
+    name: str
+
+
+_NOTHING_RESERVED: Final = nullcontext()
+
+
+class DeviceBookings:
+    """Which claim has which device. Read off the stored claims, and off those that are being written right now."""
+
+    def __init__(self, stored: WatchCache) -> None:
+        self._holders: dict[DeviceID, str] = {}  # device → key of the claim that has it
+        self._reserved: dict[DeviceID, str] = {}
+        for document in stored.documents.values():
+            self._count(document.key, frozenset(), exclusive_devices(_allocation(document.hub)))
+        stored.subscribe(self._changed)
+
+    def begin_write(self, new: Object, old: Object | None) -> AbstractContextManager[None]:
+        """``new`` takes nothing that others have; what it takes is promised to it until the block ends."""
+        allocation = _allocation(new)
+        if not allocation or (old is not None and _allocation(old) == allocation):
+            return _NOTHING_RESERVED
+        metadata = new["metadata"]
+        if claims.FINALIZER not in (metadata.get("finalizers") or ()):
+            return _NOTHING_RESERVED
+        key = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        wanted = exclusive_devices(allocation)
+        for device in wanted:
+            holder = self._holders.get(device) or self._reserved.get(device)
+            if holder is not None and holder != key:
+                problem = f"device {'/'.join(device)} is allocated to claim {holder}"
+                raise errors.conflict("resourceclaims", "resource.k8s.io", metadata.get("name", ""), problem)
+        return self._reserve(wanted, key)
+
+    @contextmanager
+    def _reserve(self, wanted: frozenset[DeviceID], key: str) -> Iterator[None]:
+        mine = {device: key for device in wanted if device not in self._reserved}
+        self._reserved |= mine
+        try:
+            yield
+        finally:
+            for device in mine:
+                del self._reserved[device]
+
+    def _changed(self, change: Change) -> None:
+        was = change.before.hub if change.before is not None else {}
+        now = change.after.hub if change.after is not None else {}
+        allocated_before, allocated = _allocation(was), _allocation(now)
+        if allocated_before is allocated:
+            return
+        before, after = exclusive_devices(allocated_before), exclusive_devices(allocated)
+        if before or after:
+            document = change.after or change.before
+            assert document is not None
+            self._count(document.key, before, after)
+
+    def _count(self, key: str, before: frozenset[DeviceID], after: frozenset[DeviceID]) -> None:
+        for device in before - after:
+            if self._holders.get(device) == key:
+                del self._holders[device]
+        for device in after - before:
+            self._holders[device] = key
+
+
+def exclusive_devices(allocation: Mapping[str, Any] | None) -> frozenset[DeviceID]:
+    """The devices that are allocated to one claim alone: neither shares of devices nor those it may only look at."""
+    if not allocation:
+        return frozenset()
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return frozenset(
+        DeviceID(r["driver"], r["pool"], r["device"])
+        for r in results
+        if r.get("shareID") is None and not r.get("adminAccess")
+    )
+
+
+def _allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = (claim.get("status") or {}).get("allocation")
+    return found

@@ -1,0 +1,1 @@
+"""Requests and responses between the wire and the handlers: request info, options, negotiation, decoding, writing."""

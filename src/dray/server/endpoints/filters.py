@@ -1,0 +1,105 @@
+"""What remote callers are held to: a bound on requests in flight, and a time for each to be answered.
+
+Watches and other long-running requests are exempt from both. Callers in the same process need neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Final
+
+from dray.api.errors import BadRequest, Timeout, TooManyRequests
+from dray.server.apiserver import APIServer
+from dray.server.endpoints.requestinfo import request_info
+from dray.server.endpoints.requests import Request
+from dray.server.endpoints.responses import Response
+
+_MAX_SECONDS: Final = 60.0
+_READS: Final = frozenset({"get", "list", "watch"})
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"([+-]?)((?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+")
+_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+class RequestFilters:
+    """An API as the network sees it."""
+
+    def __init__(self, api: APIServer, *, read_only: int = 400, mutating: int = 400) -> None:
+        self.api = api
+        self._limits = {"readOnly": read_only, "mutating": mutating}
+        self.in_flight = {"readOnly": 0, "mutating": 0}
+        api.metrics.gauge(
+            "apiserver_current_inflight_requests",
+            "Requests that are being answered right now.",
+            lambda: [({"request_kind": kind}, float(count)) for kind, count in self.in_flight.items()],
+        )
+
+    async def handle(self, request: Request) -> Response:
+        target = request.target = request_info(request.method, request.path, request.query)
+        if target.long_running:
+            return await self.api.handle(request)
+        kind = "readOnly" if target.verb in _READS else "mutating"
+        if self.in_flight[kind] >= self._limits[kind]:
+            self.api.metrics.rejected(kind)
+            raise TooManyRequests(
+                "the server has received too many requests and has asked us to try again later",
+                details={"retryAfterSeconds": 1},
+            )
+        self.in_flight[kind] += 1
+        try:
+            return await self._in_time(request)
+        finally:
+            self.in_flight[kind] -= 1
+
+    async def _in_time(self, request: Request) -> Response:
+        task = asyncio.current_task()
+        assert task is not None
+        alarm = _Alarm(task)
+        timer = task.get_loop().call_later(_seconds(request), alarm)
+        try:
+            return await self.api.handle(request)
+        except asyncio.CancelledError:
+            if not alarm.rang or task.uncancel():  # somebody else wants the task to end, too
+                raise
+            raise Timeout(
+                "Timeout: request did not complete within the allotted timeout",
+                details={"retryAfterSeconds": 0},
+            ) from None
+        finally:
+            timer.cancel()
+
+
+class _Alarm:
+    """Cancels a task whose time is up: what ``asyncio.timeout`` does, at a fifth of its price for every request."""
+
+    __slots__ = ("_task", "rang")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self.rang = False
+
+    def __call__(self) -> None:
+        self.rang = True
+        self._task.cancel()
+
+
+def _seconds(request: Request) -> float:
+    """How long the request may take: what the client says, at most a minute."""
+    if not request.query or not (text := request.query.get("timeout")):
+        return _MAX_SECONDS
+    seconds = parse_duration(text)
+    if seconds is None:
+        raise BadRequest(f'invalid timeout specified in the request URL - time: invalid duration "{text}"')
+    return seconds if 0 < seconds < _MAX_SECONDS else _MAX_SECONDS
+
+
+def parse_duration(text: str) -> float | None:
+    """Go's notation for a span of time, such as ``1m30s``; None if it is none."""
+    if text in ("0", "+0", "-0"):
+        return 0.0
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    total = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    return -total if match[1] == "-" else total

@@ -1,0 +1,78 @@
+"""From a method and a path to what is asked for: the resource, the object, the verb; as upstream reads a URL."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dray.server.endpoints.requests import Query
+
+_VERBS = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+#: How many parts of a path come before the resource: /api/VERSION, /apis/GROUP/VERSION.
+_BEFORE_RESOURCE = {"api": 2, "apis": 3}
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+
+class RequestInfo(msgspec.Struct, frozen=True):
+    """What a request is about. A path outside ``/api`` and ``/apis`` (or short of a resource) has no ``resource``."""
+
+    path: str
+    verb: str
+    prefix: str = ""
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: tuple[str, ...] = ()  # what follows the subresource
+    legacy_watch: bool = False  # /api/v1/watch/...
+
+    @property
+    def is_resource(self) -> bool:
+        return bool(self.resource)
+
+    @property
+    def long_running(self) -> bool:
+        """Exempt from the request time-out and from the bound on requests in flight."""
+        return self.verb in ("watch", "proxy") or self.subresource in _LONG_SUBRESOURCES
+
+
+_LONG_SUBRESOURCES = frozenset({"proxy", "attach", "exec", "portforward", "log"})
+
+
+def request_info(method: str, path: str, query: Query) -> RequestInfo:
+    parts = path.strip("/").split("/")
+    prefix, last = parts[0], len(parts) - 1
+    at = _BEFORE_RESOURCE.get(prefix, 0)
+    if not at or last < at:
+        return RequestInfo(path, method.lower())
+    group, version = parts[1] if at == 3 else "", parts[at - 1]
+    verb = _VERBS.get(method, "")
+    legacy = False
+    if last > at and parts[at] in ("watch", "proxy"):
+        verb, legacy = parts[at], True
+        at += 1
+    namespace = ""
+    if last > at and parts[at] == "namespaces":
+        namespace = parts[at + 1]
+        if last > at + 1 and parts[at + 2] not in _NAMESPACE_SUBRESOURCES:
+            at += 2
+    resource = parts[at]
+    name = parts[at + 1] if last > at else ""
+    subresource = parts[at + 2] if last > at + 1 and not legacy else ""
+    rest = tuple(parts[at + 3 :]) if last > at + 2 else ()
+    if not name:
+        if verb == "get":
+            verb = "watch" if query.boolean("watch") else "list"
+        elif verb == "delete":
+            verb = "deletecollection"
+    return RequestInfo(
+        path, verb, prefix, group, version, namespace, resource, name, subresource, rest, legacy
+    )

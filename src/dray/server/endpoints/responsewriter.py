@@ -1,0 +1,313 @@
+"""Responses as bytes: JSON, YAML, tables, partial objects, watch streams, and Status bodies for errors."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final, cast
+
+import msgspec
+
+from dray.api import protobuf
+from dray.api.errors import (
+    BadRequest,
+    InternalError,
+    NotAcceptable,
+    RequestEntityTooLarge,
+    StatusError,
+    TooManyRequests,
+)
+from dray.api.scheme import table
+from dray.api.scheme.kinds import Object
+from dray.api.validation import objectmeta
+from dray.server.apiserver import APIServer, PlainNotFound
+from dray.server.auth.forbidden import AccessForbidden
+from dray.server.endpoints import negotiation
+from dray.server.endpoints.filters import RequestFilters
+from dray.server.endpoints.negotiation import JSON, PLAIN, PROTOBUF, YAML, MediaType
+from dray.server.endpoints.requests import Request
+from dray.server.endpoints.responses import ObjectBody, RawBody, Response, StreamBody, UpgradeBody
+from dray.server.endpoints.watch import (
+    BOOKMARK,
+    ERROR,
+    EventEncoder,
+    Watch,
+    WatchEvent,
+    WatchStream,
+    json_event_encoder,
+    protobuf_event_encoder,
+)
+from dray.server.storage.documents import Codec, Document, Listing, encode
+from dray.wire.http_server import Reply
+
+log = logging.getLogger(__name__)
+
+_GZIP_FROM: Final = 128 << 10
+_GZIP_LEVEL: Final = 1
+_NO_CACHE: Final = ("Cache-Control", "no-cache, private")
+_JSON_HEADERS: Final[Sequence[tuple[str, str]]] = (_NO_CACHE, ("Content-Type", JSON))
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class ResponseWriter:
+    """The HTTP face of an ``API``: its ``serve`` is the handler of the HTTP server."""
+
+    def __init__(self, api: APIServer) -> None:
+        self._api = api
+        self.filters = RequestFilters(api)
+
+    async def serve(self, request: Request) -> Reply:
+        started = time.perf_counter()
+        try:
+            response = await self.filters.handle(request)
+            reply = await self._render(request, response)
+        except StatusError as e:
+            reply = self._failure(request, e)
+        except Exception as e:
+            log.exception("%s %s failed", request.method, request.path)
+            reply = self._failure(request, InternalError(f"Internal error occurred: {type(e).__name__}"))
+        self._count(request, reply, time.perf_counter() - started)
+        return reply
+
+    def _count(self, request: Request, reply: Reply, seconds: float) -> None:
+        target = request.target
+        assert target is not None
+        verb = target.verb.upper() if target.resource else request.method
+        scope = ""
+        if target.resource:
+            scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
+        known = target.resource if reply.code != 404 or target.name else ""
+        dry_run = request.query.get("dryRun") if request.query else ""
+        labels = ("apiserver", dry_run, target.group, known, scope, target.subresource, verb, target.version)
+        metrics = self._api.metrics
+        metrics.requests.inc(str(reply.code), *labels)
+        if reply.stream is None:
+            metrics.durations.observe(seconds, *labels)
+
+    # -- bodies
+
+    async def _render(self, request: Request, response: Response) -> Reply:
+        body = response.body
+        headers = [*response.headers, *_warnings(request)]
+        match body:
+            case ObjectBody(document=document, codec=codec):
+                media = negotiation.negotiate_output(request, custom=codec.kind.custom)
+                if media is PLAIN:
+                    data = document.full(codec) + b"\n"
+                    return Reply(
+                        response.code, [*_JSON_HEADERS, *headers] if headers else _JSON_HEADERS, data
+                    )
+                if media.type == PROTOBUF and not media.transform:
+                    return _reply(response.code, document.enveloped(codec), media, headers)
+                return self._object(response.code, self._one(request, document, codec, media), media, headers)
+            case Listing():
+                media = negotiation.negotiate_output(request, custom=body.codec.kind.custom)
+                if media is PLAIN:
+                    data = body.encoded() + b"\n"
+                elif media.type == PROTOBUF and not media.transform:
+                    data = body.enveloped()
+                else:
+                    data = self._bytes(self._many(request, body, media), media)
+                return await self._compressed(request, response.code, data, media.type, headers)
+            case Watch():
+                media = negotiation.negotiate_output(request, custom=body.codec.kind.custom)
+                if media.type == YAML:
+                    raise negotiation.not_acceptable(custom=body.codec.kind.custom, stream=True)
+                stream = WatchStream(body, self._line(request, body.codec, media))
+                typed = ("Content-Type", JSON if media.type == JSON else f"{media.type};stream=watch")
+                return Reply(response.code, [_NO_CACHE, typed, *headers], stream=stream)
+            case RawBody():
+                return await self._compressed(request, response.code, body.data, body.content_type, headers)
+            case StreamBody():
+                typed = ("Content-Type", body.content_type)
+                return Reply(response.code, [_NO_CACHE, typed, *headers], stream=body.stream)
+            case UpgradeBody():
+                return Reply(101, [*body.headers, *headers], duplex=body.duplex)
+        media = PLAIN
+        if response.code < 300:
+            numbered = protobuf.type_for(body.get("apiVersion", ""), body.get("kind", "")) is not None
+            media = negotiation.negotiate_output(request, transforms=False, numbered=numbered)
+        return self._object(response.code, body, media, headers)
+
+    def _one(self, request: Request, document: Document, codec: Codec, media: MediaType) -> Object:
+        match media.transform:
+            case "":
+                return document.object(codec)
+            case "Table":
+                printer = table.printer_of(codec.kind)
+                row = table.row(
+                    printer,
+                    document.hub,
+                    document.object(codec),
+                    now=self._api.clock.seconds(),
+                    include=_include(request),
+                    version=media.transform_version,
+                )
+                metadata = {"resourceVersion": str(document.revision)}
+                return table.table(printer, [row], metadata=metadata, version=media.transform_version)
+            case "PartialObjectMetadata":
+                return table.partial_object_metadata(document.object(codec), version=media.transform_version)
+        raise NotAcceptable(
+            f"you requested {media.transform}, but the requested object is not a list ({_go_type(codec)})"
+        )
+
+    def _many(self, request: Request, listing: Listing, media: MediaType) -> Object:
+        codec, version = listing.codec, media.transform_version
+        match media.transform:
+            case "":
+                found = listing.object()
+                if not codec.kind.custom:
+                    found["items"] = [_untyped(item) for item in found["items"]]
+                return found
+            case "Table":
+                printer, now, include = (
+                    table.printer_of(codec.kind),
+                    self._api.clock.seconds(),
+                    _include(request),
+                )
+                rows = [
+                    table.row(printer, d.hub, d.object(codec), now=now, include=include, version=version)
+                    for d in listing.documents
+                ]
+                return table.table(printer, rows, metadata=listing.metadata(), version=version)
+            case "PartialObjectMetadataList":
+                objects = (d.object(codec) for d in listing.documents)
+                return table.partial_object_metadata_list(
+                    objects, metadata=listing.metadata(), version=version
+                )
+        raise NotAcceptable(
+            f"you requested {media.transform}, but the requested object is a list ({_go_type(codec, 'List')})"
+        )
+
+    def _line(self, request: Request, codec: Codec, media: MediaType) -> EventEncoder:
+        """How an event of a watch is written in this media."""
+        if not media.transform:
+            return protobuf_event_encoder(codec) if media.type == PROTOBUF else json_event_encoder(codec)
+        version = media.transform_version
+        printer, include = (
+            table.printer_of(codec.kind),
+            _include(request) if media.transform == "Table" else "None",
+        )
+        first = True
+
+        def line(event: WatchEvent) -> bytes:
+            nonlocal first
+            document = event.current()
+            if event.type == ERROR or (event.type == BOOKMARK and media.transform != "Table"):
+                obj = event.object
+                if event.type == BOOKMARK and obj is not None:
+                    obj = table.partial_object_metadata(obj, version=version)
+            elif media.transform != "Table":
+                assert document is not None
+                obj = table.partial_object_metadata(document.object(codec), version=version)
+            elif document is None:
+                assert event.object is not None
+                obj = table.table(
+                    printer, (), metadata=event.object["metadata"], version=version, columns=first
+                )
+            else:
+                row = table.row(
+                    printer,
+                    document.hub,
+                    document.object(codec),
+                    now=self._api.clock.seconds(),
+                    include=include,
+                    version=version,
+                )
+                metadata = {"resourceVersion": str(document.revision)}
+                obj = table.table(printer, [row], metadata=metadata, version=version, columns=first)
+            first = False
+            if media.type == PROTOBUF:
+                assert obj is not None
+                return protobuf.frame(event.type, protobuf.enclose(obj))
+            return b'{"type":"%b","object":%b}\n' % (event.type.encode(), encode(obj))
+
+        return line
+
+    def _bytes(self, obj: Object, media: MediaType) -> bytes:
+        match media.type:
+            case negotiation.PROTOBUF:
+                return protobuf.enclose(obj)
+            case negotiation.YAML:
+                return to_yaml(obj) + b"\n"
+        data = encode(obj)
+        return (msgspec.json.format(data, indent=2) if media.pretty else data) + b"\n"
+
+    def _object(self, code: int, obj: Object, media: MediaType, headers: Sequence[tuple[str, str]]) -> Reply:
+        return _reply(code, self._bytes(obj, media), media, headers)
+
+    async def _compressed(
+        self, request: Request, code: int, data: bytes, content_type: str, headers: Sequence[tuple[str, str]]
+    ) -> Reply:
+        """Large answers are compressed for clients that take it, outside the event loop."""
+        base = [_NO_CACHE, ("Content-Type", content_type)]
+        if len(data) > _GZIP_FROM and "gzip" in request.headers.get("accept-encoding"):
+            loop = asyncio.get_running_loop()
+            data = await loop.run_in_executor(None, lambda: gzip.compress(data, _GZIP_LEVEL, mtime=0))
+            base += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
+        return Reply(code, [*base, *headers], data)
+
+    def _failure(self, request: Request, error: StatusError) -> Reply:
+        headers = _warnings(request)
+        if isinstance(error, PlainNotFound):
+            return Reply(404, [("Content-Type", _TEXT), *headers], b"404 page not found\n")
+        if isinstance(error, TooManyRequests):
+            retry = (error.details or {}).get("retryAfterSeconds", 1)
+            headers.append(("Retry-After", str(retry)))
+        if isinstance(error, AccessForbidden):
+            headers.append(("X-Content-Type-Options", "nosniff"))
+        media = negotiation.choose(request.headers.get("accept"), transforms=False) or PLAIN
+        return self._object(error.http_code, error.status(), media, headers)
+
+
+def _reply(code: int, data: bytes, media: MediaType, headers: Sequence[tuple[str, str]]) -> Reply:
+    return Reply(code, [_NO_CACHE, ("Content-Type", media.type), *headers], data)
+
+
+def refuse(code: int, message: str) -> Reply:
+    """The body for a request that could not even be parsed."""
+    if code == 413:
+        return Reply(code, _JSON_HEADERS, encode(RequestEntityTooLarge(message).status()))
+    return Reply(code, (("Content-Type", _TEXT),), message.encode())
+
+
+def _include(request: Request) -> table.Include:
+    include = request.query.get("includeObject") if request.query else ""
+    if problems := objectmeta.validate_table_options(include):
+        raise BadRequest(f"Unable to convert to Table as requested: {problems[0]}")
+    return cast(table.Include, include or "Metadata")
+
+
+def _go_type(codec: Codec, suffix: str = "") -> str:
+    """How upstream names the type of an object in its refusals."""
+    if codec.kind.custom:
+        return f"*unstructured.Unstructured{suffix}"
+    package = (codec.kind.group or "core").partition(".")[0]
+    return f"*{package}.{codec.kind.kind}{suffix}"
+
+
+def _untyped(obj: Object) -> Object:
+    return {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")}
+
+
+def _warnings(request: Request) -> list[tuple[str, str]]:
+    return [("Warning", f"299 - {_quoted(text)}") for text in request.warnings]
+
+
+def _quoted(text: str) -> str:
+    """A Warning header's text: quoted, and without what has no place in a header."""
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    return '"' + clean.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def to_yaml(obj: Object) -> bytes:
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: bytes = yaml.dump(
+        obj, Dumper=dumper, default_flow_style=False, allow_unicode=True, encoding="utf-8"
+    )
+    return text

@@ -1,0 +1,37 @@
+"""POST to a collection."""
+
+from __future__ import annotations
+
+from dray.api.scheme.kinds import Object
+from dray.server.admission import CREATE, Attributes
+from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.options import write_options
+from dray.server.endpoints.responses import ObjectBody, Response
+from dray.server.registry import metadata, objects
+
+
+async def create(call: Call) -> Response:
+    options = write_options(call.request.query, "CreateOptions")
+    obj = call.api.decoder.read(call.request, call.codec, call.resource.codecs, directive=options.directive)
+    meta = obj["metadata"]
+    metadata.wipe_system_fields(meta)
+    ensure_namespace(meta, call.namespace)
+    attributes = call.attributes(
+        CREATE,
+        obj=obj,
+        name=meta.get("name", ""),
+        options=options.object("CreateOptions"),
+        dry_run=options.dry_run,
+    )
+    await admit_new(call, obj, attributes, manager=options.manager)
+    document = await objects.create(call, obj, attributes)
+    return Response(201, ObjectBody(document, call.codec))
+
+
+async def admit_new(call: Call, obj: Object, attributes: Attributes, *, manager: str) -> None:
+    """What happens to a new object between being read and being checked by its own rules."""
+    warn = call.request.warn
+    metadata.dedup_owner_references(obj["metadata"], warn, admitted=False)
+    call.api.field_manager.created(call, obj, manager)
+    await call.api.admission.admit(attributes)
+    metadata.dedup_owner_references(obj["metadata"], warn, admitted=True)

@@ -1,0 +1,69 @@
+"""PUT: replace an object, or the part of it that a view such as ``status`` leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from dray.api.scheme.kinds import Object, UpdateStrategy
+from dray.server import admission
+from dray.server.endpoints.call import Call, check_name, ensure_namespace
+from dray.server.endpoints.decoder import IGNORE
+from dray.server.endpoints.options import write_options
+from dray.server.endpoints.responses import ObjectBody, Response
+from dray.server.registry import metadata, objects
+from dray.server.storage.documents import Document
+
+
+def update(call: Call) -> Awaitable[Response]:
+    rules = call.resource.kind.strategy
+    return update_resource(call, rules, create_missing=rules.create_on_update)
+
+
+def update_view(call: Call) -> Awaitable[Response]:
+    return update_resource(
+        call, call.resource.kind.subresources[call.target.subresource], create_missing=False
+    )
+
+
+async def update_resource(call: Call, strategy: UpdateStrategy, *, create_missing: bool) -> Response:
+    options = write_options(call.request.query, "UpdateOptions")
+    sent: Object | None = _read(call, options.directive)
+    assert sent is not None
+    ensure_namespace(sent["metadata"], call.namespace)
+    check_name(sent["metadata"], call.target)
+    metadata.dedup_owner_references(sent["metadata"], call.request.warn, admitted=False)
+    attributes = call.attributes(
+        admission.UPDATE, options=options.object("UpdateOptions"), dry_run=options.dry_run
+    )
+
+    async def make(current: Document | None) -> Object:
+        nonlocal sent
+        new, sent = sent, None
+        if new is None:  # the object moved on while the first try was under way
+            new = _read(call, IGNORE)
+            ensure_namespace(new["metadata"], call.namespace)
+        if current is not None:
+            objects.check_uid(call, new["metadata"], current)
+        call.api.field_manager.updated(call, new, None if current is None else current.hub, options.manager)
+        await admit(call, new, attributes)
+        return new
+
+    written = await objects.update(call, make, strategy, attributes, create_missing=create_missing)
+    return Response(201 if written.created else 200, ObjectBody(written.document, call.codec))
+
+
+def _read(call: Call, directive: str) -> Object:
+    body, known = call.request.body, None
+    if isinstance(body, dict):
+        current = call.resource.stored.get(call.key)
+        known = call.codec.object(current.hub) if current is not None else None
+    return call.api.decoder.read(
+        call.request, call.codec, call.resource.codecs, directive=directive, known=known
+    )
+
+
+async def admit(call: Call, new: Object, attributes: admission.Attributes) -> None:
+    """The mutating pass over an object that is about to replace another (or, with apply, to be created)."""
+    attributes.object = new
+    await call.api.admission.admit(attributes)
+    metadata.dedup_owner_references(new["metadata"], call.request.warn, admitted=True)

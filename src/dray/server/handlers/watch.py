@@ -1,0 +1,103 @@
+"""GET with watch=1: from the present, from a revision, or from the initial state."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from dray.api.errors import Expired, StatusError
+from dray.server.endpoints.call import Call
+from dray.server.endpoints.options import ListOptions, RevisionError, list_options, parse_revision
+from dray.server.endpoints.responses import Response
+from dray.server.endpoints.watch import Watch
+from dray.server.handlers.list import wait_for_revision
+from dray.server.registry.selection import Selection, select
+from dray.server.storage.watchcache import Change, Watcher
+from dray.store.interface import Compacted, Event
+
+_MIN_SECONDS = 1800.0  # a watch without a time-out lives this long, up to twice as long
+
+
+async def watch(call: Call) -> Response:
+    options = list_options(call.request.query, watch=True)
+    selection = select(call.resource, call.codec, call.namespace, options, name=call.target.name)
+    try:
+        revision = parse_revision(options.revision)
+    except RevisionError as e:
+        raise e.internal() from None
+    timeout = float(options.timeout) if options.timeout else _MIN_SECONDS * (1 + random.random())
+    return Response(200, await _open_watch(call, options, selection, revision, timeout))
+
+
+async def _open_watch(
+    call: Call, options: ListOptions, selection: Selection, revision: int, timeout: float
+) -> Watch:
+    collection, store = call.resource.stored, call.api.store
+    with_initial = options.initial_events is True or (options.initial_events is None and not revision)
+    try:
+        if revision and options.initial_events is not None:
+            await wait_for_revision(call, options.revision)
+        elif not revision and options.revision != "0":
+            await store.wait_until_fresh()
+        if not with_initial and not revision:
+            revision = store.revision
+        if with_initial:
+            # The watcher is registered and the state is read without a pause in between: nothing is missed or told twice.
+            watcher = collection.watch(
+                selection.namespace, since=store.revision, matches=selection.matches, index=selection.index
+            )
+            matches, documents = selection.matches, collection.documents
+            keys = collection.range(selection.namespace)
+            initial = [documents[k] for k in keys if matches is None or matches(documents[k])]
+            return Watch(
+                call.codec,
+                watcher,
+                initial=initial,
+                initial_end=options.initial_events is True and options.bookmarks,
+                bookmarks=options.bookmarks,
+                timeout=timeout,
+                revision=lambda: store.revision,
+            )
+        earlier = _history(call, selection, revision) if revision < collection.floor else ()
+        watcher = collection.watch(
+            selection.namespace,
+            since=max(revision, collection.floor)
+            if earlier != () or revision < collection.floor
+            else revision,
+            matches=selection.matches,
+            index=selection.index,
+        )
+        return Watch(
+            call.codec,
+            watcher,
+            earlier=earlier,
+            bookmarks=options.bookmarks,
+            timeout=timeout,
+            revision=lambda: store.revision,
+        )
+    except StatusError as e:
+        # Once the request itself is sound, upstream reports problems inside the stream.
+        return Watch(call.codec, None, timeout=timeout, revision=lambda: store.revision, error=e.status())
+
+
+def _history(call: Call, selection: Selection, revision: int) -> Sequence[tuple[str, Change]]:
+    """What happened between ``revision`` and the cache's window, read from the store: watchers outlive a restart."""
+    collection, store = call.resource.stored, call.api.store
+    events: list[Event] = []
+    prefix = collection.prefix + (f"{selection.namespace}/" if selection.namespace else "")
+    try:
+        store.subscribe(prefix, events.extend, after=revision).close()
+    except Compacted as e:
+        raise Expired(f"too old resource version: {revision} ({e.oldest})") from None
+    reader = Watcher(collection, selection.namespace, since=revision, matches=selection.matches, index=None)
+    found = []
+    for event in events:
+        if event.revision > collection.floor:
+            break
+        before = collection.document(event.previous) if event.previous is not None else None
+        entry = event.entry
+        change = Change(event.revision, before, collection.document(entry) if entry is not None else None)
+        type = reader.classify(change)
+        if type is not None:
+            found.append((type, change))
+    return found

@@ -1,0 +1,1 @@
+"""Managed fields: which manager owns which field of an object, and the types by which ownership is told."""

@@ -1,0 +1,83 @@
+"""CEL for validation: what ``Context`` hands to rules. CEL itself is imported when the first expression is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from dray.api.validation.expressions import CompilationResult, Environment, PolicyScope, Rule
+
+
+@lru_cache(maxsize=4096)
+def compile_expression(
+    expression: str,
+    *,
+    environment: Environment = Environment.DEVICE,
+    list_attributes: bool = False,
+    consumable_capacity: bool = True,
+) -> CompilationResult:
+    """The verdict on a selector of devices or of named resources."""
+    from dray.cel import CompileError, Kind
+
+    try:
+        match environment:
+            case Environment.DEVICE:
+                from dray.cel.environment import devices
+
+                found = devices.compile(
+                    expression, list_attributes=list_attributes, consumable_capacity=consumable_capacity
+                )
+                return CompilationResult(max_cost=found.max_cost)
+            case Environment.NAMED_RESOURCES:
+                from dray.cel.environment import named_resources
+
+                named_resources.compile(expression)
+                return CompilationResult()
+            case Environment.DERIVED:
+                from dray.cel import compiler
+                from dray.cel.environment import devices
+
+                declared = devices.environment(
+                    list_attributes=list_attributes, consumable_capacity=consumable_capacity, stored=False
+                )
+                compiler.check_text(expression, declared)
+                return CompilationResult()
+    except CompileError as e:
+        return CompilationResult(e.message, internal=e.kind is Kind.INTERNAL)
+
+
+def compile_rule(rule: Mapping[str, Any], schema: Mapping[str, Any], *, root: bool) -> Rule:
+    """A rule over values of a structural schema."""
+    from dray.cel.environment import validations
+
+    return validations.compile_rule(rule, schema, root=root)
+
+
+@lru_cache(maxsize=1024)
+def compile_policy(expression: str, scope: PolicyScope) -> CompilationResult:
+    """The verdict on an admission policy's expression, as ``Context.policies`` promises it."""
+    from dray.cel import CompileError, Kind
+    from dray.cel.environment import admission
+
+    variables = None
+    if scope.variables is not None:
+        variables = admission.compile_variables(
+            scope.variables,
+            params=scope.params,
+            authorizer=scope.authorizer,
+            patch_types=scope.patches,
+            stored=False,
+        )
+    try:
+        admission.compile(
+            expression,
+            params=scope.params,
+            authorizer=scope.authorizer,
+            patch_types=scope.patches,
+            variables=variables,
+            results=scope.results,
+        )
+    except CompileError as e:
+        return CompilationResult(e.message, internal=e.kind is Kind.INTERNAL)
+    return CompilationResult()

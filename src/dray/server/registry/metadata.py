@@ -1,0 +1,113 @@
+"""The metadata the server itself is responsible for: uids, times, generated names, owner references."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import Final
+
+from dray.api.scheme.kinds import Object
+
+#: Vowels and look-alikes are missing, so that no word comes out by accident.
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX: Final = 5
+_MAX_NAME: Final = 63
+_SERVERS_OWN: Final = (
+    "creationTimestamp",
+    "uid",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+
+_VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+_random: Final = random.Random()
+_BEFORE: Final = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+)
+_AFTER: Final = (
+    ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner "
+    "references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+    "duplicate UID(s) observed: "
+)
+
+
+class Clock:
+    """The wall clock as RFC 3339 text, formatted once a second."""
+
+    def __init__(self, seconds: Callable[[], float] = time.time) -> None:
+        self.seconds = seconds
+        self._second = -1
+        self._text = ""
+
+    def now(self) -> str:
+        seconds = self.seconds()
+        if not 0 <= seconds - self._second < 1:
+            self._second = int(seconds)
+            self._text = self.format(self._second)
+        return self._text
+
+    def later(self, seconds: int) -> str:
+        return self.format(int(self.seconds()) + seconds)
+
+    @staticmethod
+    def format(second: int) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+
+
+def generate_name(base: str) -> str:
+    """A name from a generateName prefix: five random characters, the prefix cut to leave room for them."""
+    cut = base[: _MAX_NAME - _SUFFIX]
+    return cut + "".join(_random.choices(_ALPHABET, k=_SUFFIX))
+
+
+class _Uids:
+    """Random version 4 UUIDs as text. The kernel is asked for entropy a page at a time, not for each."""
+
+    def __init__(self) -> None:
+        self._digits = ""
+        self._at = 0
+
+    def __call__(self) -> str:
+        at = self._at
+        if at >= len(self._digits):
+            self._digits, at = os.urandom(4096).hex(), 0
+        self._at = at + 32
+        digits = self._digits[at : at + 32]
+        variant = _VARIANTS[digits[16]]
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+_uids = _Uids()
+
+
+def wipe_system_fields(metadata: Object) -> None:
+    """Forget what a client may not choose on creation."""
+    for key in _SERVERS_OWN:
+        if key in metadata:
+            del metadata[key]
+
+
+def fill_system_fields(metadata: Object, now: str) -> None:
+    metadata["creationTimestamp"] = now
+    metadata["uid"] = _uids()
+
+
+def dedup_owner_references(metadata: Object, warn: Callable[[str], None], *, admitted: bool) -> None:
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return
+    kept: list[Object] = []
+    duplicates = []
+    for owner in owners:
+        if owner in kept:
+            duplicates.append(str(owner.get("uid", "")))
+        else:
+            kept.append(owner)
+    if duplicates:
+        warn((_AFTER if admitted else _BEFORE) + ", ".join(duplicates))
+        metadata["ownerReferences"] = kept

@@ -1,0 +1,263 @@
+"""Writes that survive concurrency: create, modify and remove one object, as one step from the store's point of view.
+
+A write is computed from the newest state and stored on condition that the state has not moved on; if it has, it is
+computed anew. What the caller said about versions is checked against the state on every turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from dray.api import errors
+from dray.api.errors import StatusError
+from dray.api.scheme.kinds import Context, Object, UpdateStrategy
+from dray.api.scheme.strategy import name_is_path_segment
+from dray.api.validation import field, objectmeta
+from dray.api.validation.field import FieldError, Path
+from dray.server import admission
+from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.options import RevisionError, parse_revision
+from dray.server.registry import metadata, writes
+from dray.server.registry.writes import Stale
+from dray.server.storage.documents import Document
+
+_METADATA: Final = Path("metadata")
+_MODIFIED: Final = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+_CREATE_ATTEMPTS: Final = 8
+
+#: Makes the new hub object out of the present document (None: there is none, and it is created).
+UpdatedObjectInfo = Callable[[Document | None], Awaitable[Object]]
+
+
+class WriteResult(NamedTuple):
+    document: Document
+    created: bool = False
+    removed: bool = False
+
+
+# -- create
+
+
+async def create(call: Call, obj: Object, attributes: admission.Attributes) -> Document:
+    """Store a new object. A generated name that is taken is drawn again."""
+    meta_ = obj["metadata"]
+    if not meta_.get("generateName") or meta_.get("name"):
+        return await _create_once(call, obj, attributes)
+    for attempt in range(_CREATE_ATTEMPTS):
+        try:
+            return await _create_once(call, obj, attributes)
+        except errors.AlreadyExists:
+            if attempt == _CREATE_ATTEMPTS - 1:
+                raise
+            del meta_["name"]
+    raise AssertionError("unreachable")
+
+
+async def _create_once(call: Call, obj: Object, attributes: admission.Attributes) -> Document:
+    rules, meta_ = call.resource.kind.strategy, obj["metadata"]
+    ctx = call.context("create")
+    metadata.fill_system_fields(meta_, ctx.now)
+    if meta_.get("generateName") and not meta_.get("name"):
+        meta_["name"] = metadata.generate_name(meta_["generateName"])
+    ensure_namespace(meta_, call.namespace)
+    rules.prepare_create(obj, ctx)
+    with call.api.begin_write(call.resource, obj, None):
+        return await _check_and_insert(call, obj, attributes, ctx)
+
+
+async def _check_and_insert(
+    call: Call, obj: Object, attributes: admission.Attributes, ctx: Context
+) -> Document:
+    kind, rules, meta_ = call.resource.kind, call.resource.kind.strategy, obj["metadata"]
+    problems = [*_metadata_problems(call, meta_), *rules.validate(obj, ctx)]
+    if problems:
+        raise errors.invalid(kind.kind, kind.group, meta_.get("name", ""), problems)
+    for text in rules.warn(obj, ctx):
+        call.request.warn(text)
+    rules.canonicalize(obj)
+    await call.api.admission.validate(attributes)
+    if meta_.get("resourceVersion"):
+        raise StatusError("resourceVersion should not be set on objects to be created")
+    key = call.resource.key(call.namespace, meta_["name"])
+    if attributes.dry_run:
+        writes.check_absent(call, key)
+        return Document(call.resource.stored.codecs, key, 0, hub=obj)
+    return await writes.insert(call, key, obj)
+
+
+def _metadata_problems(call: Call, meta_: Object) -> list[FieldError]:
+    kind = call.resource.kind
+    return objectmeta.validate_object_meta(
+        meta_, namespaced=kind.namespaced, check_name=kind.strategy.check_name or name_is_path_segment
+    )
+
+
+def _update_problems(
+    call: Call, new: Object, old: Object, found: Sequence[FieldError]
+) -> Sequence[FieldError]:
+    """What the rules found, after what is wrong with the metadata.
+
+    Upstream looks at the metadata of a changed object three times, the last time among the rules of the kind, and
+    says each time what it finds.
+    """
+    changed = objectmeta.validate_object_meta_update(new, old)
+    if not changed and new.get("finalizers") == old.get("finalizers"):
+        return found  # what the first look is about, beyond labels and the like, cannot change
+    whole = objectmeta.validate_object_meta(
+        new, namespaced=call.resource.kind.namespaced, check_name=name_is_path_segment
+    )
+    if not changed and not whole:
+        return found
+    said = [p for p in changed if p in found]
+    return [*whole, *changed, *([] if said else changed), *found]
+
+
+# -- modify
+
+
+async def update(
+    call: Call,
+    make: UpdatedObjectInfo,
+    strategy: UpdateStrategy,
+    attributes: admission.Attributes,
+    *,
+    create_missing: bool = False,
+) -> WriteResult:
+    """Replace an object through one door (the resource itself, or a view such as status)."""
+    current = call.resource.stored.get(call.key)
+    while True:
+        if current is None:
+            if not create_missing:
+                raise call.not_found()
+            call.api.authorize_create(call)
+            attributes.operation, attributes.old = admission.CREATE, None
+            obj = await make(None)
+            attributes.object = obj
+            return WriteResult(await create(call, obj, attributes), created=True)
+        written = await _update_once(call, make, strategy, attributes, current)
+        if isinstance(written, WriteResult):
+            return written
+        current = written.current
+
+
+async def _update_once(
+    call: Call,
+    make: UpdatedObjectInfo,
+    strategy: UpdateStrategy,
+    attributes: admission.Attributes,
+    current: Document,
+) -> WriteResult | Stale:
+    rules, old = call.resource.kind.strategy, current.hub
+    attributes.operation, attributes.old = admission.UPDATE, old
+    new = await make(current)
+    attributes.object = new
+    check_revision(call, new["metadata"], current, unconditional=rules.unconditional_update)
+    ctx = call.context()
+    before_update(call, new, old, strategy, ctx)
+    with call.api.begin_write(call.resource, new, old):
+        return await _check_and_replace(call, new, current, strategy, attributes, ctx)
+
+
+async def _check_and_replace(
+    call: Call,
+    new: Object,
+    current: Document,
+    strategy: UpdateStrategy,
+    attributes: admission.Attributes,
+    ctx: Context,
+) -> WriteResult | Stale:
+    kind, rules, old = call.resource.kind, call.resource.kind.strategy, current.hub
+    problems = _update_problems(
+        call, new["metadata"], old["metadata"], strategy.validate_update(new, old, ctx)
+    )
+    if problems:
+        raise errors.invalid(kind.kind, kind.group, new["metadata"].get("name", ""), problems)
+    for text in strategy.warn_update(new, old, ctx):
+        call.request.warn(text)
+    rules.canonicalize(new)
+    call.api.field_manager.keep_times(new, old)
+    await call.api.admission.validate(attributes)
+    if _finished(call, new, old):
+        return await _remove_finished(call, new, current, dry_run=attributes.dry_run)
+    if attributes.dry_run:
+        new["metadata"]["resourceVersion"] = str(current.revision)
+        return WriteResult(Document(call.resource.stored.codecs, current.key, current.revision, hub=new))
+    written = await writes.replace(call, current, new)
+    return written if isinstance(written, Stale) else WriteResult(written)
+
+
+def check_uid(call: Call, sent: Object, current: Document) -> None:
+    """A replacement that names a uid is meant for that very object."""
+    uid = sent.get("uid")
+    if uid and uid != current.metadata.get("uid"):
+        path = call.resource.stored.prefix + current.key
+        problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.metadata.get('uid')}"
+        raise call.conflict(
+            f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: {problem}"
+        )
+
+
+def check_revision(call: Call, new: Object, current: Document, *, unconditional: bool) -> None:
+    """The resourceVersion, where the caller gave one, is that of the object."""
+    try:
+        stated = parse_revision(new.get("resourceVersion", ""))
+    except RevisionError as e:
+        raise e.internal() from None
+    if stated == 0:
+        if not unconditional:
+            kind = call.resource.kind
+            problem = field.invalid(_METADATA.child("resourceVersion"), 0, "must be specified for an update")
+            raise errors.invalid(kind.plural, kind.group, call.target.name, [problem])
+        new["resourceVersion"] = str(current.revision)
+    elif stated != current.revision:
+        raise call.conflict(_MODIFIED)
+
+
+def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy, ctx: Context) -> None:
+    """Keep what an update cannot change, and let the door reset what it does not lead to."""
+    fresh, kept = new["metadata"], old["metadata"]
+    ensure_namespace(fresh, call.namespace)
+    _copy_field(fresh, kept, "generation")
+    strategy.prepare_update(new, old, ctx)
+    fresh = new["metadata"]
+    if not fresh.get("uid"):
+        fresh["uid"] = kept["uid"]
+    if kept.get("creationTimestamp"):
+        fresh["creationTimestamp"] = kept["creationTimestamp"]
+    if kept.get("deletionTimestamp"):
+        fresh["deletionTimestamp"] = kept["deletionTimestamp"]
+        if "deletionGracePeriodSeconds" in kept and "deletionGracePeriodSeconds" not in fresh:
+            fresh["deletionGracePeriodSeconds"] = kept["deletionGracePeriodSeconds"]
+
+
+def _copy_field(new: Object, old: Object, key: str) -> None:
+    if key in old:
+        new[key] = old[key]
+    else:
+        new.pop(key, None)
+
+
+def _finished(call: Call, new: Object, old: Object) -> bool:
+    """An object under deletion that nothing holds any longer goes with this update."""
+    kept = old["metadata"]
+    return (
+        bool(kept.get("deletionTimestamp"))
+        and not new["metadata"].get("finalizers")
+        and not kept.get("deletionGracePeriodSeconds")
+        and not call.resource.kind.strategy.held(new)
+    )
+
+
+async def _remove_finished(
+    call: Call, new: Object, current: Document, *, dry_run: bool
+) -> WriteResult | Stale:
+    new["metadata"]["resourceVersion"] = str(current.revision)
+    last = Document(call.resource.stored.codecs, current.key, current.revision, hub=new)
+    if not dry_run:
+        moved = await writes.delete(call, current)
+        if moved is not None and moved.current is not None:
+            return moved
+    return WriteResult(last, removed=True)

@@ -1,0 +1,195 @@
+"""What is served: kinds with their codecs and collections, found by group, version and plural; growing with CRDs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dray.api.release import Gates, Serving
+from dray.api.scheme.kinds import Kind
+from dray.server.storage.documents import Codec, Codecs
+from dray.server.storage.watchcache import WatchCache
+from dray.store.interface import Store
+
+REGISTRY = "/registry/"
+
+
+@dataclass(eq=False, slots=True)
+class Resource:
+    """A kind as this server serves it. Virtual kinds (reviews, bindings) have no collection."""
+
+    kind: Kind
+    codecs: Codecs
+    served: tuple[str, ...]  # names of the served versions, most preferred first
+    collection: WatchCache | None = None
+
+    @property
+    def stored(self) -> WatchCache:
+        assert self.collection is not None, f"{self.kind.kind} is never stored"
+        return self.collection
+
+    def key(self, namespace: str, name: str) -> str:
+        """The key below the collection's prefix."""
+        return f"{namespace}/{name}" if self.kind.namespaced else name
+
+
+@dataclass(slots=True)
+class APIGroup:
+    name: str
+    versions: tuple[str, ...]  # in discovery's order; the first is preferred
+    custom: bool = False
+    resources: dict[str, list[Resource]] = field(default_factory=dict)  # by version
+
+
+def prefix_of(kind: Kind) -> str:
+    """Where a kind's objects live in the store, as upstream lays them out."""
+    below = kind.prefix or (f"{kind.group}/{kind.plural}" if kind.custom else kind.plural)
+    return f"{REGISTRY}{below}/"
+
+
+class Resources:
+    """The served kinds. Lookups are dictionaries; a change makes discovery's caches stale by raising ``generation``.
+
+    Two kinds may share a group and a plural in different versions: the generations of resource claims do.
+    """
+
+    def __init__(self, store: Store, *, release: str | None = None) -> None:
+        self._store = store
+        self._release = release
+        self._found: dict[tuple[str, str, str], tuple[Resource, Codec]] = {}
+        self._all: dict[tuple[str, str, str], Resource] = {}  # by group, plural and most preferred version
+        self._collections: dict[str, WatchCache] = {}
+        self._order: dict[str, tuple[str, ...]] = {}  # versions of built-in groups in discovery's order
+        self.generation = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when other kinds or versions are served than before."""
+        self._listeners.append(listener)
+
+    def _changed(self) -> None:
+        self.generation += 1
+        for listener in self._listeners:
+            listener()
+
+    async def serve(self, kinds: Iterable[Kind], serving: Serving, gates: Gates) -> None:
+        """Serve built-in kinds in the versions that are wanted; groups are discovered in the same order."""
+        self._order = dict(serving.groups())
+        for kind in kinds:
+            served = [
+                v.name
+                for v in kind.versions
+                if serving(kind.group, v.name, kind.plural) and (v.served is None or v.served(gates))
+            ]
+            if served:
+                await self.add(kind, served)
+
+    def find(self, group: str, version: str, plural: str) -> tuple[Resource, Codec] | None:
+        return self._found.get((group, version, plural))
+
+    def codec(self, group: str, version: str, plural: str) -> Codec:
+        """The codec of a kind that is served for certain."""
+        return self._found[group, version, plural][1]
+
+    def named(self, group: str, version: str, name: str) -> Kind | None:
+        """The kind that has this name in a version, served or not."""
+        for resource in self._all.values():
+            kind = resource.kind
+            if kind.group == group and kind.kind == name and version in resource.codecs.by_version:
+                return kind
+        return None
+
+    def resource(self, group: str, plural: str) -> Resource | None:
+        """What is served under this name, in the group's preferred version where there are several."""
+        found = [r for (g, p, _), r in self._all.items() if g == group and p == plural]
+        return min(found, key=lambda r: version_rank(r.served[0]), default=None)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._all.values())
+
+    async def add(self, kind: Kind, served: Sequence[str]) -> Resource:
+        """Serve a kind, reading what the store already has of it. Adding it again replaces its definition."""
+        codecs = Codecs(kind, self._release)
+        collection = None if kind.virtual else await self._collection(kind, codecs)
+        resource = Resource(kind, codecs, tuple(served), collection)
+        self._all[kind.group, kind.plural, served[0]] = resource
+        for version in served:
+            self._found[kind.group, version, kind.plural] = (resource, codecs.by_version[version])
+        self._changed()
+        return resource
+
+    async def add_custom(self, kinds: Sequence[Kind]) -> None:
+        """Serve a custom resource, each of its versions a kind of its own, in the place of what was served so far."""
+        self._forget(kinds[0].group, kinds[0].plural)
+        for kind in kinds:
+            await self.add(kind, [kind.versions[0].name])
+
+    async def _collection(self, kind: Kind, codecs: Codecs) -> WatchCache:
+        owner = kind.stored_as or kind
+        prefix = prefix_of(owner)
+        found = self._collections.get(prefix)
+        if found is None:
+            mine = codecs if owner is kind else Codecs(owner, self._release)
+            found = self._collections[prefix] = WatchCache(self._store, prefix, mine)
+            await found.load()
+        elif owner is kind:
+            found.redefine(codecs)
+        return found
+
+    async def remove(self, group: str, plural: str) -> None:
+        """Stop serving a custom resource."""
+        for resource in self._forget(group, plural):
+            if resource.collection is not None:
+                self._collections.pop(resource.collection.prefix, None)
+                resource.collection.close()
+
+    def _forget(self, group: str, plural: str) -> list[Resource]:
+        gone = [key for key in self._all if key[:2] == (group, plural)]
+        found = [self._all.pop(key) for key in gone]
+        for resource in found:
+            for version in resource.served:
+                self._found.pop((group, version, plural), None)
+        if found:
+            self._changed()
+        return found
+
+    def groups(self) -> list[APIGroup]:
+        """Groups in discovery's order: built-in ones first, custom ones by name."""
+        groups: dict[str, APIGroup] = {}
+        custom: dict[str, set[str]] = {}
+        for resource in self._all.values():
+            kind = resource.kind
+            if kind.custom:
+                custom.setdefault(kind.group, set()).update(resource.served)
+            elif kind.group not in groups:
+                groups[kind.group] = APIGroup(kind.group, ())
+        for name, group in groups.items():
+            present = {v for r in self._all.values() if r.kind.group == name for v in r.served}
+            ordered = [v for v in self._order.get(name, ()) if v in present]
+            group.versions = (*ordered, *sorted(present - set(ordered), key=version_rank))
+        names = list(self._order)
+        ranked = sorted(groups.values(), key=lambda g: names.index(g.name) if g.name in names else len(names))
+        for name in sorted(custom):
+            if name not in groups:
+                ranked.append(APIGroup(name, tuple(sorted(custom[name], key=version_rank)), custom=True))
+        for group in ranked:
+            for version in group.versions:
+                listed = [r for r in self._all.values() if r.kind.group == group.name and version in r.served]
+                group.resources[version] = sorted(listed, key=lambda r: r.kind.plural)
+        return ranked
+
+    def close(self) -> None:
+        for collection in self._collections.values():
+            collection.close()
+
+
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Kubernetes' order of versions: v2 before v1 before v1beta2 before v1alpha1 before anything else."""
+    body = version[1:] if version.startswith("v") else ""
+    for rank, word in ((1, "beta"), (2, "alpha")):
+        major, found, minor = body.partition(word)
+        if found and major.isdigit() and minor.isdigit():
+            return (rank, -int(major), -int(minor), version)
+    if body.isdigit():
+        return (0, -int(body), 0, version)
+    return (3, 0, 0, version)

@@ -1,0 +1,124 @@
+"""Cluster addresses and node ports for services: given out when a service asks for none in particular.
+
+What is taken is read off the stored services; what is being given out right now is remembered until it is stored, so
+that two requests on their way never get the same.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from dray.api import errors
+from dray.api.scheme.kinds import Object
+from dray.api.validation import field
+from dray.api.validation.field import FieldError, Path
+from dray.server.storage.watchcache import WatchCache
+
+SERVICE_CLUSTER_IP_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/16")
+#: The first address belongs to the ``kubernetes`` service.
+KUBERNETES_SERVICE_IP: Final = str(SERVICE_CLUSTER_IP_RANGE[1])
+SERVICE_NODE_PORT_RANGE: Final = range(30000, 32768)
+_WITH_PORTS: Final = ("NodePort", "LoadBalancer")
+_SPEC: Final = Path("spec")
+
+
+class ServiceAllocators:
+    """Fills in what a service leaves to the server, and refuses what another one has."""
+
+    def __init__(self, services: WatchCache) -> None:
+        self._services = services
+        self._reserved: set[str | int] = set()
+
+    @contextmanager
+    def begin_write(self, new: Object, old: Object | None) -> Iterator[None]:
+        """``new`` has its addresses and ports; they stay promised to it until the block ends."""
+        mine: set[str | int] = set()
+        problems = self._assign(new, old, mine)
+        if problems:
+            raise errors.invalid("Service", "", new["metadata"].get("name", ""), problems)
+        self._reserved |= mine
+        try:
+            yield
+        finally:
+            self._reserved -= mine
+
+    def _assign(self, new: Object, old: Object | None, mine: set[str | int]) -> list[FieldError]:
+        spec = new["spec"]
+        if spec.get("type") == "ExternalName":
+            return []
+        taken = self._taken(new["metadata"])
+        problems = self._address(spec, taken, mine)
+        if spec.get("type") in _WITH_PORTS and spec.get("allocateLoadBalancerNodePorts", True):
+            problems += self._ports(spec, taken, mine)
+        return problems
+
+    def _taken(self, meta: Object) -> set[str | int]:
+        own = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+        taken: set[str | int] = set(self._reserved)
+        for document in self._services:
+            if document.key == own:
+                continue
+            spec = document.hub.get("spec", {})
+            taken.update(spec.get("clusterIPs") or ())
+            taken.update(p["nodePort"] for p in spec.get("ports") or () if p.get("nodePort"))
+        return taken
+
+    def _address(self, spec: Object, taken: set[str | int], mine: set[str | int]) -> list[FieldError]:
+        address = spec.get("clusterIP") or ""
+        if not address:
+            address = self._free_address(taken)
+            if not address:
+                words = "failed to allocate a serviceIP: range is full"
+                return [field.internal(_SPEC.child("clusterIPs"), words)]
+            spec["clusterIP"] = address
+            spec["clusterIPs"] = [address]
+        elif address != "None" and address in taken:
+            words = f"failed to allocate IP {address}: provided IP is already allocated"
+            return [field.invalid(_SPEC.child("clusterIPs"), spec.get("clusterIPs") or [address], words)]
+        if address != "None":
+            mine.add(address)
+        spec.setdefault("ipFamilies", ["IPv6" if ":" in address else "IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        return []
+
+    def _free_address(self, taken: set[str | int]) -> str:
+        # Random, as upstream does it, so that an address is not used again the moment it is free.
+        last = SERVICE_CLUSTER_IP_RANGE.num_addresses - 2
+        for _ in range(64):
+            address = str(SERVICE_CLUSTER_IP_RANGE[random.randint(2, last)])
+            if address not in taken:
+                return address
+        return next(
+            (
+                a
+                for a in map(str, SERVICE_CLUSTER_IP_RANGE.hosts())
+                if a != KUBERNETES_SERVICE_IP and a not in taken
+            ),
+            "",
+        )
+
+    def _ports(self, spec: Object, taken: set[str | int], mine: set[str | int]) -> list[FieldError]:
+        problems = []
+        for i, port in enumerate(spec.get("ports") or ()):
+            path = _SPEC.child("ports").index(i).child("nodePort")
+            wanted = port.get("nodePort")
+            if wanted:
+                if wanted not in SERVICE_NODE_PORT_RANGE:
+                    words = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+                    problems.append(field.invalid(path, wanted, words))
+                elif wanted in taken:
+                    problems.append(field.invalid(path, wanted, "provided port is already allocated"))
+                else:
+                    mine.add(wanted)
+                continue
+            free = [p for p in SERVICE_NODE_PORT_RANGE if p not in taken and p not in mine]
+            if not free:
+                problems.append(field.internal(path, "failed to allocate a nodePort: range is full"))
+                continue
+            port["nodePort"] = random.choice(free)
+            mine.add(port["nodePort"])
+        return problems

@@ -1,0 +1,138 @@
+"""Conditional writes of one object to the store: insert, replace, erase.
+
+Each succeeds only if the object is still what the caller saw; otherwise it tells what the object is now, and the
+caller computes anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dray.api import errors
+from dray.api.errors import StatusError
+from dray.api.scheme.kinds import Object
+from dray.server.endpoints.call import Call
+from dray.server.storage.bridge import BridgedDocument
+from dray.server.storage.documents import Document
+from dray.server.storage.watchcache import WatchCache
+from dray.store.interface import KeyExists, KeyNotFound, RevisionMismatch
+
+
+class Stale(NamedTuple):
+    """The object changed while the write was on its way; this is what it is now."""
+
+    current: Document | None
+
+
+async def insert(call: Call, key: str, obj: Object) -> Document:
+    """Store a new object, or raise that the name is taken."""
+    collection = call.resource.stored
+    check_absent(call, key)
+    value = collection.codecs.value(obj)
+    collection.announce(value, obj)
+    try:
+        await call.api.store.create(collection.prefix + key, value, ttl=call.resource.kind.ttl)
+    except KeyExists:
+        raise _exists(call, collection.get(key), key) from None
+    finally:
+        collection.retract(value)
+    return _after_write(collection, key, obj)
+
+
+def check_absent(call: Call, key: str) -> None:
+    """The name is free here and in the other generations of the kind."""
+    collection = call.resource.stored
+    for place in (collection, *collection.name_shared_with):
+        existing = place.get(key)
+        if existing is not None:
+            raise _exists(call, existing, key)
+
+
+def _exists(call: Call, existing: Document | None, key: str) -> StatusError:
+    kind = call.resource.kind
+    error = errors.already_exists(kind.plural, kind.group, key.rpartition("/")[2])
+    if existing is not None and existing.metadata.get("deletionTimestamp"):
+        return errors.AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
+    return error
+
+
+async def replace(call: Call, current: Document, new: Object) -> Document | Stale:
+    """Store ``new`` in the place of ``current``. Writing what is there already is no write."""
+    collection = home = call.resource.stored
+    stored, original = new, current
+    if isinstance(current, BridgedDocument):
+        home, original = current.home(), current.original
+        value, stored = current.stored(new)
+    else:
+        value = collection.codecs.value(new)
+    if _same(original, stored, value):
+        return current
+    home.announce(value, stored)
+    try:
+        await call.api.store.update(
+            home.prefix + current.key, value, expected=current.revision, ttl=call.resource.kind.ttl
+        )
+    except (RevisionMismatch, KeyNotFound) as e:
+        return await _stale(call, current.key, e)
+    finally:
+        home.retract(value)
+    return _after_write(collection, current.key, new)
+
+
+def _same(current: Document, new: Object, value: bytes) -> bool:
+    """Whether a write would change nothing. The order of members is no change; the size tells 1 from true."""
+    if value == current.value:
+        return True
+    old = current.hub
+    new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+    return current.value is not None and len(value) == len(current.value) and new == old
+
+
+async def delete(call: Call, current: Document) -> Stale | None:
+    """Take an object out of the store; None when that has been done."""
+    home = current.home() if isinstance(current, BridgedDocument) else call.resource.stored
+    try:
+        await call.api.store.delete(home.prefix + current.key, expected=current.revision)
+    except (RevisionMismatch, KeyNotFound) as e:
+        return await _stale(call, current.key, e)
+    return None
+
+
+async def guaranteed_update(
+    call: Call, key: str, change: Callable[[Object], None], *, dry_run: bool = False
+) -> Document:
+    """Change an object past its doors, for subresources that know what they do.
+
+    ``change`` gets a copy whose top level, metadata, spec and status may be changed in place, and may raise.
+    """
+    collection = call.resource.stored
+    current = collection.get(key)
+    while True:
+        if current is None:
+            raise call.not_found(key.rpartition("/")[2])
+        new = {k: dict(v) if isinstance(v, dict) else v for k, v in current.hub.items()}
+        change(new)
+        if dry_run:
+            return Document(collection.codecs, key, current.revision, hub=new)
+        written = await replace(call, current, new)
+        if isinstance(written, Document):
+            return written
+        current = written.current
+
+
+async def _stale(call: Call, key: str, error: RevisionMismatch | KeyNotFound) -> Stale:
+    """The state that made a conditional write fail. On etcd the cache may have yet to hear of it."""
+    if isinstance(error, RevisionMismatch) and error.current is not None:
+        await call.api.store.wait_until_fresh(error.current.modified)
+    else:
+        await call.api.store.wait_until_fresh()
+    return Stale(call.resource.stored.get(key))
+
+
+def _after_write(collection: WatchCache, key: str, obj: Object) -> Document:
+    """The document as it was written, even if somebody has changed or removed it since."""
+    found = collection.get(key)
+    if found is not None and found.metadata.get("uid") == obj["metadata"].get("uid"):
+        return found
+    return Document(collection.codecs, key, int(obj["metadata"].get("resourceVersion") or 0), hub=obj)

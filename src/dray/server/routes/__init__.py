@@ -1,0 +1,1 @@
+"""Paths that are about no resource: discovery, OpenAPI, health checks, version, metrics and the index."""

@@ -1,0 +1,86 @@
+"""``/openapi/v2`` and ``/openapi/v3``, made from what is served and made anew when that changes."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from dray.server.apiserver import APIServer, text_not_found
+from dray.server.endpoints.requestinfo import RequestInfo
+from dray.server.endpoints.requests import Request
+from dray.server.endpoints.responses import RawBody, Response
+
+if TYPE_CHECKING:
+    from dray.api.openapi import Document, OpenAPI
+    from dray.api.openapi.schemas import CustomSchema
+
+_PREFIX = "/openapi/v3/"
+
+
+class OpenAPIRoutes:
+    """``custom`` gives the published schema of a custom resource."""
+
+    def __init__(self, api: APIServer, *, custom: CustomSchema | None = None) -> None:
+        self._api = api
+        self._custom = custom
+        self._generation = -1
+        self._documents: OpenAPI | None = None
+
+    def install(self) -> None:
+        self._api.path_handlers["/openapi/v2"] = self.v2
+        self._api.path_handlers["/openapi/v3"] = self.index
+        self._api.prefix_handlers[_PREFIX] = self.v3
+
+    def _current(self) -> OpenAPI:
+        from dray.api.openapi import OpenAPI
+
+        resources = self._api.resources
+        if self._documents is None or self._generation != resources.generation:
+            self._generation = resources.generation
+            release = self._api.release
+            extra = {} if self._custom is None else {"custom": self._custom}
+            self._documents = OpenAPI(
+                served=[(r.kind, r.served) for r in resources],
+                release=release.name or None,
+                server_version=release.git_version,
+                **extra,
+            )
+        return self._documents
+
+    async def v2(self, request: Request, target: RequestInfo) -> Response:
+        from dray.api.openapi import protobuf
+
+        if protobuf.accepted(request.headers.get("accept")):
+            return _answer(request, self._current().v2_protobuf(), protobuf.ANSWER_TYPE)
+        return _answer(request, self._current().v2())
+
+    async def index(self, request: Request, target: RequestInfo) -> Response:
+        return _answer(request, self._current().index())
+
+    async def v3(self, request: Request, target: RequestInfo) -> Response:
+        documents = self._current()
+        found = documents.v3(request.path.removeprefix(_PREFIX).strip("/"))
+        if found is None:
+            return text_not_found()
+        asked = request.query.get("hash")
+        if asked and asked != found.hash:
+            return Response(
+                301, RawBody(b"", "text/plain"), [("Location", f"{request.path}?hash={found.hash}")]
+            )
+        response = _answer(request, found)
+        if asked:
+            # The hash names this very content, so it may be kept for good.
+            response.headers += [("Cache-Control", "public, immutable"), ("Expires", _far_future())]
+        return response
+
+
+def _far_future() -> str:
+    return formatdate(time.time() + 365 * 86400, usegmt=True)
+
+
+def _answer(request: Request, document: Document, content_type: str = "application/json") -> Response:
+    headers = [("Etag", f'"{document.hash}"'), ("Vary", "Accept")]
+    if request.headers.get("if-none-match").strip('"') == document.hash:
+        return Response(304, RawBody(b"", content_type), headers)
+    return Response(200, RawBody(document.data, content_type), headers)

@@ -1,0 +1,429 @@
+"""Every kind's objects in memory, fed by the store, with a window of recent changes for watches.
+
+A collection is never behind what a writer has been told: embedded stores deliver before they answer, and on etcd
+readers wait until the cache has reached the store's revision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from dray.api import protobuf
+from dray.api.scheme.kinds import Object
+from dray.server.storage.documents import Codec, Codecs, Document
+from dray.store.interface import Event, KeyValue, Store, StoreError, Subscription
+from dray.store.keys import SortedKeys
+
+log = logging.getLogger(__name__)
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+
+Matches = Callable[[Document], bool]
+
+#: Changes that are kept ready to be sent; older ones are read again from what is stored, should anybody ask.
+_WARM: Final = 256
+
+
+class Change:
+    """One write as watchers see it: the document before and after, and its encoded lines, shared by all of them."""
+
+    __slots__ = ("_deleted", "_frames", "_lines", "after", "before", "revision", "type")
+
+    def __init__(self, revision: int, before: Document | None, after: Document | None) -> None:
+        self.revision = revision
+        self.before = before
+        self.after = after
+        #: what it is to a watcher that sees everything
+        self.type = DELETED if after is None else ADDED if before is None else MODIFIED
+        self._deleted: Document | None = None
+        self._lines: dict[tuple[Codec, str], bytes] | None = None
+        self._frames: dict[tuple[Codec, str], bytes] | None = None
+
+    @property
+    def deleted(self) -> Document:
+        """What was there before, at the revision of this change: the object of a DELETED event."""
+        if self._deleted is None:
+            assert self.before is not None
+            self._deleted = self.before.at(self.revision)
+        return self._deleted
+
+    def drop_encoded(self) -> None:
+        """Drop what can be had again: whoever keeps up has read it."""
+        self._lines = self._frames = None
+        if self.before is not None:
+            self.before.forget()
+
+    def document(self, type: str) -> Document:
+        if type is DELETED:
+            return self.deleted
+        assert self.after is not None
+        return self.after
+
+    def line(self, codec: Codec, type: str) -> bytes:
+        lines = self._lines
+        if lines is None:
+            lines = self._lines = {}
+        found = lines.get(key := (codec, type))
+        if found is None:
+            body = self.document(type).rest(codec)
+            found = lines[key] = b'{"type":"%b","object":%b%b}\n' % (type.encode(), codec.head, body)
+        return found
+
+    def frame(self, codec: Codec, type: str) -> bytes:
+        """The same in protobuf."""
+        frames = self._frames
+        if frames is None:
+            frames = self._frames = {}
+        found = frames.get(key := (codec, type))
+        if found is None:
+            found = frames[key] = protobuf.frame(type, self.document(type).enveloped(codec))
+        return found
+
+
+class Watcher:
+    """A cursor over a collection's changes. It never holds a change back from others, and may be dropped."""
+
+    __slots__ = ("_collection", "_matches", "_wake", "index", "key", "lost", "pending", "since")
+
+    def __init__(
+        self,
+        collection: WatchCache,
+        key: str,
+        *,
+        since: int,
+        matches: Matches | None,
+        index: tuple[str, str] | None,
+    ) -> None:
+        self.key = key  # a namespace, or "" for all
+        self.index = index  # the one field and value it is interested in, where that is known
+        self.since = since
+        self.pending: list[tuple[str, Change]] = []
+        self.lost = ""  # why the watch ended, when it did not end by itself
+        self._collection = collection
+        self._matches = matches
+        self._wake: asyncio.Future[None] | None = None
+
+    def offer(self, change: Change) -> None:
+        if change.revision <= self.since or self.lost:
+            return
+        type = change.type if self._matches is None else self.classify(change)
+        if type is None:
+            return
+        pending = self.pending
+        if len(pending) >= self._collection.lag:
+            self.drop("the watcher is too slow")
+            return
+        pending.append((type, change))
+        if self._wake is not None:
+            self.wake()
+
+    def classify(self, change: Change) -> str | None:
+        """ADDED and DELETED also say that an object has begun or ceased to match the selectors."""
+        before, after, matches = change.before, change.after, self._matches
+        if matches is None:
+            return change.type
+        was = before is not None and matches(before)
+        if after is not None and matches(after):
+            return MODIFIED if was else ADDED
+        return DELETED if was else None
+
+    def take(self) -> Sequence[tuple[str, Change]]:
+        """What is pending, which is pending no longer."""
+        pending, self.pending = self.pending, []
+        return pending
+
+    def wake(self) -> None:
+        wake, self._wake = self._wake, None
+        if wake is not None and not wake.done():
+            wake.set_result(None)
+
+    async def changed(self) -> None:
+        """Wait until something is pending, or somebody calls ``wake``."""
+        if self.pending or self.lost:
+            return
+        self._wake = asyncio.get_running_loop().create_future()
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+
+    def drop(self, reason: str) -> None:
+        self.lost = reason
+        self.pending.clear()
+        self._collection.unwatch(self)
+        self.wake()
+
+    def close(self) -> None:
+        self._collection.unwatch(self)
+
+
+class WatchCache:
+    """All objects under one prefix of the store."""
+
+    def __init__(
+        self, store: Store, prefix: str, codecs: Codecs, *, window: int = 4096, lag: int = 4096
+    ) -> None:
+        self.prefix = prefix
+        self.codecs = codecs
+        self.documents: dict[str, Document] = {}
+        self.lag = lag
+        self.floor = 0  # every change after this revision is in the window
+        self.modified = 0
+        self.index_fields: dict[str, Callable[[Document], str]] = {}
+        self._keys = SortedKeys()
+        self._store = store
+        self._window: deque[Change] = deque()
+        self._window_size = window
+        self._trimmed = 0
+        # Groups of watchers are replaced, not changed: one that is told of a change may be dropped for it.
+        self._everywhere: tuple[Watcher, ...] = ()
+        self._within: dict[str, tuple[Watcher, ...]] = {}  # by namespace
+        self._indexed: dict[str, dict[str, tuple[Watcher, ...]]] = {}  # by field, then value
+        self._fresh: dict[bytes, Object] = {}
+        self._subscription: Subscription | None = None
+        self._reloading: asyncio.Task[None] | None = None
+        self._subscribers: list[Callable[[Change], None]] = []
+        #: other collections whose names must not be taken here: generations of one kind
+        self.name_shared_with: list[WatchCache] = []
+
+    # -- filling
+
+    async def load(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
+        page = await self._store.range(self.prefix)
+        cut = len(self.prefix)
+        documents = {}
+        for entry in page.entries:
+            key = entry.key[cut:]
+            documents[key] = Document(self.codecs, key, entry.modified, value=entry.value)
+        before, self.documents = self.documents, documents
+        self._keys = SortedKeys(documents)
+        self._window.clear()
+        self.floor = page.revision
+        self.modified = max((e.modified for e in page.entries), default=0)
+        self._subscription = self._store.subscribe(
+            self.prefix, self._deliver, after=page.revision, lost=self._lost
+        )
+        self._catch_up(before, page.revision)
+
+    def _catch_up(self, before: dict[str, Document], revision: int) -> None:
+        """Tell subscribers what has changed while the feed was lost: they have no other way to notice."""
+        if not self._subscribers:
+            return
+        for key in before.keys() | self.documents.keys():
+            old, new = before.get(key), self.documents.get(key)
+            if old is None or new is None or old.revision != new.revision:
+                for subscriber in self._subscribers:
+                    subscriber(Change(revision, old, new))
+
+    def _lost(self, error: StoreError) -> None:
+        """The feed has a gap: end every watch (clients list anew) and read everything again."""
+        log.warning("the cache of %s lost its feed: %s", self.prefix, error)
+        for watcher in list(self._all_watchers()):
+            watcher.drop("the server lost track of changes")
+        with contextlib.suppress(RuntimeError):
+            self._reloading = asyncio.get_running_loop().create_task(self._reload())
+
+    async def _reload(self) -> None:
+        delay = 0.1
+        while True:
+            try:
+                await self.load()
+                return
+            except StoreError as e:
+                log.warning("cannot read %s: %s", self.prefix, e)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 5.0)
+
+    def close(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+        if self._reloading is not None:
+            self._reloading.cancel()
+        for watcher in list(self._all_watchers()):
+            watcher.drop("")
+
+    def redefine(self, codecs: Codecs) -> None:
+        """The kind has new versions or a new schema: what is already decoded may have the old shape."""
+        self.codecs = codecs
+        for document in self.documents.values():
+            document.redefine(codecs)
+
+    def announce(self, value: bytes, hub: Object) -> None:
+        """A writer is about to store ``value``; ``hub`` is what it decodes to, so nobody has to decode it again."""
+        self._fresh[value] = hub
+
+    def retract(self, value: bytes) -> None:
+        self._fresh.pop(value, None)
+
+    def _deliver(self, events: Sequence[Event]) -> None:
+        cut = len(self.prefix)
+        codecs, fresh = self.codecs, self._fresh
+        for event in events:
+            revision, key, value = event.revision, event.key[cut:], event.value
+            if value is None:
+                self.put(key, None, revision)
+                continue
+            hub = fresh.pop(value, None)
+            document = Document(codecs, key, revision, value=value, hub=hub)
+            if hub is not None:
+                hub["metadata"]["resourceVersion"] = str(revision)
+                codecs.decoded(document)
+            self.put(key, document, revision)
+        self._trim()
+
+    def _trim(self) -> None:
+        """Keep the window to its size, and drop watchers that still wait for changes long out of it.
+
+        Looking at every watcher is left until a good part of the window has turned over. So what slow watchers keep
+        alive is bounded by the window, however many of them there are.
+        """
+        excess = len(self._window) - self._window_size
+        if excess <= 0:
+            return
+        for _ in range(excess):
+            self.floor = self._window.popleft().revision
+        self._trimmed += excess
+        if self._trimmed >= self._window_size // 4:
+            self._trimmed = 0
+            for watcher in [
+                w for w in self._all_watchers() if w.pending and w.pending[0][1].revision <= self.floor
+            ]:
+                watcher.drop("the watcher is too slow")
+
+    def put(self, key: str, after: Document | None, revision: int) -> None:
+        """Take over what a key holds from a revision on, and tell everybody."""
+        before = self.documents.get(key)
+        if after is None:
+            if before is None:
+                return
+            del self.documents[key]
+            self._keys.remove(key)
+        else:
+            if before is None:
+                self._keys.add(key)
+            self.documents[key] = after
+        self.modified = revision
+        change = Change(revision, before, after)
+        window = self._window
+        window.append(change)
+        if len(window) > _WARM:
+            window[-_WARM].drop_encoded()
+        for subscriber in self._subscribers:
+            subscriber(change)
+        for watcher in self._everywhere:
+            watcher.offer(change)
+        if self._within:
+            for watcher in self._within.get(key.rpartition("/")[0], ()):
+                watcher.offer(change)
+        if self._indexed:
+            self._offer_indexed(change, key)
+
+    # -- reading
+
+    def get(self, key: str) -> Document | None:
+        return self.documents.get(key)
+
+    def range(self, namespace: str = "", *, after: str = "") -> Sequence[str]:
+        """Keys in order: all, or a namespace's; ``after`` is where to start (inclusive)."""
+        if not namespace:
+            return self._keys.between(after, None)[0]
+        return self._keys.between(max(after, namespace + "/"), namespace + "0")[0]  # "0" follows "/"
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __iter__(self) -> Iterator[Document]:
+        documents = self.documents
+        return (documents[key] for key in self.range())
+
+    def document(self, entry: KeyValue) -> Document:
+        """A document for an entry that was read past the cache."""
+        return Document(self.codecs, entry.key[len(self.prefix) :], entry.modified, value=entry.value)
+
+    # -- watching
+
+    def subscribe(self, subscriber: Callable[[Change], None]) -> Callable[[], None]:
+        """Call ``subscriber`` with every change, before the writer is answered; returns how to stop."""
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    def watch(
+        self,
+        namespace: str = "",
+        *,
+        since: int,
+        matches: Matches | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> Watcher:
+        """A watcher of changes after ``since``, which must not be below ``floor``."""
+        watcher = Watcher(self, namespace, since=since, matches=matches, index=index)
+        self._regroup(watcher, (*self._group(watcher), watcher))
+        if self._window and since < self._window[-1].revision:
+            folder = namespace + "/"
+            for change in self._window:
+                if change.revision <= since:
+                    continue
+                document = change.after or change.before
+                assert document is not None
+                if not namespace or document.key.startswith(folder):
+                    watcher.offer(change)
+        return watcher
+
+    def unwatch(self, watcher: Watcher) -> None:
+        group = self._group(watcher)
+        if watcher in group:
+            at = group.index(watcher)
+            self._regroup(watcher, group[:at] + group[at + 1 :])
+
+    def _group(self, watcher: Watcher) -> tuple[Watcher, ...]:
+        """All watchers that hear of the same changes."""
+        if watcher.index is not None:
+            field, value = watcher.index
+            return self._indexed.get(field, {}).get(value, ())
+        return self._within.get(watcher.key, ()) if watcher.key else self._everywhere
+
+    def _regroup(self, watcher: Watcher, group: tuple[Watcher, ...]) -> None:
+        if watcher.index is not None:
+            field, value = watcher.index
+            _put_or_drop(self._indexed.setdefault(field, {}), value, group)
+            if not self._indexed[field]:
+                del self._indexed[field]
+        elif watcher.key:
+            _put_or_drop(self._within, watcher.key, group)
+        else:
+            self._everywhere = group
+
+    def _all_watchers(self) -> Iterator[Watcher]:
+        yield from self._everywhere
+        for group in self._within.values():
+            yield from group
+        for by_value in self._indexed.values():
+            for group in by_value.values():
+                yield from group
+
+    @property
+    def watchers(self) -> int:
+        return sum(1 for _ in self._all_watchers())
+
+    def _offer_indexed(self, change: Change, key: str) -> None:
+        for field, by_value in tuple(self._indexed.items()):
+            read = self.index_fields[field]
+            for value in {read(d) for d in (change.before, change.after) if d is not None}:
+                for watcher in by_value.get(value, ()):
+                    if not watcher.key or key.startswith(watcher.key + "/"):
+                        watcher.offer(change)
+
+
+def _put_or_drop(groups: dict[str, tuple[Watcher, ...]], key: str, group: tuple[Watcher, ...]) -> None:
+    if group:
+        groups[key] = group
+    else:
+        groups.pop(key, None)

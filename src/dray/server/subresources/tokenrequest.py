@@ -1,0 +1,134 @@
+"""Asking for a token of a service account, and what others need to check such tokens by themselves."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dray.api import errors
+from dray.api.errors import BadRequest
+from dray.api.groups.authentication import GROUP, TOKEN_REQUEST
+from dray.api.scheme.kinds import Object
+from dray.api.validation import field
+from dray.api.validation.field import Path
+from dray.server import admission
+from dray.server.apiserver import APIServer
+from dray.server.auth.authenticator.serviceaccount_token import ALGORITHM, BoundObject, ServiceAccountTokens
+from dray.server.auth.serviceaccount import ISSUER, ServiceAccount
+from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.options import write_options
+from dray.server.endpoints.requestinfo import RequestInfo
+from dray.server.endpoints.requests import Request
+from dray.server.endpoints.responses import RawBody, Response
+from dray.server.storage.documents import Codec, encode
+
+_METADATA: Final = Path("metadata")
+_KEYS: Final = "/openid/v1/jwks"
+
+
+def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> None:
+    """Teach an API to issue tokens. ``address`` is where this server can be reached, HOST:PORT."""
+    codec = Codec(TOKEN_REQUEST, TOKEN_REQUEST.versions[0], api.release.name or None)
+
+    async def request_token(call: Call) -> Response:
+        return await _request_token(call, codec, tokens)
+
+    async def configuration(request: Request, target: RequestInfo) -> Response:
+        found = {
+            "issuer": ISSUER,
+            "jwks_uri": f"https://{address}{_KEYS}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [ALGORITHM],
+        }
+        return Response(200, RawBody(encode(found)), [_CACHED])
+
+    async def keys(request: Request, target: RequestInfo) -> Response:
+        return Response(200, RawBody(encode(tokens.key.jwks()), "application/jwk-set+json"), [_CACHED])
+
+    api.handlers.action("", "serviceaccounts", "token", {"create": request_token})
+    api.path_handlers["/.well-known/openid-configuration"] = configuration
+    api.path_handlers[_KEYS] = keys
+
+
+_CACHED: Final = ("Cache-Control", "public, max-age=3600")
+
+
+async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens) -> Response:
+    options = write_options(call.request.query, "CreateOptions")
+    obj = call.api.decoder.versioned(call.request, codec, directive=options.directive)
+    if codec.version.default is not None:
+        codec.version.default(obj)
+    meta = obj.setdefault("metadata", {})
+    ensure_namespace(meta, call.target.namespace)
+    attributes = call.attributes(
+        admission.CREATE,
+        obj=obj,
+        options=options.object("CreateOptions"),
+        dry_run=options.dry_run,
+        codec=codec,
+    )
+    await call.api.admission.admit(attributes)
+    account = ServiceAccount(call.target.namespace, call.target.name)
+    if meta.get("name", account.name) != account.name:
+        words = "must match the service account name if specified"
+        problem = field.invalid(_METADATA.child("name"), meta["name"], words)
+        raise errors.invalid("TokenRequest", GROUP, account.name, [problem])
+    uid = call.existing().metadata["uid"]
+    if meta.get("uid") and meta["uid"] != uid:
+        told = f"the UID in the token request ({meta['uid']}) does not match the UID of the service account ({uid})"
+        raise errors.conflict("TokenRequest", GROUP, account.name, told)
+    spec = obj.setdefault("spec", {})
+    if not spec.get("audiences"):
+        spec["audiences"] = list(tokens.audiences)
+    meta.update(name=account.name, uid=uid, creationTimestamp=call.api.clock.now())
+    if problems := TOKEN_REQUEST.strategy.validate(obj, call.context("create")):
+        raise errors.invalid("TokenRequest", GROUP, "", problems)
+    await call.api.admission.validate(attributes)
+    bound = _bound(call, account, spec.get("boundObjectRef"))
+    seconds = spec["expirationSeconds"]
+    token = tokens.issue(account, uid, audiences=spec["audiences"], seconds=seconds, bound=bound)
+    obj["status"] = {"token": token, "expirationTimestamp": call.api.clock.later(seconds)}
+    return Response(201, codec.object(obj))
+
+
+def _bound(call: Call, account: ServiceAccount, ref: Object | None) -> BoundObject | None:
+    """The object that a token is to be bound to, as it is now."""
+    if ref is None:
+        return None
+    kind, version, name = ref.get("kind", ""), ref.get("apiVersion", ""), ref.get("name", "")
+    group, _, bare = version.rpartition("/")
+    if group or kind not in ("Pod", "Node", "Secret"):
+        raise BadRequest(f"cannot bind token to object of type {group}/{bare}, Kind={kind}")
+    plural = kind.lower() + "s"
+    found = _object(call, plural, name if kind == "Node" else f"{account.namespace}/{name}")
+    if found is None:
+        raise errors.not_found(plural, "", name)
+    also = None
+    if kind == "Pod":
+        if found["spec"].get("serviceAccountName", "") != account.name:
+            raise BadRequest(
+                f'cannot bind token for serviceaccount "{account.name}" to pod running with '
+                "different serviceaccount name."
+            )
+        if (node := found["spec"].get("nodeName")) and "ServiceAccountTokenPodNodeInfo" in call.api.gates:
+            known = _object(call, "nodes", node)
+            also = (node, known["metadata"]["uid"] if known is not None else "")
+    elif kind == "Node" and "ServiceAccountTokenNodeBinding" not in call.api.gates:
+        words = 'the "ServiceAccountTokenNodeBinding" feature-gate is disabled'
+        raise BadRequest(f"cannot bind token to a Node object as {words}")
+    uid = found["metadata"]["uid"]
+    if ref.get("uid") and ref["uid"] != uid:
+        raise errors.conflict(
+            kind,
+            "",
+            name,
+            f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. "
+            "The object might have been deleted and then recreated",
+        )
+    return BoundObject(kind.lower(), name, uid, also)
+
+
+def _object(call: Call, plural: str, key: str) -> dict[str, Any] | None:
+    resource = call.api.resources.resource("", plural)
+    document = None if resource is None else resource.stored.get(key)
+    return None if document is None else document.hub

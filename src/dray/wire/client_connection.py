@@ -1,0 +1,183 @@
+"""One HTTP/1.1 connection of a client: a request goes out, an answer comes in, piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, cast
+
+import httptools
+
+from dray.client.transport import Unreachable
+
+#: Bytes received and not yet read, above which the other side is made to wait.
+HIGH_WATER: Final = 4 * 2**20
+
+
+class Head(NamedTuple):
+    status: int
+    headers: dict[str, str]  # names in lower case
+
+
+class ClientConnection(asyncio.Protocol):
+    """Use it for one exchange at a time: ``send``, ``head``, then ``read`` until it gives None."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[str, str] = {}
+        self._head: Head | None = None
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self._complete = False
+        self._keep_alive = False
+        self._upgraded = False
+        self._error: Unreachable | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._drained: asyncio.Event = asyncio.Event()
+        self._drained.set()
+        self.on_idle_close: Callable[[ClientConnection], None] | None = None
+
+    # What the user of the connection calls
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request can be sent: the last answer is complete and nobody has hung up."""
+        return self._error is None and self._transport is not None and not self._transport.is_closing()
+
+    def send(self, data: bytes) -> None:
+        """Begin an exchange."""
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers, self._head, self._complete = {}, None, False
+        self.write(data)
+
+    def write(self, data: bytes) -> None:
+        if self._error is not None:
+            raise self._error
+        assert self._transport is not None
+        self._transport.write(data)
+
+    async def drain(self) -> None:
+        await self._drained.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def head(self) -> Head:
+        while self._head is None:
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        return self._head
+
+    async def read(self) -> bytes | None:
+        """The next piece of the body (or of what follows an upgrade); None at its end."""
+        while not self._pieces:
+            if self._complete:
+                return None
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        # All that is there, in one piece: a reader that was away has less to do for it.
+        data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+        return data
+
+    def reusable(self) -> bool:
+        """Whether the answer ended in a way that leaves the connection good for the next request."""
+        read_to_the_end = self._complete and not self._pieces and not self._upgraded
+        return self.usable and read_to_the_end and self._keep_alive
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, message: str) -> None:
+        if self._error is None:
+            self._error = Unreachable(message)
+        self._drained.set()
+        self._wake()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family != socket.AF_UNIX:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A watch can be silent for minutes: let the kernel find out whether the server is still there.
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+                if hasattr(socket, option):
+                    raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._complete and self._head is not None and not self._upgraded and error is None:
+            # A body without a length ends with the connection.
+            length = self._headers.get("content-length") or self._headers.get("transfer-encoding")
+            if length is None:
+                self._complete = True
+        self._fail(f"the connection was lost: {error}" if error else "the server closed the connection")
+        if self.on_idle_close is not None:
+            self.on_idle_close(self)
+
+    def pause_writing(self) -> None:
+        self._drained.clear()
+
+    def resume_writing(self) -> None:
+        self._drained.set()
+
+    def data_received(self, data: bytes) -> None:
+        if self._upgraded:
+            self.on_body(data)
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgraded, self._complete = True, False
+            if rest := data[upgrade.args[0] :]:
+                self.on_body(rest)
+        except httptools.HttpParserError as error:
+            self._fail(f"the server does not speak HTTP: {error}")
+            self.close()
+
+    # What the parser calls
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200 or status == 101:
+            self._head = Head(status, self._headers)
+            self._wake()
+        else:
+            self._headers = {}
+
+    def on_body(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > HIGH_WATER and self._transport is not None:
+            self._transport.pause_reading()
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        if self._head is not None:
+            self._complete = True
+            self._keep_alive = self._parser.should_keep_alive()  # later on the parser has forgotten
+            self._wake()

@@ -1,0 +1,177 @@
+"""HTTP over TLS or plain TCP: listens, owns every connection, sends away those that take too long, drains at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import time
+from email.utils import formatdate
+
+from dray.wire.server_connection import Handler, Limits, Refusal, Reply, ServerConnection, plain_refusal
+
+__all__ = ["HTTPServer", "Limits", "Reply"]
+
+log = logging.getLogger(__name__)
+
+
+class HTTPServer:
+    """Listens, owns every connection, and drains them on shutdown."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+        refuse: Refusal = plain_refusal,
+    ) -> None:
+        self.handler = handler
+        self.tls = tls
+        self.limits = limits or Limits()
+        self.refuse = refuse
+        self.connections: set[ServerConnection] = set()
+        self.draining = False
+        self._empty = asyncio.Event()  # set while draining, once the last connection is gone
+        self._date = (0, b"")
+        self._servers: list[asyncio.Server] = []
+        self._sniffers: set[_Sniffer] = set()
+        self._listeners: list[socket.socket] = []
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def listen(self, *listeners: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in listeners:
+            listener.setblocking(False)
+            if self.tls is None:
+                self._servers.append(
+                    await loop.create_server(lambda: ServerConnection(self), sock=listener, backlog=1024)
+                )
+            else:
+                listener.listen(1024)
+                loop.add_reader(listener.fileno(), self._accept, listener)
+                self._listeners.append(listener)
+        self._sweeper = loop.create_task(self._sweep(), name="http-sweeper")
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(64):
+            try:
+                sock, _ = listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as e:  # out of file descriptors, most likely
+                log.warning("cannot accept a connection: %s", e)
+                return
+            if len(self.connections) + len(self._sniffers) >= self.limits.connections:
+                sock.close()
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # Left alone, the kernel would buffer megabytes for every watcher that does not read.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.unsent_bytes)
+            self._sniffers.add(_Sniffer(self, sock))
+
+    async def _sweep(self) -> None:
+        """Close connections whose peer takes too long. One timer serves them all."""
+        while True:
+            await asyncio.sleep(min(5.0, self.limits.header_seconds / 2))
+            now = time.monotonic()
+            for connection in [c for c in self.connections if c.deadline < now]:
+                connection.expire()
+            for sniffer in [s for s in self._sniffers if s.deadline < now]:
+                sniffer.close()
+
+    @property
+    def date(self) -> bytes:
+        now = int(time.time())
+        if self._date[0] != now:
+            self._date = (now, b"Date: " + formatdate(now, usegmt=True).encode() + b"\r\n")
+        return self._date[1]
+
+    def left(self, connection: ServerConnection) -> None:
+        self.connections.discard(connection)
+        if self.draining and not self.connections:
+            self._empty.set()
+
+    async def drain(self, seconds: float) -> None:
+        """Stop listening, let running requests finish, end streams, then close what is left."""
+        self.draining = True
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.remove_reader(listener.fileno())
+            listener.close()
+        self._listeners.clear()
+        for server in self._servers:
+            server.close()
+        for sniffer in list(self._sniffers):
+            sniffer.close()
+        for connection in list(self.connections):
+            connection.finish()
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._empty.wait()
+        for connection in list(self.connections):
+            connection.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+
+
+class _Sniffer:
+    """Looks at the first byte a client sends to the TLS port, so that plain HTTP gets an answer it can read."""
+
+    def __init__(self, server: HTTPServer, sock: socket.socket) -> None:
+        self.server = server
+        self.sock = sock
+        self.deadline = time.monotonic() + server.limits.handshake_seconds
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._loop.add_reader(sock.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        try:
+            first = self.sock.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            first = b""
+        if not first:
+            self.close()
+            return
+        self._loop.remove_reader(self.sock.fileno())
+        if first == b"\x16":
+            self._task = self._loop.create_task(self._start_tls())
+            return
+        with contextlib.suppress(OSError):
+            self.sock.recv(1 << 16)
+            self.sock.send(
+                b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+            )
+        self.server._sniffers.discard(self)
+        self.sock.close()
+
+    async def _start_tls(self) -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: ServerConnection(self.server),
+                self.sock,
+                ssl=self.server.tls,
+                ssl_handshake_timeout=self.server.limits.handshake_seconds,
+            )
+        except (OSError, asyncio.CancelledError) as e:
+            log.debug("TLS handshake failed: %s", e)
+            self.sock.close()
+        finally:
+            self.server._sniffers.discard(self)
+
+    def close(self) -> None:
+        self.server._sniffers.discard(self)
+        if self._task is not None:
+            self._task.cancel()
+            return
+        self._loop.remove_reader(self.sock.fileno())
+        self.sock.close()

@@ -1,0 +1,152 @@
+"""The cats of the seeds, in each generation, with the cats driver."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from dray.client.client import Client
+from dray.client.resources import (
+    CLASSIC_RESOURCE_CLAIMS,
+    DEVICE_CLASSES,
+    POD_SCHEDULING_CONTEXTS,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_SLICES,
+)
+from dray.driver import classic
+from dray.drivers.cats import CatsController
+from tests.support.controlplane import ControlPlane, until
+from tests.support.controlplane_classic import apply, client, cluster, run_component, wait_bound
+
+pytestmark = pytest.mark.timeout(30)
+CLASSIC = ("classic-1.27/claim-parameters-crd.yaml", "classic-1.27/cats.yaml")
+STRUCTURED = (
+    "structured-1.30/claim-parameters-crd.yaml",
+    "structured-1.30/slices.yaml",
+    "structured-1.30/cats.yaml",
+)
+
+
+async def claims_of(scene: ControlPlane) -> list[dict[str, Any]]:
+    return (await scene.client.list(CLASSIC_RESOURCE_CLAIMS, "default")).items
+
+
+def cats_in(claims: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    found = []
+    for claim in claims:
+        for handle in (claim.get("status") or {}).get("allocation", {}).get("resourceHandles") or ():
+            data = json.loads(handle["data"])
+            found.append((data["node"], data["name"]))
+    return found
+
+
+@pytest.mark.parametrize("emulate", ["1.30", ""])
+async def test_a_driver_negotiates_two_cats_for_one_pod(emulate: str) -> None:
+    async with cluster(emulate) as scene:
+        driver = client(scene, "cats")
+        async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
+            await apply(scene, *CLASSIC)
+            pod = await wait_bound(scene, "pod-with-cats")
+            claims = await claims_of(scene)
+            cats = cats_in(claims)
+            assert sorted(cats) == [(pod["spec"]["nodeName"], cat) for cat in ("felix", "mohrle")]
+            assert all(c["status"]["reservedFor"][0]["name"] == "pod-with-cats" for c in claims)
+            await scene.gone(POD_SCHEDULING_CONTEXTS, "pod-with-cats")
+            await scene.client.delete(PODS, "default", "pod-with-cats", grace_seconds=0)
+
+            async def freed() -> bool:
+                return not await claims_of(scene)
+
+            await until(freed)
+
+
+@pytest.mark.parametrize("emulate", ["1.30", ""])
+async def test_the_scheduler_allocates_two_cats_from_slices(emulate: str) -> None:
+    async with cluster(emulate) as scene:
+        await apply(scene, *STRUCTURED)
+        pod = await wait_bound(scene, "pod-with-cats")
+        names = [
+            result["namedResources"]["name"]
+            for claim in await claims_of(scene)
+            for handle in claim["status"]["allocation"]["resourceHandles"]
+            for result in handle["structuredData"]["results"]
+        ]
+        assert pod["spec"]["nodeName"] == "node-1"  # the only one with two large black cats
+        assert sorted(names) == ["mohrle", "panther"]
+
+
+async def test_generations_live_side_by_side() -> None:
+    async with cluster("") as scene:
+        driver = client(scene, "cats")
+        async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
+            await apply(scene, *CLASSIC)
+            today = {"name": "a", "attributes": {}}
+            pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+            for resource, body in (
+                (DEVICE_CLASSES, {"metadata": {"name": "c"}, "spec": {}}),
+                (RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": {"driver": "d", "pool": pool, "allNodes": True, "devices": [today]}}),
+                (RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "t"}, "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}}}),
+            ):  # fmt: skip
+                await scene.client.create(resource, "default" if resource.namespaced else "", body)
+            await scene.pod("modern", resourceClaims=[{"name": "r", "resourceClaimTemplateName": "t"}])
+            await wait_bound(scene, "pod-with-cats")
+            await wait_bound(scene, "modern")
+
+
+class Mortal(Client):
+    """A client of a process that is killed just after its n-th write."""
+
+    def __init__(self, whole: Client, writes: int) -> None:
+        super().__init__(whole.transport)
+        self.left = writes
+        self.dead = asyncio.Event()
+
+    async def _write(self, result: Any) -> Any:
+        self.left -= 1
+        if self.left <= 0:
+            self.dead.set()
+            await asyncio.Event().wait()
+        return result
+
+    async def update(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._write(await super().update(*args, **kwargs))
+
+    async def update_status(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._write(await super().update_status(*args, **kwargs))
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 4, 5])
+async def test_a_driver_killed_after_any_write_leaves_nothing_stuck_or_given_twice(writes: int) -> None:
+    async with cluster("1.30") as scene:
+        mortal = Mortal(client(scene, "cats"), writes)
+        async with run_component(lambda: classic.run(mortal, CatsController(), options=classic.Options())):
+            await apply(scene, *CLASSIC)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(mortal.dead.wait(), 5)
+        successor = client(scene, "cats")
+        async with run_component(lambda: classic.run(successor, CatsController(), options=classic.Options())):
+            await wait_bound(scene, "pod-with-cats")
+            cats = cats_in(await claims_of(scene))
+            assert len(cats) == len(set(cats)) == 2
+
+
+async def test_with_no_cats_left_the_pod_waits_and_says_why() -> None:
+    async with cluster("1.30") as scene:
+        driver = client(scene, "cats")
+        options = classic.Options()
+        async with run_component(lambda: classic.run(driver, CatsController(count=1), options=options)):
+            await apply(scene, *CLASSIC)
+
+            async def refused() -> bool:
+                pod = await scene.client.get(PODS, "default", "pod-with-cats")
+                return any(
+                    "unsuitable" in c.get("message", "") for c in pod["status"].get("conditions") or ()
+                )
+
+            await until(refused)
+            assert not cats_in(await claims_of(scene))

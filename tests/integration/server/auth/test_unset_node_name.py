@@ -1,0 +1,89 @@
+"""A pod that names its node passes the scheduler by, and its claims are never allocated; admission can mend that."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.server.auth.conftest import Cluster, eventually
+
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "unset-node-name"
+
+
+@contextlib.contextmanager
+def policy(cluster: Cluster) -> Iterator[None]:
+    cluster.kubectl("apply", "-f", str(EXAMPLE / "policy.yaml"))
+    yield
+    cluster.kubectl("delete", "-f", str(EXAMPLE / "policy.yaml"))
+
+
+@contextlib.contextmanager
+def webhook(cluster: Cluster) -> Iterator[None]:
+    program = subprocess.Popen(
+        [sys.executable, str(EXAMPLE / "webhook.py")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert program.stdout is not None
+        lines = []
+        for line in program.stdout:
+            lines.append(line)
+            if line == "}\n":
+                break
+        cluster.kubectl("apply", "-f", "-", stdin="".join(lines))
+        yield
+        cluster.kubectl("delete", "-f", "-", stdin="".join(lines))
+    finally:
+        program.terminate()
+        program.wait(10)
+
+
+def pod(name: str) -> list[dict[str, Any]]:
+    """A pod on node-1 with a device, and the template of its claim."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one-gpu", "namespace": "default"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    container = {
+        "name": "c",
+        "image": "i",
+        "command": ["sh", "-c", "exit 0"],
+        "resources": {"claims": [{"name": "gpu"}]},
+    }
+    spec = {
+        "nodeName": "node-1",
+        "restartPolicy": "Never",
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+        "containers": [container],
+    }
+    named = {"name": name, "namespace": "default"}
+    return [template, {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec}]
+
+
+@pytest.mark.parametrize("way", [policy, webhook], ids=["policy", "webhook"])
+def test_the_pod_goes_through_the_scheduler_and_gets_its_device(cluster: Cluster, way: Any) -> None:
+    name = f"by-{way.__name__}"
+    with way(cluster):
+        cluster.apply(*pod(name))
+    eventually(lambda: cluster.get("pod", name)["status"].get("phase") == "Succeeded")
+    found = cluster.get("pod", name)
+    assert found["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-1"}
+    assert found["spec"]["nodeName"] == "node-1"
+    events = cluster.get("events", "--field-selector", f"involvedObject.name={name},reason=Scheduled")
+    assert len(events["items"]) == 1
+
+
+def test_without_it_the_claim_stays_pending(cluster: Cluster) -> None:
+    cluster.apply(*pod("as-it-was"))
+    eventually(lambda: cluster.get("pod", "as-it-was")["status"].get("resourceClaimStatuses"))
+    [claim] = cluster.get("pod", "as-it-was")["status"]["resourceClaimStatuses"]
+    assert "allocation" not in cluster.get("resourceclaim", claim["resourceClaimName"]).get("status", {})
+    cluster.kubectl("delete", "pod", "as-it-was", "--grace-period=0", "--force")

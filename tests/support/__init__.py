@@ -1,0 +1,1 @@
+"""What tests share: waiting, documents, servers in memory and as processes, real kubectl and etcd."""

@@ -1,0 +1,83 @@
+"""A server with its authorizers, reached by callers of different powers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from dray.api.scheme.kinds import Object, UserInfo
+from dray.app.options import ServerOptions
+from dray.app.server import assemble
+from dray.server import subresources
+from dray.server.apiserver import APIServer
+from dray.server.auth import MASTERS, policy
+from dray.server.bootstrap import bootstrap
+from dray.server.endpoints.requests import Headers, Request
+from dray.server.endpoints.responses import Response
+from dray.server.inprocess import InProcessTransport
+from dray.server.routes.discovery import Discovery
+from dray.server.routes.healthz import Health
+from dray.server.routes.index import IndexRoutes
+from dray.store.memory import MemoryStore
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class Guarded:
+    def __init__(self, api: APIServer) -> None:
+        self.api = api
+        self.root = InProcessTransport(api, UserInfo("root", groups=(MASTERS,)))
+
+    def as_user(self, name: str, *groups: str) -> InProcessTransport:
+        return InProcessTransport(self.api, UserInfo(name, groups=groups))
+
+    async def http(self, method: str, path: str, body: Object | bytes = b"", **headers: str) -> Response:
+        """A request as it comes from the network: who sends it is yet to be found out."""
+        pairs = [(name.replace("_", "-"), value) for name, value in headers.items()]
+        return await self.api.handle(Request(method, path, headers=Headers(pairs), body=body))
+
+    async def post(self, path: str, body: Object) -> Object:
+        return (await self.root.request("POST", path, body=body)).object
+
+    async def grant(self, user: str, *rules: Object, namespace: str = "default", name: str = "given") -> None:
+        """Give a user a role in a namespace, or everywhere."""
+        base = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
+        prefix = "" if namespace else "cluster"
+        await self.post(f"{base}/{prefix}roles", {"metadata": {"name": name}, "rules": list(rules)})
+        kind = "Role" if namespace else "ClusterRole"
+        await self.post(
+            f"{base}/{prefix}rolebindings",
+            {
+                "metadata": {"name": name},
+                "roleRef": {"kind": kind, "name": name},
+                "subjects": [{"kind": "User", "name": user}],
+            },
+        )
+
+
+@asynccontextmanager
+async def guarded(tmp_path: Path, **options: object) -> AsyncIterator[Guarded]:
+    settings = ServerOptions(data=tmp_path, admin_token="admin", emulate="1.36", **options)  # type: ignore[arg-type]
+    api = await assemble(settings, MemoryStore())
+    for part in (Discovery(api), Health(api), IndexRoutes(api)):
+        part.install()
+    subresources.install(api)
+    await bootstrap(api, port=6443)
+    await policy.reconcile(api)
+    try:
+        yield Guarded(api)
+    finally:
+        api.resources.close()
+        await api.store.close()
+
+
+def rule(verbs: str, resources: str, *, group: str = "", names: str = "") -> Object:
+    found: Object = {
+        "verbs": verbs.split(","),
+        "apiGroups": [group],
+        "resources": resources.split(","),
+    }
+    if names:
+        found["resourceNames"] = names.split(",")
+    return found

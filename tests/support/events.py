@@ -1,0 +1,37 @@
+"""What controllers have said in events."""
+
+from __future__ import annotations
+
+from dray.api import errors
+from dray.client.resources import Resource
+from dray.server.admission import CREATE, DELETE, AdmissionChain, Attributes, RequestScope
+from tests.support.controlplane import ControlPlane
+
+EVENTS = Resource("", "v1", "events", "Event")
+
+
+async def events_about(at: ControlPlane, kind: str, *, count: int = 1) -> list[tuple[str, str, str]]:
+    """Type, reason and message of events about a kind, in order; nothing until there are so many."""
+    listed = (await at.client.list(EVENTS, "default")).items
+    about = [e for e in listed if e["involvedObject"]["kind"] == kind]
+    about.sort(key=lambda e: int(e["metadata"]["resourceVersion"]))
+    return [(e["type"], e["reason"], e["message"]) for e in about] if len(about) >= count else []
+
+
+class DenyKind:
+    """Admission that lets nobody create or delete objects of one kind."""
+
+    name = "Refuse"
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def handles(self, place: RequestScope) -> bool:
+        return place.kind == self._kind and place.operation in (CREATE, DELETE)
+
+    async def admit(self, attributes: Attributes) -> None:
+        raise errors.Forbidden("no")
+
+    @classmethod
+    def install(cls, at: ControlPlane, kind: str) -> None:
+        at.api.admission = AdmissionChain([cls(kind)])

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from dray.api.release import everything, release_named
+from dray.explain import Cluster, Snapshot
+from dray.explain.lint.rules import RULES, LintContext, lint
+from dray.explain.lint.validation import Finding, check
+from dray.explain.model import manifests
+from dray.explain.model.workloads import expand_workload
+from dray.explain.render.sarif import sarif
+from dray.server.registry.cel import compile_expression
+from tests.support.explain import device, device_class, node, slice_
+
+CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: c}}
+spec:
+  devices:
+    requests:
+    - name: r
+      exactly:
+        deviceClassName: gpu
+        count: {count}
+        selectors:
+        - cel:
+            expression: {source}
+"""
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec:
+  replicas: 2
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec:
+      containers:
+      - name: main
+        image: i
+        resources:
+          claims:
+          - {name: x, request: wrong}
+      resourceClaims:
+      - {name: x, resourceClaimName: c}
+      - {name: y, resourceClaimName: elsewhere}
+"""
+
+
+def findings(text: str, *known: dict[str, object]) -> list[Finding]:
+    found = list(manifests.read(text.encode(), "f.yaml"))
+    world = Snapshot().with_objects(known)
+    applied = [d for one in found for d in expand_workload(one.document, "default")]
+    checked = check(found, gates=everything().gates(), compiler=compile_expression)
+    return checked + lint(LintContext(found, Cluster(world.with_objects(applied)), bool(known)))
+
+
+def rules(text: str, *known: dict[str, object]) -> dict[str, int]:
+    """Rule → line."""
+    return {one.rule: one.line for one in findings(text, *known)}
+
+
+KNOWN = (node("n"), slice_("n", device("a"), device("b")), device_class())
+
+
+def test_sound_claim_has_nothing_said_about_it() -> None:
+    text = CLAIM.format(count=2, source='device.attributes["gpu.example.com"].model == "A100"')
+    assert findings(text, *KNOWN) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        ("device.driver ==", "validation"),
+        ("device.driver", "validation"),
+        ('"false" == "true"', "selector-never-true"),
+        ("""device.driver == "a" && device.driver == 'b'""", "selector-never-true"),
+        ('device.attributes["gpu.example.com"].modle == "A100"', "attribute-typo"),
+    ],
+)
+def test_selector_is_judged_at_its_line(source: str, rule: str) -> None:
+    text = CLAIM.format(count=1, source=">-\n              " + source)
+    assert rules(text, *KNOWN)[rule] == 14
+
+
+def test_unknown_field_is_found_with_its_line() -> None:
+    text = CLAIM.format(count=1, source="'true'") + "        colour: red\n"
+    assert rules(text)["schema"] == 15
+
+
+def test_count_is_compared_with_the_largest_node() -> None:
+    text = CLAIM.format(count=3, source="'true'")
+    (found,) = findings(text, *KNOWN)
+    assert (found.rule, found.line) == ("count-too-high", 11)
+    assert "no node has more than 2" in found.message
+
+
+def test_old_version_is_deprecated_and_still_checked() -> None:
+    text = CLAIM.format(count=3, source="'true'").replace("/v1\n", "/v1beta2\n")
+    assert rules(text, *KNOWN) == {"deprecated-version": 2, "count-too-high": 11}
+
+
+def test_workload_is_looked_at_with_its_claims() -> None:
+    text = CLAIM.format(count=1, source="'true'") + "---" + DEPLOYMENT
+    found = rules(text, *KNOWN)
+    assert set(found) == {"undeclared-request", "unused-claim", "unknown-claim", "shared-claim"}
+
+
+def test_class_that_selects_nothing_is_named() -> None:
+    text = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: other}
+spec: {selectors: [{cel: {expression: device.driver == "other.example.com"}}]}
+"""
+    assert rules(text, *KNOWN) == {"class-matches-nothing": 5}
+
+
+def test_custom_resources_are_left_alone_but_unknown_resource_kinds_are_not() -> None:
+    assert findings("{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}") == []
+    assert rules("{apiVersion: resource.k8s.io/v1, kind: Thing, metadata: {name: x}}") == {"schema": 1}
+
+
+def test_sarif_places_each_finding() -> None:
+    found = findings(CLAIM.format(count=3, source="'true'"), *KNOWN)
+    run = sarif(found, version="1")["runs"][0]
+    (result,) = run["results"]
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "count-too-high"
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 11}
+    assert {one.rule for one in found} <= set(RULES)
+
+
+def test_versions_of_past_generations_are_told_of() -> None:
+    text = "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {resourceClassName: r}\n"
+    (found,) = findings(text)
+    assert found.rule == "deprecated-version"
+    assert "not served since Kubernetes 1.31; dray convert --to v1 rewrites it" in found.message
+
+
+@pytest.mark.parametrize(("release", "known"), [("1.30", True), ("1.36", False)])
+def test_release_may_not_have_the_version(release: str, known: bool) -> None:
+    text = b"apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {resourceClassName: r}\n"
+    chosen = release_named(release)
+    served = chosen.serving({"api/all": True})
+    found = check(manifests.read(text), gates=chosen.gates(), compiler=compile_expression, served=served)
+    assert [one.level.value for one in found] == ["warning" if known else "error"]
+
+
+def test_slices_among_the_manifests_are_not_taken_for_all_there_is() -> None:
+    slices = yaml.safe_dump({"apiVersion": "resource.k8s.io/v1", **slice_("n", device("a"))})
+    wanted = CLAIM.format(count=5, source="""'device.driver == "other"'""")
+    classes = yaml.safe_dump({"apiVersion": "resource.k8s.io/v1", **device_class()})
+    assert rules(f"{slices}---{wanted}---\n{classes}") == {}
+
+
+def test_file_of_many_references_is_refused() -> None:
+    levels = ["a0: &a0 [x, x, x, x, x, x, x, x]"]
+    levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12)]
+    with pytest.raises(manifests.Unreadable, match="too many fields"):
+        list(manifests.read("\n".join(["kind: ConfigMap", *levels]).encode(), "bomb.yaml"))

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from dray.explain import Cluster, Snapshot
+from dray.explain.devices.selectors import split_conjunction
+from dray.explain.explainer import explain_claim, explain_pod
+from dray.explain.model.cluster import Key
+from dray.explain.model.explanation import Explanation, Outcome
+from tests.support.explain import claim, cluster, device, device_class, node, pod, slice_
+
+MODEL = 'device.attributes["gpu.example.com"].model'
+
+
+def explained(*documents: dict[str, object], name: str = "p") -> Explanation:
+    return explain_pod(cluster(*documents), Key("default", name))
+
+
+def test_pod_that_fits_is_told_its_node_and_devices() -> None:
+    found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), pod("p", "c"))
+    assert found.outcome is Outcome.FITS
+    assert found.facts == ("claim c, request r: gpu.example.com/n/a",)
+
+
+def test_selector_is_taken_apart_to_the_condition_that_fails() -> None:
+    source = f'{MODEL} == "A100" && device.driver == "other"'
+    found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c", source), pod("p", "c"))
+    conditions = found.requests[0].removed[0].conditions
+    assert [(one.source, one.true) for one in conditions] == [
+        (f'{MODEL} == "A100"', 1), ('device.driver == "other"', 0),
+    ]  # fmt: skip
+    assert any('device.driver == "other"' in text for text in found.advice)
+
+
+def test_value_close_to_a_real_one_is_suggested() -> None:
+    found = explained(
+        node("n"), slice_("n", device("a", "NVIDIA-A100")), device_class(), claim("c", f'{MODEL} == "nvidia-a100"'),
+        pod("p", "c"),
+    )  # fmt: skip
+    asked = found.requests[0].removed[0].asked[0]
+    assert asked.values == (("NVIDIA-A100", 1),)
+    assert asked.suggestion.startswith('"NVIDIA-A100"')
+
+
+def test_nodes_with_the_same_reasons_are_told_together() -> None:
+    world = [d for i in range(30) for d in (node(f"n{i}"), slice_(f"n{i}", device("a")))]
+    found = explained(*world, device_class(), claim("c", count=2), pod("p", "c"))
+    assert [group.count for group in found.nodes] == [30]
+    assert found.requests[0].considered == 30
+    assert any("lower the count to 1" in text for text in found.advice)
+
+
+def test_network_attached_devices_are_counted_once() -> None:
+    shared = slice_("net", device("a"))
+    shared["spec"] |= {"allNodes": True}
+    del shared["spec"]["nodeName"]
+    found = explained(node("n"), node("m"), shared, device_class(), claim("c", count=2), pod("p", "c"))
+    assert found.requests[0].considered == 1
+
+
+def test_node_causes_stand_beside_the_devices() -> None:
+    tainted = node("n", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    found = explained(tainted, node("m"), slice_("n", device("a")), device_class(), claim("c"), pod("p", "c"))
+    assert "untolerated node taint k=v:NoSchedule" in found.headline
+    assert found.nodes[0].closest == "n"
+    assert found.nodes[0].devices == ("has the devices",)
+
+
+def test_missing_class_is_named_with_the_one_that_was_meant() -> None:
+    found = explained(
+        node("n"), slice_("n", device("a")), device_class("gpu-large"), claim("c", deviceClassName="gpu-lagre"),
+        pod("p", "c"),
+    )  # fmt: skip
+    assert "device class gpu-lagre, which does not exist" in found.headline
+    assert found.advice == ("did you mean gpu-large?",)
+
+
+def test_claim_that_does_not_exist_is_said_before_anything_else() -> None:
+    found = explained(node("n"), claim("train-gpu"), pod("p", "train-gpus"))
+    assert found.headline == "there is no ResourceClaim train-gpus in namespace default"
+    assert found.advice == ("did you mean train-gpu?",)
+
+
+def test_template_is_taken_as_the_claim_it_will_become() -> None:
+    template = {
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "t", "namespace": "default"},
+        "spec": {"spec": claim("c")["spec"]},
+    }
+    user = pod("p")
+    user["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimTemplateName": "t"}]
+    found = explained(node("n"), slice_("n", device("a")), device_class(), template, user)
+    assert found.outcome is Outcome.FITS
+
+
+def test_deleted_claim_names_the_pod_that_holds_it() -> None:
+    held = claim("c", taken=("n/a",))
+    held["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.example.com/keep"]}
+    held["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "uid-p"}]
+    world = cluster(node("n"), slice_("n", device("a")), held, pod("p", "c", nodeName="n"))
+    found = explain_claim(world, Key("default", "c"))
+    assert found.outcome is Outcome.STUCK
+    assert found.facts[0] == "held by pod default/p (Running), for which it is reserved"
+    assert "x.example.com/keep" in found.facts[1]
+
+
+def test_allocated_claim_tells_what_its_device_was_chosen_for() -> None:
+    given = claim("c", f'{MODEL} == "A100"', taken=("n/a",))
+    found = explain_claim(
+        cluster(node("n"), slice_("n", device("a")), device_class(), given), Key("default", "c")
+    )
+    assert found.outcome is Outcome.ALLOCATED
+    assert "  it matches with device.driver=gpu.example.com, gpu.example.com/model=A100" in found.facts
+
+
+def test_pod_bound_without_the_scheduler_is_stuck() -> None:
+    user = pod("p", "c", nodeName="n")
+    user["status"]["phase"] = "Pending"
+    found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), user)
+    assert found.outcome is Outcome.STUCK
+    assert "remove nodeName" in found.advice[0]
+
+
+def test_nothing_published_asks_for_the_driver() -> None:
+    found = explained(node("n"), device_class(), claim("c"), pod("p", "c"))
+    assert found.headline == "no node has any device"
+    assert "is the driver installed" in found.advice[0]
+
+
+def test_empty_cluster_has_no_nodes() -> None:
+    world = Cluster(Snapshot().with_objects([device_class(), claim("c"), pod("p", "c")]))
+    assert explain_pod(world, Key("default", "p")).headline == "there are no nodes"
+
+
+def test_conjunction_is_split_only_at_its_top() -> None:
+    assert split_conjunction('a && (b && c) && d == "x && y"') == ["a", "(b && c)", 'd == "x && y"']
+    assert split_conjunction("a && b || c") == ["a && b || c"]
+    assert split_conjunction("a ? b && c : d") == ["a ? b && c : d"]
+
+
+def test_nothing_is_made_up_about_what_one_may_not_read() -> None:
+    blind = Snapshot(unread=("DeviceClass",)).with_objects([node("n"), claim("c"), pod("p", "c")])
+    found = explain_pod(Cluster(blind), Key("default", "p"))
+    assert found.headline == "why cannot be told, as you may not read DeviceClass"
+
+
+def test_warning_of_the_kubelet_is_told_of_a_pod_that_does_not_start() -> None:
+    holder = claim("c", taken=("n/a",))
+    holder["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "uid-p"}]
+    bound = pod("p", "c", nodeName="n")
+    bound["status"] = {"phase": "Pending"}
+    text = "prepare dynamic resources: DRA driver gpu.example.com is not registered"
+    event = {
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "p", "uid": "uid-p"},
+        "reason": "FailedPrepareDynamicResources",
+        "message": text,
+    }
+    found = explained(node("n"), slice_("n", device("a")), device_class(), holder, bound, event)
+    assert found.outcome is Outcome.STUCK
+    assert f"FailedPrepareDynamicResources: {text}" in found.facts
+    assert found.advice == ("the driver does not run on n: install it there, or restart it",)
+
+
+def test_finalizer_holds_a_pod_that_has_ended() -> None:
+    kept = pod("p", nodeName="n")
+    kept["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/keep"]}
+    kept["status"] = {"phase": "Failed"}
+    found = explained(node("n"), kept)
+    assert (found.outcome, found.facts) == (Outcome.STUCK, ("held by finalizer example.com/keep",))
+
+
+def test_devices_of_an_incomplete_pool_are_missed_only_where_they_would_be_selected() -> None:
+    lost = slice_("n", device("z"), count=2)
+    lost["metadata"]["name"] = "lost"
+    lost["spec"] |= {"driver": "other.example.com"}
+    found = explained(
+        node("n"), slice_("n", device("a")), lost, device_class(), claim("c", count=2), pod("p", "c")
+    )
+    assert [(one.cause, one.count) for one in found.requests[0].removed] == [("class selector", 1)]
+    assert not any("slices" in text for text in found.advice)
+
+
+def test_nobody_is_told_to_free_devices_that_would_not_be_enough() -> None:
+    world = (node("n"), slice_("n", device("a"), device("b")), device_class(), claim("old", taken=("n/a",)))
+    enough = explained(*world, claim("c", count=2), pod("p", "c"))
+    assert any("wait for or delete default/old" in text for text in enough.advice)
+    more = explained(*world, claim("c", count=3), pod("p", "c"))
+    assert not any("wait for or delete" in text for text in more.advice)
+
+
+def test_pod_may_wait_for_its_devices_to_become_ready() -> None:
+    waited = claim("c", taken=("n/a",))
+    waited["status"]["allocation"]["devices"]["results"][0]["bindingConditions"] = ["attached"]
+    world = (node("n"), slice_("n", device("a")), device_class())
+    found = explained(*world, waited, pod("p", "c"))
+    assert (found.outcome, found.headline) == (Outcome.STUCK, "it waits for its devices")
+    assert found.facts == ("claim c, request r: gpu.example.com/n/a: attached is not true yet",)
+    conditions = [{"type": "attached", "status": "True"}]
+    waited["status"]["devices"] = [
+        {"driver": "gpu.example.com", "pool": "n", "device": "a", "conditions": conditions}
+    ]
+    assert explained(*world, waited, pod("p", "c")).outcome is Outcome.FITS
+
+
+def test_conditions_that_no_device_meets_together() -> None:
+    devices = (device("a", "A100"), device("b", "L4", capacity={"memory": {"value": "80Gi"}}))
+    memory = '"memory" in device.capacity["gpu.example.com"]'
+    found = explained(
+        node("n"),
+        slice_("n", *devices),
+        device_class(),
+        claim("c", f'{MODEL} == "A100" && {memory}'),
+        pod("p", "c"),
+    )
+    assert (
+        "every condition of the claim is met by some device, but no device meets all of them" in found.advice
+    )

@@ -1,0 +1,134 @@
+"""The agent's own endpoint, asked as an API server elsewhere would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from dray.api.errors import BadRequest, NotFound
+from dray.client.config import Config
+from dray.client.http import HttpTransport
+from dray.node.server.endpoint import Endpoint, allowed_by_certificate
+from dray.node.server.host import PodLogOptions
+from dray.runtimes.interface import Output
+
+
+class Echo:
+    def __init__(self, command: Sequence[str]) -> None:
+        self._queue: asyncio.Queue[Output | None] = asyncio.Queue()
+        self._queue.put_nowait(Output("stdout", " ".join(command).encode()))
+
+    async def output(self) -> AsyncIterator[Output]:
+        while (piece := await self._queue.get()) is not None:
+            yield piece
+
+    async def write(self, data: bytes) -> None:
+        self._queue.put_nowait(Output("stderr", data))
+
+    async def close_input(self) -> None:
+        self._queue.put_nowait(None)
+
+    async def resize(self, *, rows: int, columns: int) -> None: ...
+
+    async def wait(self) -> int:
+        return 7
+
+    async def close(self) -> None: ...
+
+
+class Proxy:
+    """A node with one pod."""
+
+    def pod(self, namespace: str, name: str) -> Any:
+        if (namespace, name) != ("ns", "p"):
+            raise NotFound(f'pods "{name}" not found')
+        return {"metadata": {"name": "p"}}
+
+    def pods(self) -> list[Any]:
+        return [{"metadata": {"name": "p"}}]
+
+    def metrics(self) -> str:
+        return "dra_x 1\n"
+
+    def logs(self, pod: Any, container: str, query: PodLogOptions) -> AsyncIterator[bytes]:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield f"log of {container}\n".encode()
+            yield f"tail={query.options.tail} follow={query.options.follow}\n".encode()
+
+        return pieces()
+
+    def check_running(self, pod: Any, container: str = "") -> None: ...
+
+    async def exec(self, pod: Any, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Any:
+        return Echo(command)
+
+
+async def _serving(**options: Any) -> tuple[Endpoint, HttpTransport]:
+    endpoint = Endpoint(Proxy(), context=None, **{"allowed": lambda certificate: True, **options})  # type: ignore[arg-type]
+    listener = socket.create_server(("127.0.0.1", 0))
+    await endpoint.start(listener)
+    return endpoint, HttpTransport(Config(server=f"http://127.0.0.1:{listener.getsockname()[1]}"))
+
+
+async def test_logs_are_streamed_with_the_kubelets_parameters() -> None:
+    endpoint, client = await _serving()
+    async with client.stream(
+        "/containerLogs/ns/p/main", query={"tailLines": "5", "follow": "true"}
+    ) as pieces:
+        text = b"".join([piece async for piece in pieces])
+    assert text == b"log of main\ntail=5 follow=True\n"
+    await client.close()
+    await endpoint.stop()
+
+
+async def test_commands_run_over_a_websocket() -> None:
+    endpoint, client = await _serving()
+    query = [("command", "ls"), ("command", "-l"), ("input", "1"), ("output", "1")]
+    async with client.upgrade("/exec/ns/p/main", query=query, subprotocols=["v5.channel.k8s.io"]) as socket:
+        assert await socket.receive() == b"\x01ls -l"
+        await socket.send(b"\x00typed")
+        assert await socket.receive() == b"\x02typed"
+        await socket.send(b"\xff\x00")
+        status = await socket.receive()
+        assert status is not None
+        assert json.loads(status[1:])["details"]["causes"][0]["message"] == "7"
+    await client.close()
+    await endpoint.stop()
+
+
+async def test_other_pages_and_mistakes() -> None:
+    endpoint, client = await _serving()
+    assert (await client.request("GET", "/healthz")).body in (b"ok", "ok")
+    assert (await client.request("GET", "/pods")).object["items"] == [{"metadata": {"name": "p"}}]
+    with pytest.raises(NotFound, match='pods "q" not found'):
+        await client.request("GET", "/containerLogs/ns/q/main")
+    with pytest.raises(BadRequest, match="Upgrade request required"):
+        await client.request("GET", "/exec/ns/p/main", query={"command": "ls"})
+    await client.close()
+    await endpoint.stop()
+
+
+async def test_only_api_servers_and_administrators_may_ask() -> None:
+    from dray.api.errors import Forbidden
+
+    endpoint, client = await _serving(allowed=allowed_by_certificate)
+    with pytest.raises(Forbidden):
+        await client.request("GET", "/pods")
+    await client.close()
+    await endpoint.stop()
+    good = {"subject": ((("commonName", "kube-apiserver-kubelet-client"),),)}
+    admin = {"subject": ((("organizationName", "system:masters"),), (("commonName", "admin"),))}
+    node = {"subject": ((("organizationName", "system:nodes"),), (("commonName", "system:node:las1"),))}
+    assert [allowed_by_certificate(c) for c in (good, admin, node, None)] == [True, True, False, False]
+
+
+def test_times_of_log_queries_compare_with_lines_of_the_log() -> None:
+    query = PodLogOptions.of(lambda n: {"sinceTime": "2026-01-01T00:00:04Z"}.get(n, ""), now=0)
+    assert query.options.since == "2026-01-01T00:00:04.000000000Z"
+    with pytest.raises(BadRequest):
+        PodLogOptions.of(lambda n: {"tailLines": "-1"}.get(n, ""), now=0)

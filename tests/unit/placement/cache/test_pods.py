@@ -1,0 +1,83 @@
+"""Views of pods: what is read once for many of them, or kept from an older view, is what would be read anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dray.placement.cache.pods import PodInfo, PodInfoFactory
+
+TERM = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
+PINNED = {
+    "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+}
+PARTS: dict[str, list[Any]] = {
+    "priority": [7],
+    "tolerations": [[{"operator": "Exists"}]],
+    "nodeSelector": [{"zone": "a"}],
+    "resourceClaims": [
+        [{"name": "c", "resourceClaimName": "shared"}],
+        [{"name": "c", "resourceClaimTemplateName": "t"}],
+    ],
+    "topologySpreadConstraints": [
+        [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    ],
+    "affinity": [
+        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}},
+        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PINNED}},
+    ],
+    "volumes": [[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]],
+    "nodeName": ["n1", "n2"],
+}
+#: Functions and terms, which are the same only if nothing was read anew.
+MADE = ("node_test", "affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity")
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    name = draw(st.sampled_from("ab"))
+    labels = draw(st.sampled_from([None, {"app": "a"}, {"app": "b"}]))
+    chosen = {part: draw(st.sampled_from([None, *values])) for part, values in PARTS.items()}
+    metadata = {
+        "name": name,
+        "namespace": draw(st.sampled_from(["n", "m"])),
+        "uid": draw(st.text(max_size=3)),
+    }
+    container = {"name": "c", "resources": {"requests": {"cpu": draw(st.sampled_from(["1", "2"]))}}}
+    return {
+        "metadata": {**metadata, "labels": labels} if labels else metadata,
+        "spec": {"containers": [container], **{k: v for k, v in chosen.items() if v is not None}},
+    }
+
+
+def told(pod: PodInfo) -> dict[str, Any]:
+    """All that a view says; of what it made for itself, how much of it there is."""
+    said = {field: getattr(pod, field) for field in PodInfo.__struct_fields__ if field not in MADE}
+    return said | {
+        field: len(v) if isinstance(v := getattr(pod, field), tuple) else v is None for field in MADE
+    }
+
+
+@given(st.lists(documents(), max_size=8))
+def test_what_pods_have_in_common_is_read_once_and_right_for_each(pods):
+    views = PodInfoFactory(size=2)
+    for document in pods + pods:
+        assert told(views.of(document)) == told(PodInfo(document))
+
+
+@given(documents(), documents())
+def test_a_newer_document_makes_the_view_that_reading_it_makes(old, new):
+    new["metadata"] |= {k: old["metadata"][k] for k in ("name", "namespace", "uid")}
+    assert told(PodInfo(old).updated(new)) == told(PodInfo(new))
+
+
+@given(documents())
+def test_a_pod_that_gets_its_node_asks_for_what_it_asked_for(document):
+    document["spec"].pop("nodeName", None)
+    before = PodInfo(document)
+    after = before.updated({**document, "spec": {**document["spec"], "nodeName": "n1"}})
+    assert after.shape is before.shape
+    assert after.document["spec"]["nodeName"] == "n1"
+    assert before.document is document

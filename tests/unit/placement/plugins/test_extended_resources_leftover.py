@@ -1,0 +1,77 @@
+"""Claims for extended resources that an earlier attempt, or another scheduler, has left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.placement.cache.pods import PodInfo
+from dray.placement.decision import Bind, Unschedulable
+from tests.support.scheduler import Harness, pod
+
+RESOURCE = "example.com/gpu"
+
+
+def stage() -> Harness:
+    made = Harness({"a": ["d0", "d1"], "b": ["d0", "d1"]})
+    made.claim_cache.set_class({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": RESOURCE}})
+    return made
+
+
+def left_behind(
+    s: Harness, wanted: PodInfo, *, reserved: bool = True, **metadata: Any
+) -> tuple[str, dict[str, Any]]:
+    """What an attempt that was killed before it bound the pod has written; the node it had chosen, and the claim."""
+    decision = s.decide(wanted)
+    assert isinstance(decision, Bind) and decision.plan is not None and decision.plan.generated is not None
+    generated = decision.plan.generated
+    claim = {
+        **generated,
+        "metadata": {
+            **generated["metadata"], "name": "made", "uid": "made-uid", "resourceVersion": "1", **metadata,
+        },
+        "status": {
+            "allocation": decision.plan.results[-1],
+            "reservedFor": [{"resource": "pods", "name": wanted.name, "uid": wanted.uid}] if reserved else [],
+        },
+    }  # fmt: skip
+    s.claim_cache.set_claim(claim)
+    return decision.node, claim
+
+
+def test_what_was_allocated_and_reserved_is_gone_on_with() -> None:
+    s = stage()
+    wanted = pod(requests={RESOURCE: "1"})
+    node, claim = left_behind(s, wanted)
+    again = s.decide(wanted)
+    assert isinstance(again, Bind) and again.node == node and again.plan is not None
+    assert again.plan.generated is claim
+    assert again.plan.claims == ()  # nothing more to allocate
+    assert [m["resourceName"] for m in again.plan.mappings] == [RESOURCE]
+
+
+def test_what_is_reserved_for_nobody_is_removed_and_made_anew() -> None:
+    s = stage()
+    wanted = pod(requests={RESOURCE: "1"})
+    _, claim = left_behind(s, wanted, reserved=False)
+    again = s.decide(wanted)
+    assert isinstance(again, Unschedulable)
+    assert again.remove is claim
+    assert "cannot schedule extended resource claim" in again.message
+
+
+def test_what_asks_for_something_else_is_removed() -> None:
+    s = stage()
+    wanted = pod(requests={RESOURCE: "1"})
+    _, claim = left_behind(s, wanted)
+    more = PodInfo({**wanted.document, "spec": pod(requests={RESOURCE: "2"}).document["spec"]})
+    again = s.decide(more)
+    assert isinstance(again, Unschedulable) and again.remove is claim
+
+
+def test_of_two_the_older_counts() -> None:
+    s = stage()
+    wanted = pod(requests={RESOURCE: "1"})
+    _, claim = left_behind(s, wanted, creationTimestamp="2026-01-01T00:00:00Z")
+    later = {**claim["metadata"], "name": "a", "uid": "other", "creationTimestamp": "2026-01-01T00:00:01Z"}
+    s.claim_cache.set_claim({**claim, "metadata": later, "status": {}})
+    assert s.claim_cache.extended_resource_claim(wanted.uid) is claim

@@ -1,0 +1,143 @@
+"""Devices that stand for cpu or memory of their node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.placement.cache.pods import PodInfo
+from dray.placement.decision import Bind, Failure, Unschedulable
+from tests.support.scheduler import Harness, claim, node, pod
+
+
+def cores(name: str, factor: str = "2", **mapping: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": factor, **mapping}},
+    }
+
+
+def user(stage: Harness, *wanted: dict[str, Any], refers: bool = True, **spec: Any) -> PodInfo:
+    """A pod whose only container refers to all its claims, or to none."""
+    made = stage.user(*wanted, **spec)
+    if refers:
+        container = made.document["spec"]["containers"][0]
+        container["resources"]["claims"] = [{"name": f"c{i}"} for i in range(len(wanted))]
+    return made
+
+
+def bound(stage: Harness, wanted: PodInfo) -> Bind:
+    decision = stage.decide(wanted)
+    assert isinstance(decision, Bind)
+    return decision
+
+
+def message(stage: Harness, wanted: PodInfo) -> str:
+    decision = stage.decide(wanted)
+    assert isinstance(decision, Unschedulable)
+    return decision.message
+
+
+def test_what_devices_stand_for_is_told_claim_by_claim() -> None:
+    stage = Harness({"a": [cores("c0"), cores("c1")]})
+    plan = bound(stage, user(stage, claim("z"), claim("b"))).plan
+    assert plan is not None
+    assert plan.held == [
+        {"resourceClaimName": "b", "containers": ["main"], "resources": {"cpu": "2"}},
+        {"resourceClaimName": "z", "containers": ["main"], "resources": {"cpu": "2"}},
+    ]
+
+
+def test_devices_of_one_claim_add_up() -> None:
+    stage = Harness({"a": [cores("c0", "1500m"), cores("c1", "500m")]})
+    plan = bound(stage, user(stage, claim("b", count=2))).plan
+    assert plan is not None
+    assert plan.held[0]["resources"] == {"cpu": "2"}
+
+
+def test_ordinary_devices_take_nothing_of_the_node() -> None:
+    stage = Harness({"a": ["gpu-0"]})
+    plan = bound(stage, user(stage, claim())).plan
+    assert plan is not None and plan.held == ()
+
+
+def test_claims_and_requests_together_must_fit_the_node() -> None:
+    stage = Harness({"a": [cores("c0", "3")]})
+    text = message(stage, user(stage, claim(), requests={"cpu": "2"}))
+    assert text.startswith(
+        "0/1 nodes are available: 1 Insufficient cpu. still not schedulable, preemption: 0/1 "
+    )
+
+
+def test_what_the_claims_of_others_take_is_taken() -> None:
+    stage = Harness({"a": [cores("c0", "3"), cores("c1", "3")]})
+    first = user(stage, claim("one"))
+    plan = bound(stage, first).plan
+    assert plan is not None
+    stage.cluster.add_pod(first.holding(plan.held), "a")
+    assert isinstance(stage.decide(pod(requests={"cpu": "2"})), Unschedulable)
+    stage.cluster.remove_pod(first.uid)
+    assert isinstance(stage.decide(pod(requests={"cpu": "2"})), Bind)
+
+
+def test_a_pod_on_its_node_counts_anew_once_its_status_tells_what_it_holds() -> None:
+    stage = Harness({"a": []})
+    plain = pod()
+    stage.cluster.add_pod(plain, "a")
+    holding = plain.holding([{"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "3"}}])
+    assert not stage.cluster.confirm(holding, "a")
+
+
+def test_the_consumed_capacity_counts_where_the_device_says_so() -> None:
+    shareable = {
+        **cores("c0", capacityKey="gpu.example.com/cores"),
+        "allowMultipleAllocations": True,
+        "capacity": {"gpu.example.com/cores": {"value": "8"}},
+    }
+    stage = Harness({"a": [shareable]})
+    stage.cluster.set_node(node("a", cpu="64"))
+    plan = bound(stage, user(stage, claim("b"))).plan
+    assert plan is not None and plan.held[0]["resources"] == {"cpu": "16"}
+
+
+def test_a_device_that_leaves_open_how_much_it_takes_is_an_error() -> None:
+    stage = Harness({"a": [cores("c0", capacityKey="cores")]})
+    decision = stage.decide(user(stage, claim("b")))
+    assert decision == Failure(
+        'running "DynamicResources" filter plugin: claim default/b, device c0: ConsumedCapacity is nil, '
+        "but Capacity key 'cores' is set in NodeAllocatableResourceMappings for resource cpu"
+    )
+
+
+def test_a_claim_that_no_container_refers_to_fits_no_node() -> None:
+    stage = Harness({"a": [cores("c0")]})
+    text = "claim b: node-allocatable resource claim not referenced by any container within the pod"
+    assert f"0/1 nodes are available: 1 {text}. still" in message(
+        stage, user(stage, claim("b"), refers=False)
+    )
+
+
+def test_what_a_pod_asks_for_as_a_whole_must_cover_its_claims() -> None:
+    stage = Harness({"a": [cores("c0", "3")]})
+    whole = {"requests": {"cpu": "2"}}
+    assert "pod level request for cpu is insufficient to cover" in message(
+        stage, user(stage, claim(), resources=whole)
+    )
+    assert isinstance(stage.decide(user(stage, claim(), resources={"requests": {"cpu": "4"}})), Bind)
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (1, "node allocatable resource claim b is already used by another pod"),
+        (2, "node allocatable resource claim b shared by multiple pods"),
+    ],
+)
+def test_a_claim_for_resources_of_the_node_is_not_shared(others: int, said: str) -> None:
+    stage = Harness({"a": [cores("c0")]})
+    wanted = claim("b", allocation={"devices": {"results": []}})
+    for _ in range(others):
+        held = [{"resourceClaimName": "b", "containers": ["main"], "resources": {"cpu": "1"}}]
+        stage.cluster.add_pod(pod().holding(held), "a")
+    assert f"1 {said}." in message(stage, user(stage, wanted))

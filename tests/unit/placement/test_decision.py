@@ -1,0 +1,163 @@
+"""What a pending pod is told, in the words of the release whose rules hold."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from dray.placement.decision import Bind, Failure, Unschedulable
+from dray.placement.placement import Diagnosis, Placement
+from dray.placement.plugins.volume_binding import VolumeBinding
+from dray.placement.status import Gated
+from tests.support.scheduler import Harness, claim, cluster, node, pod, slice_of
+
+
+def refused(stage: Harness, wanted: Any) -> Unschedulable:
+    decision = stage.decide(wanted)
+    assert isinstance(decision, Unschedulable)
+    return decision
+
+
+def reasons(release: int, *nodes: dict[str, Any], **spec: Any) -> list[tuple[str, ...]]:
+    placement = Placement(cluster(*nodes), rng=random.Random(0), release=release)
+    outcome = placement.find(pod(**spec), None)
+    assert isinstance(outcome, Diagnosis)
+    return [rejection.reasons for rejection in outcome.rejections.values()]
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [(30, "node(s) had untolerated taint {team: red}"), (36, "node(s) had untolerated taint(s)")],
+)
+def test_a_taint_is_named_until_1_34(release: int, said: str) -> None:
+    tainted = node("a", spec={"taints": [{"key": "team", "value": "red", "effect": "NoSchedule"}]})
+    assert reasons(release, tainted) == [(said,)]
+
+
+@pytest.mark.parametrize(("release", "helps"), [(30, True), (36, False)])
+def test_that_a_node_is_too_small_altogether_is_known_since_1_34(release: int, helps: bool) -> None:
+    placement = Placement(cluster(node("a", cpu="1")), rng=random.Random(0), release=release)
+    outcome = placement.find(pod(requests={"cpu": "2"}), None)
+    assert isinstance(outcome, Diagnosis)
+    assert outcome.rejections["a"].resolvable is helps
+
+
+def pinned(*names: str) -> dict[str, Any]:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def test_nodes_that_a_pod_does_not_name_are_counted_since_1_32() -> None:
+    nodes = node("a", cpu="1"), node("b")
+    wanted = {"requests": {"cpu": "2"}, "affinity": pinned("a")}
+    assert reasons(30, *nodes, **wanted) == [("Insufficient cpu",)]
+    assert reasons(36, *nodes, **wanted) == [
+        ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), ("Insufficient cpu",),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        (30, "node(s) had volume node affinity conflict"),
+        (36, "node(s) didn't match PersistentVolume's node affinity"),
+    ],
+)
+def test_a_volume_that_is_elsewhere_is_spoken_of_as_the_release_does(release: int, said: str) -> None:
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["x"]}]}]
+    volume = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
+    storage = VolumeBinding(
+        volume_claim=lambda namespace, name: {"metadata": {"name": name}, "spec": {"volumeName": "v"}},
+        volume=lambda name: volume,
+        storage_class=lambda name: None,
+        release=release,
+    )
+    user = pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}])
+    [here] = cluster(node("a"))
+    rejection = storage.on(user, here)
+    assert rejection is not None and rejection.reasons == (said,)
+
+
+def test_terms_that_contradict_themselves_fit_no_node() -> None:
+    stage = Harness({"a": []})
+    message = refused(stage, pod(affinity=pinned("a", "b"))).message
+    assert message.startswith("0/1 nodes are available: pod affinity terms conflict. no new claims")
+
+
+def test_an_emulated_release_fails_to_find_what_it_never_wrote_down() -> None:
+    stage = Harness({"a": []}, advice=False, faithful=True)
+    refusal = refused(stage, pod(affinity=pinned("a", "b"), status={"nominatedNodeName": "a"}))
+    assert refusal.message == "0/1 nodes are available: pod affinity terms conflict. not found"
+    assert refusal.keeps_nomination
+
+
+def shared(users: int) -> dict[str, Any]:
+    allocation: dict[str, Any] = {"devices": {"results": []}}
+    return claim(allocation=allocation, reservedFor=[{"resource": "pods", "name": f"p{i}", "uid": f"u{i}"} for i in range(users)])  # fmt: skip
+
+
+def test_a_claim_with_as_many_users_as_it_may_have_is_in_use() -> None:
+    stage = Harness({"a": []})
+    message = refused(stage, stage.user(shared(256))).message
+    assert message == (
+        "0/1 nodes are available: resourceclaim in use. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_a_claim_that_has_room_for_one_more_user_is_shared() -> None:
+    stage = Harness({"a": []})
+    assert isinstance(stage.decide(stage.user(shared(255))), Bind)
+
+
+def test_a_user_of_a_claim_that_is_full_goes_on_with_it() -> None:
+    stage = Harness({"a": []})
+    full = shared(256)
+    user = stage.user(full)
+    full["status"]["reservedFor"][7]["uid"] = user.uid
+    assert isinstance(stage.decide(user), Bind)
+
+
+def elsewhere() -> dict[str, Any]:
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]
+    return claim(allocation={"devices": {"results": []}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}})  # fmt: skip
+
+
+def test_a_claim_in_the_way_is_freed_where_all_others_could_be_had() -> None:
+    stage = Harness({"a": ["gpu-0"]})
+    blocking = elsewhere()
+    refusal = refused(stage, stage.user(blocking, claim()))
+    assert refusal.deallocate is blocking
+
+
+def test_no_claim_is_freed_where_another_could_not_be_had_anyway() -> None:
+    stage = Harness({"a": ["gpu-0"]}, advice=False)
+    refusal = refused(stage, stage.user(elsewhere(), claim(count=2)))
+    assert refusal.deallocate is None
+    assert "1 cannot allocate all claims. still not schedulable" in refusal.message
+
+
+def test_an_emulated_release_fails_over_one_node_where_a_selector_fails() -> None:
+    """Otherwise the pod goes where it can."""
+    devices: dict[str, Any] = {"a": [{"name": "gpu-0", "attributes": {"size": {"int": 1}}}], "b": ["gpu-0"]}
+    picky = 'device.attributes["gpu.example.com"].size == 1'
+    for faithful, outcome in ((True, Failure), (False, Bind)):
+        stage = Harness(devices, faithful=faithful)
+        # Were it asked for devices at all, the node without the attribute would be asked last.
+        stage.cluster.set_node(node("b", cpu="1"))
+        stage.claim_cache.set_slice(slice_of("b", ["gpu-0"]))
+        decision = stage.decide(stage.user(claim(selector=picky), requests={"cpu": "500m"}))
+        assert isinstance(decision, outcome)
+
+
+def test_nothing_is_said_of_a_claim_that_has_gone_since_the_pod_was_let_in() -> None:
+    stage = Harness({"a": ["gpu-0"]})
+    leaving = claim("c")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    user = stage.user(leaving)
+    assert stage.decide(user) == Gated('resourceclaim "c" is being deleted')
+    stage.claim_cache.remove_claim(leaving)
+    assert stage.decide(user) == Gated('resourceclaim.resource.k8s.io "c" not found')

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from dray.scheduler.queue.scheduling_queue import (
+    MAX_UNSCHEDULABLE_SECONDS,
+    ClusterEvent,
+    QueuedPodInfo,
+    SchedulingQueue,
+    backoff,
+)
+from tests.support.scheduler import pod
+
+NODE_ADDED = ClusterEvent("Node", "add")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def failed(queue: SchedulingQueue, *rejected_by: str) -> QueuedPodInfo:
+    """A pod that has been tried once; without a plugin that rejected it, an error was in the way."""
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.add_unschedulable(entry, rejected_by=frozenset(rejected_by), error=not rejected_by)
+    return entry
+
+
+def test_higher_priority_goes_first_then_the_longer_waiting() -> None:
+    clock = Clock()
+    queue = SchedulingQueue(clock=clock)
+    first, second, urgent = pod(), pod(), pod(priority=5)
+    for p in (first, second, urgent):
+        queue.add(p)
+        clock.now += 1
+    order = [queue.pop().pod for _ in range(3)]  # type: ignore[union-attr]
+    assert order == [urgent, first, second]
+    assert queue.pop() is None
+
+
+def test_a_rejected_pod_sleeps_until_a_change_helps_it() -> None:
+    queue = SchedulingQueue(clock=(clock := Clock()))
+    entry = failed(queue, "NodeResourcesFit")
+    clock.now += 5
+    assert queue.pop() is None
+    assert queue.requeue(NODE_ADDED, lambda e, c: False) == 0
+    assert queue.requeue(NODE_ADDED, lambda e, c: "NodeResourcesFit" in e.rejected_by) == 1
+    assert queue.pop() is entry
+
+
+def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
+    queue = SchedulingQueue(clock=(clock := Clock()))
+    entry = failed(queue)
+    assert queue.pop() is None
+    assert queue.next_due() == clock.now + backoff(1)
+    clock.now += backoff(1)
+    assert queue.pop() is entry
+
+
+def test_backoff_doubles_up_to_its_limit() -> None:
+    assert [backoff(n) for n in range(7)] == [0, 1, 2, 4, 8, 10, 10]
+
+
+def test_an_idle_scheduler_takes_a_resting_pod_early() -> None:
+    queue = SchedulingQueue(clock=Clock())
+    entry = failed(queue, "X")
+    queue.requeue(NODE_ADDED, lambda e, c: True)
+    assert queue.counts["backoff"] == 1
+    assert queue.pop() is entry
+
+
+def test_a_gated_pod_waits_for_its_gate() -> None:
+    queue = SchedulingQueue(clock=Clock())
+    gated = pod()
+    queue.add(gated, gate="scheduling gates")
+    assert queue.pop() is None
+    queue.update(gated, gate="", may_help=False)
+    assert queue.pop() is not None
+
+
+def test_a_discarded_pod_never_comes() -> None:
+    queue = SchedulingQueue(clock=Clock())
+    gone = pod()
+    queue.add(gone)
+    assert queue.discard(gone.uid) is not None
+    assert queue.pop() is None
+    assert len(queue) == 0
+
+
+def test_nobody_sleeps_for_ever() -> None:
+    queue = SchedulingQueue(clock=(clock := Clock()))
+    entry = failed(queue, "X")
+    clock.now += MAX_UNSCHEDULABLE_SECONDS + 1
+    queue.flush_unschedulable()
+    assert queue.pop() is entry
+
+
+def test_a_pod_whose_outcome_is_still_being_written_is_tried_again_only_afterwards() -> None:
+    queue = SchedulingQueue(clock=(clock := Clock()))
+    entry = failed(queue, "NodeResourcesFit")
+    entry.in_flight = True
+    clock.now += 5
+    queue.requeue(NODE_ADDED, lambda e, c: True)
+    queue.update(entry.pod, gate="", may_help=True)
+    assert queue.pop() is None
+    queue.done(entry)
+    assert queue.pop() is entry
+
+
+def test_without_news_a_pod_sleeps_on_when_its_outcome_is_written() -> None:
+    queue = SchedulingQueue(clock=(clock := Clock()))
+    entry = failed(queue, "NodeResourcesFit")
+    entry.in_flight = True
+    clock.now += 5
+    queue.done(entry)
+    assert queue.pop() is None
+    queue.discard(entry.pod.uid)
+    queue.done(entry)
+    assert len(queue) == 0
+
+
+def test_a_pod_that_turns_out_not_to_be_ready_waits_at_its_gate() -> None:
+    queue = SchedulingQueue(clock=Clock())
+    queue.add(pod())
+    entry = queue.pop()
+    assert entry is not None
+    queue.gate_again(entry, "its claim has gone")
+    assert (queue.pop(), queue.at_gate(entry.pod.uid), entry.attempts) == (None, entry, 0)
+    queue.update(entry.pod, gate="", may_help=True)
+    assert queue.pop() is entry

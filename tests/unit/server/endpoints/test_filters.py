@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dray.api.errors import BadRequest, Timeout, TooManyRequests
+from dray.server.endpoints.filters import RequestFilters, parse_duration
+from dray.server.endpoints.requests import Query, Request
+from dray.server.endpoints.responses import Response
+from tests.support.apiserver import ROOT, make_server
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def get(query: str = "") -> Request:
+    return Request("GET", MAPS, Query(query), user=ROOT)
+
+
+async def test_beyond_the_bound_clients_are_asked_to_come_back():
+    server = await make_server()
+    limited = RequestFilters(server.api, read_only=1)
+    limited.in_flight["readOnly"] = 1
+    with pytest.raises(TooManyRequests) as refused:
+        await limited.handle(get())
+    assert refused.value.details == {"retryAfterSeconds": 1}
+    assert (await limited.handle(get("watch=1"))).code == 200
+    assert (
+        await limited.handle(Request("POST", MAPS, body={"metadata": {"name": "a"}}, user=ROOT))
+    ).code == 201
+    assert limited.in_flight == {"readOnly": 1, "mutating": 0}
+
+
+async def test_a_request_that_takes_too_long_is_given_up():
+    server = await make_server()
+
+    async def never(request: Request) -> Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    limited = RequestFilters(server.api)
+    server.api.handle = never  # type: ignore[method-assign]
+    with pytest.raises(Timeout, match="request did not complete within the allotted timeout"):
+        await limited.handle(get("timeout=10ms"))
+    assert limited.in_flight["readOnly"] == 0
+
+
+async def test_a_request_whose_client_is_gone_is_not_told_of_a_timeout():
+    server = await make_server()
+    began = asyncio.Event()
+
+    async def never(request: Request) -> Response:
+        began.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    limited = RequestFilters(server.api)
+    server.api.handle = never  # type: ignore[method-assign]
+    serving = asyncio.create_task(limited.handle(get()))
+    await began.wait()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert limited.in_flight["readOnly"] == 0
+
+
+async def test_a_timeout_must_be_a_duration():
+    limited = RequestFilters((await make_server()).api)
+    with pytest.raises(BadRequest, match="invalid timeout specified in the request URL"):
+        await limited.handle(get("timeout=soon"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1m30s", 90), ("1.5h", 5400), ("0", 0), ("-2s", -2), ("", None), ("5", None), ("s", None)],
+)
+def test_durations_are_read_as_go_reads_them(text, seconds):
+    assert parse_duration(text) == seconds

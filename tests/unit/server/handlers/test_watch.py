@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from dray.api.errors import Expired, Invalid, StatusError
+from dray.server.endpoints import watch as endpoints_watch
+from dray.server.inprocess import WatchEvent
+from tests.support.apiserver import Server, make_server
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def config(name: str, **labels: str) -> dict:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+async def events(server: Server, count: int, path: str = MAPS, **query: str) -> list[WatchEvent]:
+    """The first ``count`` events of a watch."""
+    found: list[WatchEvent] = []
+    async with server.as_user().watch(path, query=query) as stream:
+        async for batch in stream:
+            found += batch
+            if len(found) >= count:
+                return found
+    return found
+
+
+def told(found: Sequence[WatchEvent]) -> list[tuple[str, str]]:
+    return [(e.type, e.object["metadata"].get("name", "")) for e in found]
+
+
+async def test_without_a_version_a_watch_begins_with_what_is_there():
+    server = await make_server()
+    client = server.as_user()
+    await client.request("POST", MAPS, body=config("a"))
+    watch = asyncio.create_task(events(server, 3))
+    await asyncio.sleep(0)
+    await client.request(
+        "PATCH", f"{MAPS}/a", body={"data": {"k": "v"}}, content_type="application/merge-patch+json"
+    )
+    await client.request("DELETE", f"{MAPS}/a")
+    assert told(await watch) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+
+async def test_from_a_version_a_watch_tells_everything_since():
+    server = await make_server()
+    client = server.as_user()
+    version = (await client.request("GET", MAPS)).object["metadata"]["resourceVersion"]
+    await client.request("POST", MAPS, body=config("a"))
+    await client.request("DELETE", f"{MAPS}/a")
+    assert told(await events(server, 2, resourceVersion=version)) == [("ADDED", "a"), ("DELETED", "a")]
+
+
+async def test_a_watch_outlives_the_cache_it_began_on():
+    server = await make_server()
+    client = server.as_user()
+    version = (await client.request("GET", MAPS)).object["metadata"]["resourceVersion"]
+    await client.request("POST", MAPS, body=config("a"))
+    await client.request("POST", "/api/v1/namespaces/kube-system/configmaps", body=config("x"))
+    await server.api.stored("", "configmaps").stored.load()  # as after a restart: the window is empty
+    await client.request("POST", MAPS, body=config("b"))
+    assert told(await events(server, 2, resourceVersion=version)) == [("ADDED", "a"), ("ADDED", "b")]
+
+
+async def test_a_version_that_is_gone_is_an_error_in_the_stream():
+    server = await make_server()
+    client = server.as_user()
+    version = (await client.request("GET", MAPS)).object["metadata"]["resourceVersion"]
+    for name in "abc":
+        await client.request("POST", MAPS, body=config(name))
+    await server.api.store.compact(server.api.store.revision)
+    await server.api.stored("", "configmaps").stored.load()
+    with pytest.raises(Expired, match=f"too old resource version: {version}"):
+        await events(server, 1, resourceVersion=version)
+
+
+async def test_a_selector_turns_transitions_into_additions_and_deletions():
+    server = await make_server()
+    client = server.as_user()
+    version = (await client.request("GET", MAPS)).object["metadata"]["resourceVersion"]
+    await client.request("POST", MAPS, body=config("a", l="1"))
+    patch = {"body": {"metadata": {"labels": {"l": "2"}}}, "content_type": "application/merge-patch+json"}
+    await client.request("PATCH", f"{MAPS}/a", **patch)
+    found = await events(server, 2, resourceVersion=version, labelSelector="l=1")
+    assert told(found) == [("ADDED", "a"), ("DELETED", "a")]
+    assert found[1].object["metadata"]["labels"] == {"l": "1"}
+
+
+async def test_initial_events_end_with_a_marked_bookmark():
+    server = await make_server()
+    await server.as_user().request("POST", MAPS, body=config("a"))
+    query = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
+    found = await events(server, 2, **query)
+    assert told(found) == [("ADDED", "a"), ("BOOKMARK", "")]
+    marked = found[1].object["metadata"]
+    assert marked["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert int(marked["resourceVersion"]) == server.api.store.revision
+
+
+async def test_bookmarks_come_by_and_by_and_a_watch_times_out(monkeypatch):
+    monkeypatch.setattr(endpoints_watch, "_BOOKMARK_SECONDS", 0.05)
+    monkeypatch.setattr(endpoints_watch, "_LAST_BOOKMARK_SECONDS", 0.01)
+    server = await make_server()
+    found = await events(server, 100, timeoutSeconds="1", allowWatchBookmarks="true")
+    assert len(found) > 5 and {e.type for e in found} == {"BOOKMARK"}
+    assert await events(server, 100, timeoutSeconds="1") == []
+
+
+async def test_one_object_can_be_watched_by_name():
+    server = await make_server()
+    client = server.as_user()
+    version = (await client.request("GET", MAPS)).object["metadata"]["resourceVersion"]
+    for name in ("a", "b"):
+        await client.request("POST", MAPS, body=config(name))
+    found = await events(server, 1, resourceVersion=version, fieldSelector="metadata.name=b")
+    assert told(found) == [("ADDED", "b")]
+
+
+async def test_bad_options_are_refused_before_the_stream_begins():
+    server = await make_server()
+    with pytest.raises(Invalid, match="sendInitialEvents requires setting resourceVersionMatch"):
+        await events(server, 1, sendInitialEvents="true")
+    with pytest.raises(StatusError, match='Invalid value: "abc"'):
+        await events(server, 1, resourceVersion="abc")
+
+
+async def test_every_watch_is_taken_off_when_it_ends():
+    server = await make_server()
+    collection = server.api.stored("", "configmaps").stored
+    await server.as_user().request("POST", MAPS, body=config("a"))
+    await events(server, 1)
+    assert collection.watchers == 0

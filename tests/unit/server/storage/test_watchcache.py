@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+from dray.api.groups.core import configmap
+from dray.server.storage.documents import Codecs, encode
+from dray.server.storage.watchcache import ADDED, DELETED, MODIFIED, WatchCache
+from dray.store.interface import StoreError
+from dray.store.memory import MemoryStore
+
+PREFIX = "/registry/configmaps/"
+
+
+def value(name: str, namespace: str = "a", **labels: str) -> bytes:
+    return encode(
+        {
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        }
+    )
+
+
+async def collection(*, window: int = 100, lag: int = 100) -> tuple[MemoryStore, WatchCache]:
+    store = MemoryStore()
+    found = WatchCache(store, PREFIX, Codecs(configmap.KIND), window=window, lag=lag)
+    await found.load()
+    return store, found
+
+
+async def test_a_write_is_seen_when_the_writer_is_answered():
+    store, cached = await collection()
+    revision = await store.create(PREFIX + "a/x", value("x"))
+    document = cached.get("a/x")
+    assert document is not None and document.revision == revision
+    assert document.hub["metadata"]["resourceVersion"] == str(revision)
+
+
+async def test_what_was_there_before_is_loaded():
+    store = MemoryStore()
+    await store.create(PREFIX + "a/x", value("x"))
+    cached = WatchCache(store, PREFIX, Codecs(configmap.KIND))
+    await cached.load()
+    assert [d.key for d in cached] == ["a/x"]
+
+
+async def test_keys_come_in_the_stores_order_and_by_namespace():
+    store, cached = await collection()
+    for key in ("b/1", "a/2", "a-b/1", "a/1"):
+        namespace, name = key.split("/")
+        await store.create(PREFIX + key, value(name, namespace))
+    assert list(cached.range()) == ["a-b/1", "a/1", "a/2", "b/1"]
+    assert list(cached.range("a")) == ["a/1", "a/2"]
+    assert list(cached.range("a", after="a/1\x00")) == ["a/2"]
+    assert list(cached.range("c")) == []
+
+
+async def test_a_writer_saves_others_the_decoding():
+    store, cached = await collection()
+    hub = {
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {"name": "x", "namespace": "a"},
+        "data": {"k": "v"},
+    }
+    written = value("x")
+    cached.announce(written, hub)
+    await store.create(PREFIX + "a/x", written)
+    document = cached.get("a/x")
+    assert document is not None and document.hub is hub
+
+
+async def test_a_watcher_is_told_of_changes_and_transitions_of_its_selector():
+    store, cached = await collection()
+    watcher = cached.watch("a", since=store.revision, matches=lambda d: d.labels.get("l") == "1")
+    first = await store.create(PREFIX + "a/x", value("x", l="1"))
+    second = await store.update(PREFIX + "a/x", value("x", l="1", m="2"), expected=first)
+    third = await store.update(PREFIX + "a/x", value("x", l="2"), expected=second)
+    await store.update(PREFIX + "a/x", value("x", l="3"), expected=third)
+    await store.create(PREFIX + "b/x", value("x", "b", l="1"))
+    assert [type for type, _ in watcher.pending] == [ADDED, MODIFIED, DELETED]
+    _, gone = watcher.pending[-1]
+    assert gone.deleted.labels == {"l": "1", "m": "2"} and gone.deleted.revision == third
+
+
+async def test_a_watcher_begins_where_it_is_told_within_the_window():
+    store, cached = await collection()
+    start = store.revision
+    await store.create(PREFIX + "a/x", value("x"))
+    await store.create(PREFIX + "b/x", value("x", "b"))
+    assert len(cached.watch(since=start).pending) == 2
+    assert len(cached.watch("b", since=start).pending) == 1
+    assert len(cached.watch(since=store.revision).pending) == 0
+
+
+async def test_the_line_of_a_change_is_made_once_for_all_watchers():
+    store, cached = await collection()
+    watchers = [cached.watch(since=store.revision) for _ in range(3)]
+    await store.create(PREFIX + "a/x", value("x"))
+    codec = cached.codecs.storage
+    lines = [change.line(codec, type) for w in watchers for type, change in w.pending]
+    assert len(lines) == 3 and all(line is lines[0] for line in lines)
+    assert lines[0].startswith(b'{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":')
+
+
+async def test_a_slow_watcher_is_dropped_and_others_go_on():
+    store, cached = await collection(lag=3)
+    slow, quick = cached.watch(since=0), cached.watch(since=0)
+    for i in range(5):
+        await store.create(PREFIX + f"a/{i}", value(str(i)))
+        quick.pending.clear()
+    assert slow.lost and not slow.pending
+    assert not quick.lost and cached.watchers == 1
+
+
+async def test_a_watcher_that_waits_for_something_long_out_of_the_window_is_dropped():
+    store, cached = await collection(window=4)
+    picky = cached.watch(since=0, matches=lambda d: d.name == "0")
+    for i in range(12):
+        await store.create(PREFIX + f"a/{i}", value(str(i)))
+    assert picky.lost
+    assert cached.floor > 0
+
+
+async def test_an_indexed_watcher_hears_only_of_its_value_and_of_leaving_it():
+    store, cached = await collection()
+    cached.index_fields["l"] = lambda d: d.labels.get("l", "")
+    watcher = cached.watch("a", since=0, matches=lambda d: d.labels.get("l") == "1", index=("l", "1"))
+    first = await store.create(PREFIX + "a/x", value("x", l="1"))
+    await store.update(PREFIX + "a/x", value("x", l="2"), expected=first)
+    await store.create(PREFIX + "b/x", value("x", "b", l="1"))
+    assert [type for type, _ in watcher.pending] == [ADDED, DELETED]
+    watcher.close()
+    assert cached.watchers == 0
+
+
+async def test_a_lost_feed_ends_the_watches_and_is_read_anew():
+    store, cached = await collection()
+    watcher = cached.watch(since=0)
+    cached._lost(StoreError("gap"))
+    assert watcher.lost
+    await store.create(PREFIX + "a/x", value("x"))
+    for _ in range(100):
+        if cached.get("a/x") is not None:
+            break
+        await asyncio.sleep(0)
+    assert cached.get("a/x") is not None
+
+
+async def test_a_forgotten_document_reads_the_same_again():
+    store, cached = await collection()
+    await store.create(PREFIX + "a/x", value("x", l="1"))
+    document = cached.get("a/x")
+    assert document is not None
+    before = document.full(cached.codecs.storage)
+    document.forget()
+    assert document.full(cached.codecs.storage) == before
+
+
+async def test_only_so_many_documents_are_held_decoded(monkeypatch):
+    from dray.server.storage import documents
+
+    monkeypatch.setattr(documents, "_MAX_DECODED", 2)
+    store, cached = await collection()
+    for i in range(4):
+        await store.create(PREFIX + f"a/{i}", value(str(i)))
+    assert [d.hub["metadata"]["name"] for d in cached] == ["0", "1", "2", "3"]
+    assert [d._hub is None for d in cached] == [True, True, False, False]
+
+
+async def test_what_was_just_written_reads_as_it_lies_in_the_store():
+    store, cached = await collection()
+    written = value("x", l="1")
+    hub = cached.codecs.read(written, 0)
+    del hub["metadata"]["resourceVersion"]
+    cached.announce(written, hub)
+    await store.create(PREFIX + "a/x", written)
+    document, codec = cached.get("a/x"), cached.codecs.storage
+    assert document is not None
+    shown = json.loads(document.full(codec))
+    assert shown == document.object(codec)
+    assert shown["metadata"]["resourceVersion"] == str(document.revision)
+    document.redefine(cached.codecs)
+    assert json.loads(document.full(codec)) == shown
+
+
+async def test_old_states_are_held_as_they_are_stored_and_still_reach_slow_watchers(monkeypatch):
+    monkeypatch.setattr("dray.server.storage.watchcache._WARM", 2)
+    store, cached = await collection()
+    watcher = cached.watch("a", since=cached.floor)
+    revision = await store.create(PREFIX + "a/x", value("x", l="0"))
+    for i in range(1, 5):
+        revision = await store.update(PREFIX + "a/x", value("x", l=str(i)), expected=revision)
+    seen = [change.document(kind).labels["l"] for kind, change in watcher.pending]
+    assert seen == ["0", "1", "2", "3", "4"]
