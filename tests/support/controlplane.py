@@ -15,7 +15,7 @@ from dray.api.scheme.registry import kinds
 from dray.client.client import Client
 from dray.client.resources import CONFIGMAPS, NAMESPACES, NODES, PODS, Resource
 from dray.controllers import manager
-from dray.server import subresources
+from dray.server import beyond_upstream, subresources
 from dray.server.admission import AdmissionChain
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.namespace import NamespaceLifecycle
@@ -24,6 +24,7 @@ from dray.server.apiserver import APIServer
 from dray.server.auth import AlwaysAllow, AuthenticatorChain
 from dray.server.bootstrap import bootstrap
 from dray.server.inprocess import InProcessTransport
+from dray.server.registry import serviceallocators
 from dray.server.registry.cel import compile_expression, compile_rule
 from dray.server.routes.discovery import Discovery
 from dray.store.memory import MemoryStore
@@ -106,6 +107,8 @@ async def server(emulate: str = "") -> AsyncIterator[ControlPlane]:
     )
     api.admission = AdmissionChain([NamespaceLifecycle(Listers(api))])
     await api.resources.serve(kinds(release), release.serving(gates=gates), gates)
+    serviceallocators.install(api.resources)
+    beyond_upstream.install(api.resources, release)
     Discovery(api).install()
     subresources.install(api)
     definitions = CRDController(api)

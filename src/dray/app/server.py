@@ -17,7 +17,7 @@ from dray.api.scheme.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
 from dray.app.remotenodes import RemoteNodes
-from dray.server import auth, subresources
+from dray.server import auth, beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.registration import build_plugins
 from dray.server.apiextensions.controller import CRDController, published_schema
@@ -38,6 +38,7 @@ from dray.server.auth.nodes import Graph, NodeAuthorizer, unlisted_rules
 from dray.server.auth.rbac import EscalationCheck, RBACAuthorizer, RuleResolver
 from dray.server.bootstrap import bootstrap
 from dray.server.endpoints.responsewriter import ResponseWriter, refuse
+from dray.server.registry import serviceallocators
 from dray.server.registry.cel import compile_expression, compile_policy, compile_rule
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
@@ -156,6 +157,8 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
     api.admission = AdmissionChain(build_plugins(api, chosen))
     await api.resources.serve(kinds(release), serving, gates)
     _bridge_generations(api)
+    serviceallocators.install(api.resources)
+    beyond_upstream.install(api.resources, release)
     _install_auth(options, api, address=address)
     return api
 

@@ -1,13 +1,23 @@
-"""The API server's heart: one pipeline for every request, however it arrives.
+"""The API server: one pipeline for every request. HTTP and the in-process transport call ``APIServer.handle``.
 
-authenticate → authorize → admit → validate → store. ``API.handle`` is what HTTP and the in-process transport call.
+A request is authenticated, impersonated where it asks for that, authorized, and routed to the handler of its verb.
+A write then goes through these steps:
+
+1. ``endpoints.decoder`` decodes the body into the hub version of its kind.
+2. The mutating admission plugins change the object (``admission``).
+3. The strategy of the kind prepares the object (``dray.api.groups``).
+4. The begin-write hook of the resource reserves what the object takes until the write has ended: the addresses and
+   ports of a service (``registry.serviceallocators``) and, beyond upstream, the devices of a claim and the names of a
+   pod's claims (``beyond_upstream``).
+5. The strategy validates the object.
+6. The validating admission plugins accept or refuse the object.
+7. ``registry.writes`` stores the object, and the reservation ends.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +31,7 @@ from dray.api.errors import (
     StatusError,
 )
 from dray.api.release import Gates, Release
-from dray.api.scheme.kinds import Context, Object, UserInfo
+from dray.api.scheme.kinds import Context, UserInfo
 from dray.api.validation.cache import ValidationCache
 from dray.api.validation.expressions import (
     Compiler,
@@ -55,8 +65,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NOTHING: Final = nullcontext()
-BeginWrite = Callable[[Object, Object | None], AbstractContextManager[None]]
 PathHandler = Callable[[Request, RequestInfo], Awaitable[Response]]
 
 
@@ -106,7 +114,6 @@ class APIServer:
         self.field_manager = FieldManager()
         self.metrics = Metrics()
         self.audit: Audit | None = None
-        self.begin_write_hooks: dict[tuple[str, str], BeginWrite] = {}
         self.path_handlers: dict[str, PathHandler] = {}  # by path
         self.prefix_handlers: dict[str, PathHandler] = {}  # by the path's beginning, longest match
 
@@ -221,13 +228,6 @@ class APIServer:
             self.rules,
             self._memory,
         )
-
-    def begin_write(
-        self, resource: Resource, new: Object, old: Object | None
-    ) -> AbstractContextManager[None]:
-        """What only the server can give an object of this kind: a service's addresses."""
-        assigner = self.begin_write_hooks.get((resource.kind.group, resource.kind.plural))
-        return _NOTHING if assigner is None else assigner(new, old)
 
     def allows(
         self,

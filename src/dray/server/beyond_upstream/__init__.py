@@ -1,1 +1,26 @@
-"""What this API server does and kube-apiserver does not: it books devices and names the claims of new pods."""
+"""What this API server does and kube-apiserver does not: it books devices and names the claims of new pods.
+
+Upstream leaves both to its schedulers and controllers. Every write passes through the API server, so that here the
+first is safer and the second is cheaper.
+"""
+
+from __future__ import annotations
+
+from dray.api.release import Release
+from dray.server.beyond_upstream.claim_names import ClaimNames
+from dray.server.beyond_upstream.device_booking import DeviceBookings
+from dray.server.registry.resources import Resources
+
+_GROUP = "resource.k8s.io"
+
+
+def install(resources: Resources, release: Release) -> None:
+    """Add both differences to the write path, as begin-write hooks of claims and pods."""
+    if release.emulated:
+        return
+    claims, pods = resources.resource(_GROUP, "resourceclaims"), resources.resource("", "pods")
+    templates = resources.resource(_GROUP, "resourceclaimtemplates")
+    if claims is not None:
+        claims.begin_write = DeviceBookings(claims.stored).begin_write
+    if templates is not None and pods is not None:
+        pods.begin_write = ClaimNames(templates.stored).begin_write
