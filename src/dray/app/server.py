@@ -37,6 +37,7 @@ from dray.server.auth.authenticator.static import ADMIN, ClientCertificates, Sta
 from dray.server.auth.nodes import Graph, NodeAuthorizer, unlisted_rules
 from dray.server.auth.rbac import EscalationCheck, RBACAuthorizer, RuleResolver
 from dray.server.bootstrap import bootstrap
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responsewriter import ResponseWriter, refuse
 from dray.server.registry.cel import compile_expression, compile_policy, compile_rule
 from dray.server.routes.discovery import Discovery
@@ -94,7 +95,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         if "RBAC" in options.authorization:
             await policy.reconcile(api)
         api.audit = _audit(options)
-        http = HTTPServer(ResponseWriter(api).serve, tls=keys.context(), refuse=refuse)
+        http = HTTPServer(ResponseWriter(api).serve, request_type=Request, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
         url = f"https://{known_as}:{port}"
         kubeconfig.write_admin(options.kubeconfig_path, keys, url)
