@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.release import everything
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import UserInfo
 from dray.api.scheme.registry import kinds
 from dray.server import subresources
@@ -56,7 +56,7 @@ async def make_server(
     served: set[str] = SERVED,
 ) -> Server:
     time = Time()
-    release = everything()
+    release = EffectiveVersion()
     api = APIServer(
         MemoryStore(),
         release=release,

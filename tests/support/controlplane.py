@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dray.api.errors import NotFound
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.api.scheme.registry import kinds
 from dray.client.client import Client
@@ -93,7 +93,7 @@ def owned_by(kind: str, owner: Object, *, api_version: str = "v1", **more: Any) 
 @asynccontextmanager
 async def server(emulate: str = "") -> AsyncIterator[ControlPlane]:
     """The API server alone."""
-    release = release_named(emulate)
+    release = EffectiveVersion.parse(emulate)
     gates = release.gates()
     api = APIServer(
         MemoryStore(),

@@ -34,7 +34,7 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     options = component.Options(
         configuration=Configuration(profiles=(profile,)),
         gates=cluster.server.api.gates,
-        release=cluster.server.api.release.number[1],
+        release=cluster.server.api.release.release[1],
         classic=cluster.server.api.release.serves_classic,
         every_write=cluster.server.api.release.emulated,
         advice=not cluster.server.api.release.emulated,

@@ -138,7 +138,7 @@ def _reachable(host: str) -> str:
 
 async def assemble(options: ServerOptions, store: Store, *, address: str = "") -> APIServer:
     try:
-        release = releases.release_named(options.emulate)
+        release = releases.EffectiveVersion.parse(options.emulate)
         gates = release.gates(releases.parse_gates(options.feature_gates))
         serving = release.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
         chosen = enabled(options.enable_plugins, options.disable_plugins)
@@ -222,7 +222,7 @@ def _tokens(options: ServerOptions, api: APIServer, accounts: ServiceAccountToke
 def _node_authorizer(api: APIServer) -> NodeAuthorizer:
     # From 1.34 on this cannot be switched off, and later releases have forgotten the gate.
     selectors = "AuthorizeNodeWithSelectors" in api.gates or api.release.at_least("1.34")
-    relations = Graph(api.resources, fixed_names=claims.has_fixed_names(api.release.number))
+    relations = Graph(api.resources, fixed_names=claims.has_fixed_names(api.release.release))
     return NodeAuthorizer(relations, policy.node_rules(api), api.gates, selectors=selectors)
 
 

@@ -20,7 +20,7 @@ from dray.api.errors import (
     ServiceUnavailable,
     StatusError,
 )
-from dray.api.release import Gates, Release
+from dray.api.release import EffectiveVersion, Gates
 from dray.api.scheme.kinds import Context, Object, UserInfo
 from dray.api.validation.cache import ValidationCache
 from dray.api.validation.expressions import (
@@ -73,7 +73,7 @@ class APIServer:
         self,
         store: Store,
         *,
-        release: Release,
+        release: EffectiveVersion,
         gates: Gates,
         authenticator: AuthenticatorChain,
         authorizer: Authorizer,

@@ -69,7 +69,7 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
         ),
         "TaintNodesByCondition": TaintNodesByCondition,
         "AlwaysPullImages": AlwaysPullImages,
-        "PodSecurity": lambda: PodSecurity(listers, newest=api.release.number[1]),
+        "PodSecurity": lambda: PodSecurity(listers, newest=api.release.release[1]),
         "PodNodeSelector": lambda: PodNodeSelector(listers),
         "Priority": lambda: Priority(listers),
         "DefaultTolerationSeconds": DefaultTolerationSeconds,

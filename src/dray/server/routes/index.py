@@ -20,7 +20,7 @@ _STAGES: Final = {"a": "ALPHA", "b": "BETA", "g": "", "d": "DEPRECATED"}
 
 def version_info(api: APIServer) -> dict[str, str]:
     git_version = api.release.git_version
-    major, minor = api.release.number
+    major, minor = api.release.release
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return {
         "major": str(major),
