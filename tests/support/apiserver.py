@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.release import everything
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import UserInfo
 from dray.api.scheme.registry import kinds
 from dray.server import beyond_upstream, subresources
@@ -57,20 +57,20 @@ async def make_server(
     served: set[str] = SERVED,
 ) -> Server:
     time = Time()
-    release = everything()
+    version = EffectiveVersion()
     api = APIServer(
         MemoryStore(),
-        release=release,
-        gates=release.gates(),
+        version=version,
+        gates=version.gates(),
         authenticator=AuthenticatorChain([StaticTokens({"secret": ADMIN})]),
         authorizer=authorizer or AlwaysAllow(),
         clock=Clock(time),
     )
     api.admission = AdmissionChain([NamespaceLifecycle(Listers(api)), *plugins])
-    chosen = [kind for kind in kinds(release) if kind.plural in served or kind.virtual]
-    await api.resources.serve(chosen, release.serving(), api.gates)
+    chosen = [kind for kind in kinds(version) if kind.plural in served or kind.virtual]
+    await api.resources.serve(chosen, version.serving(), api.gates)
     serviceallocators.install(api.resources)
-    beyond_upstream.install(api.resources, release)
+    beyond_upstream.install(api.resources, api.quirks)
     health = Health(api)
     for part in (Discovery(api), health, IndexRoutes(api)):
         part.install()

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dray.api.release import Release, SettingError, release_named
 from dray.api.scheme.kinds import UserInfo
+from dray.api.release import EffectiveVersion, SettingError
 from dray.app import components as parts
 from dray.app import datadir as clusters
 from dray.app.options import OptionError, ServerOptions
@@ -84,7 +84,7 @@ class Component:
 
 def components(cluster: RunningCluster) -> Sequence[Component]:
     """What runs beside the API server, in the order in which it is started."""
-    options, release = cluster.options, cluster.server.api.release
+    options, release = cluster.options, cluster.server.api.version
     listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
     if options.nodes:
         listed.append(Component("nodes", parts.nodes))
@@ -97,7 +97,7 @@ def components(cluster: RunningCluster) -> Sequence[Component]:
 _DRIVERS = {"gpu": parts.gpu_driver, "cats": parts.cats_driver}
 
 
-def default_drivers(release: Release) -> list[str]:
+def default_drivers(release: EffectiveVersion) -> list[str]:
     """Those that fit the release, the one that is waited for first."""
     fitting = {"gpu": release.at_least("1.32"), "cats": release.serves_classic}
     return [name for name, fits in fitting.items() if fits]
@@ -105,7 +105,7 @@ def default_drivers(release: Release) -> list[str]:
 
 def check_drivers(names: Sequence[str], emulate: str) -> None:
     try:
-        release = release_named(emulate)
+        release = EffectiveVersion.parse(emulate)
     except SettingError as e:
         raise OptionError(str(e)) from e
     for name in names:

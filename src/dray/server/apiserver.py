@@ -30,7 +30,7 @@ from dray.api.errors import (
     ServiceUnavailable,
     StatusError,
 )
-from dray.api.release import Gates, Release
+from dray.api.release import EffectiveVersion, Gates
 from dray.api.scheme.kinds import Context, UserInfo
 from dray.api.validation.cache import ValidationCache
 from dray.api.validation.expressions import (
@@ -55,6 +55,7 @@ from dray.server.endpoints.responses import RawBody, Response
 from dray.server.handlers.table import Handler, HandlerTable, NoSuchMethod, NoSuchPath
 from dray.server.managedfields.manager import FieldManager
 from dray.server.metrics import Metrics
+from dray.server.quirks import Quirks
 from dray.server.registry.metadata import Clock
 from dray.server.registry.resources import Resource, Resources
 from dray.server.storage.documents import Codec
@@ -81,7 +82,7 @@ class APIServer:
         self,
         store: Store,
         *,
-        release: Release,
+        version: EffectiveVersion,
         gates: Gates,
         authenticator: AuthenticatorChain,
         authorizer: Authorizer,
@@ -92,13 +93,14 @@ class APIServer:
         clock: Clock | None = None,
     ) -> None:
         self.store = store
-        self.release = release
+        self.version = version
         self.gates = gates
+        self.quirks = Quirks.of(version, gates)
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.impersonation = Impersonation(
             lambda attributes: self.authorizer.authorize(attributes),
-            constrained="ConstrainedImpersonation" in gates,
+            constrained=self.quirks.constrains_impersonation,
         )
         self.admission = admission or AdmissionChain()
         self.expressions = expressions
@@ -106,7 +108,7 @@ class APIServer:
         self.rules = rules
         self.clock = clock or Clock()
         self._memory = ValidationCache()
-        self.resources = Resources(store, release=release.name or None)
+        self.resources = Resources(store, release=version.name or None)
         self.decoder = Decoder(self.resources)
         self.handlers = HandlerTable()
         self._routes: dict[tuple[str | bool, ...], _Route] = {}  # of paths that are served, by their shape
