@@ -13,9 +13,9 @@ from dray.server.apiserver import APIServer
 from dray.server.auth import MASTERS, AlwaysAllow, AuthenticatorChain, Authorizer
 from dray.server.auth.authenticator.static import ADMIN, StaticTokens
 from dray.server.bootstrap import bootstrap
+from dray.server.clock import Clock
 from dray.server.inprocess import InProcessTransport
 from dray.server.registry import serviceallocators
-from dray.server.registry.metadata import Clock
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
 from dray.server.routes.index import IndexRoutes

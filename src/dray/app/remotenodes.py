@@ -50,7 +50,7 @@ class RemoteNodes:
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         namespace, name = pod.hub["metadata"]["namespace"], pod.hub["metadata"]["name"]
-        action, asked = call.target.subresource, call.request.query
+        action, asked = call.info.subresource, call.request.query
         if action == "portforward":
             path = f"/portForward/{namespace}/{name}"
             query = [("port", p) for value in asked.all("ports") for p in value.split(",")]
@@ -75,11 +75,11 @@ class RemoteNodes:
         return Response(101, UpgradeBody(Splice(reader, writer), tuple(answer)))
 
     async def proxy(self, call: Call) -> Response:
-        target = call.target
-        if target.resource != "nodes" or call.request.method != "GET":
-            raise StatusError(f"{target.resource} cannot be proxied to", code=501, reason="NotImplemented")
+        info = call.info
+        if info.resource != "nodes" or call.request.method != "GET":
+            raise StatusError(f"{info.resource} cannot be proxied to", code=501, reason="NotImplemented")
         query = [(k, v) for k, vs in call.request.query.values.items() for v in vs]
-        return await self._get(self._address(call, target.name), "/" + "/".join(target.rest), query)
+        return await self._get(self._address(call, info.name), "/" + "/".join(info.rest), query)
 
     async def _get(self, address: Address, path: str, query: Iterable[tuple[str, str]]) -> Response:
         reader, writer = await self._open(address, "GET", path, query, [("connection", "close")])
@@ -100,7 +100,7 @@ class RemoteNodes:
 
     def _address(self, call: Call, node: str) -> Address:
         nodes = call.api.resources.resource("", "nodes")
-        found = nodes.stored.get(node) if nodes is not None else None
+        found = nodes.cache.get(node) if nodes is not None else None
         if found is None:
             raise NotFound(f'nodes "{node}" not found', details={"name": node, "kind": "nodes"})
         address = address_of(found.hub)

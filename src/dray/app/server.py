@@ -183,7 +183,7 @@ def _bridge_generations(api: APIServer) -> None:
     newer = api.resources.find("resource.k8s.io", "v1", "resourceclaims")
     older = api.resources.find("resource.k8s.io", "v1alpha2", "resourceclaims")
     if newer is not None and older is not None and newer[0] is not older[0]:
-        bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
+        bridge(newer[0].cache, older[0].cache, show=classic.as_modern, merge=classic.merged)
 
 
 def _install_auth(options: ServerOptions, api: APIServer, *, address: str) -> None:
