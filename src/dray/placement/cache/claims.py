@@ -15,7 +15,7 @@ from dray.api import claims
 from dray.api.identity import PoolID
 from dray.placement.plugins.extended_resources import DeviceClassResolver
 
-Document = Mapping[str, Any]
+Document = Any
 Key = tuple[str, str]  # (namespace, name)
 _MAPPINGS = "nodeAllocatableResourceMappings"
 
