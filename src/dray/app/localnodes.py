@@ -7,16 +7,17 @@ from datetime import UTC, datetime
 
 from dray.api.errors import BadRequest, NotFound
 from dray.app.remotenodes import RemoteNodes
-from dray.app.streamed import Chunks
 from dray.node.server.host import NodeHost, PodLogOptions
 from dray.node.streaming import handshake
 from dray.runtimes.interface import PortConnection, Session
 from dray.runtimes.logs import LogOptions
 from dray.server.endpoints.call import Call
-from dray.server.endpoints.requests import Query, parse_int64
+from dray.server.endpoints.requests import integer, parse_int64
 from dray.server.endpoints.responses import RawBody, Response, StreamBody, UpgradeBody
 from dray.server.registry.metadata import Clock
 from dray.server.storage.documents import Document
+from dray.wire.duplex import Chunks
+from dray.wire.messages import Query
 
 
 class LocalNodes:
@@ -87,14 +88,14 @@ class LocalNodes:
 def log_options(query: Query, *, now: float) -> LogOptions:
     """What ``kubectl logs`` asks for, checked."""
     for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
-        value = query.integer(name)
+        value = integer(query, name)
         if value is not None and value < least:
             raise BadRequest(f"{name}: Invalid value: {value}: must be greater than or equal to {least}")
-    seconds = query.integer("sinceSeconds")
+    seconds = integer(query, "sinceSeconds")
     return LogOptions(
         follow=query.boolean("follow"),
-        tail=query.integer("tailLines"),
-        limit_bytes=query.integer("limitBytes"),
+        tail=integer(query, "tailLines"),
+        limit_bytes=integer(query, "limitBytes"),
         since=_utc(query.get("sinceTime")) if seconds is None else Clock.format(int(now) - seconds),
         timestamps=query.boolean("timestamps"),
         stream=query.get("stream").lower().replace("all", ""),

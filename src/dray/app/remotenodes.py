@@ -15,12 +15,10 @@ from urllib.parse import quote, urlencode
 from dray.api.errors import InternalError, NotFound, StatusError
 from dray.api.scheme.kinds import Object
 from dray.app.pki import KUBELET_CLIENT, Pki
-from dray.app.streamed import Chunks
 from dray.server.endpoints.call import Call
-from dray.server.endpoints.requests import Wire
 from dray.server.endpoints.responses import Response, StreamBody, UpgradeBody
 from dray.server.storage.documents import Document
-from dray.wire.duplex import Throttle
+from dray.wire.duplex import Chunks, Throttle, Wire
 
 _CONNECT_SECONDS = 10.0
 _CHUNK = 64 << 10

@@ -17,10 +17,11 @@ from dray.api.errors import BadRequest, NotFound, StatusError
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.apiserver import APIServer
 from dray.server.auth import AUTHENTICATED
-from dray.server.endpoints.requests import NO_QUERY, Headers, Query, Request
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import ObjectBody, RawBody, Response, StreamBody
 from dray.server.endpoints.watch import ERROR, Watch
 from dray.server.storage.documents import Listing, encode, parse
+from dray.wire.messages import NO_QUERY, Headers, Query
 
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | bytes | None
 _PATCHES: Final = (list, tuple)  # JSON patches

@@ -119,6 +119,10 @@ class Tunnel:
     # The wire of the inner protocol
 
     @property
+    def congested(self) -> bool:
+        return self._wire is not None and self._wire.congested
+
+    @property
     def closed(self) -> bool:
         return self._wire is None or self._wire.closed
 

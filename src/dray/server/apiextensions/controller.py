@@ -16,8 +16,9 @@ from dray.api.groups.apiextensions import CLEANUP_FINALIZER, accept_names, custo
 from dray.api.scheme.kinds import Kind, Object, Version
 from dray.server.apiserver import APIServer
 from dray.server.bootstrap import APISERVER_USER
-from dray.server.endpoints.requests import Headers, Request
+from dray.server.endpoints.requests import Request
 from dray.server.storage.watchcache import Change, WatchCache
+from dray.wire.messages import Headers
 
 log = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ from dray.server.endpoints.watch import (
     protobuf_event_encoder,
 )
 from dray.server.storage.documents import Codec, Document, Listing, encode
-from dray.wire.http_server import Reply
+from dray.wire.messages import Reply
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import msgspec
 
 from dray.api import protobuf
 from dray.api.scheme.kinds import Object
-from dray.server.endpoints.requests import Sink
 from dray.server.storage.documents import Codec, Document, encode
 from dray.server.storage.watchcache import ADDED, Change, Watcher
+from dray.wire.duplex import Sink
 
 BOOKMARK: Final = "BOOKMARK"
 ERROR: Final = "ERROR"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.server.endpoints.requestinfo import RequestInfo, request_info
-from dray.server.endpoints.requests import Query
+from dray.wire.messages import Query
 
 
 def target(method: str, path: str, query: str = "") -> RequestInfo:

@@ -73,7 +73,7 @@ def test_what_kubectl_logs_asks_for_is_understood():
 
     from dray.api.errors import BadRequest
     from dray.app.localnodes import log_options
-    from dray.server.endpoints.requests import Query
+    from dray.wire.messages import Query
 
     asked = log_options(Query("follow=true&tailLines=5&sinceSeconds=60&timestamps=true"), now=1_800_000_000)
     assert (asked.follow, asked.tail, asked.timestamps, asked.since) == (

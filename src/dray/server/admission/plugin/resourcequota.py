@@ -198,7 +198,7 @@ class _Charging:
         self._listers = listers
         self._now = api.clock.seconds
         self._served: dict[str, str] | None = None  # extended resources by device class
-        if self._kind == _CLAIMS and "DRAExtendedResource" in api.gates:
+        if self._kind == _CLAIMS and api.quirks.charges_extended_resources_to_claims:
             self._served = {
                 c["metadata"]["name"]: c["spec"]["extendedResourceName"]
                 for c in listers.all("resource.k8s.io", "deviceclasses")
