@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.api import claims
 from dray.api import release as releases
 from dray.api.scheme.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
 from dray.app.remotenodes import RemoteNodes
-from dray.server import auth, subresources
+from dray.server import auth, beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.registration import build_plugins
 from dray.server.apiextensions.controller import CRDController, published_schema
@@ -39,6 +38,7 @@ from dray.server.auth.rbac import EscalationCheck, RBACAuthorizer, RuleResolver
 from dray.server.bootstrap import bootstrap
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responsewriter import ResponseWriter, refuse
+from dray.server.registry import serviceallocators
 from dray.server.registry.cel import compile_expression, compile_policy, compile_rule
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
@@ -138,15 +138,15 @@ def _reachable(host: str) -> str:
 
 async def assemble(options: ServerOptions, store: Store, *, address: str = "") -> APIServer:
     try:
-        release = releases.EffectiveVersion.parse(options.emulate)
-        gates = release.gates(releases.parse_gates(options.feature_gates))
-        serving = release.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
+        version = releases.EffectiveVersion.parse(options.emulate)
+        gates = version.gates(releases.parse_gates(options.feature_gates))
+        serving = version.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
         chosen = enabled(options.enable_plugins, options.disable_plugins)
     except (releases.SettingError, UnknownPlugin) as e:
         raise OptionError(str(e)) from e
     api = APIServer(
         store,
-        release=release,
+        version=version,
         gates=gates,
         authenticator=AuthenticatorChain([], anonymous=False),  # nobody, until everything is in place
         authorizer=auth.PrivilegedGroups(),
@@ -155,8 +155,10 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
         rules=compile_rule,
     )
     api.admission = AdmissionChain(build_plugins(api, chosen))
-    await api.resources.serve(kinds(release), serving, gates)
+    await api.resources.serve(kinds(version), serving, gates)
     _bridge_generations(api)
+    serviceallocators.install(api.resources)
+    beyond_upstream.install(api.resources, api.quirks)
     _install_auth(options, api, address=address)
     return api
 
@@ -220,10 +222,8 @@ def _tokens(options: ServerOptions, api: APIServer, accounts: ServiceAccountToke
 
 
 def _node_authorizer(api: APIServer) -> NodeAuthorizer:
-    # From 1.34 on this cannot be switched off, and later releases have forgotten the gate.
-    selectors = "AuthorizeNodeWithSelectors" in api.gates or api.release.at_least("1.34")
-    relations = Graph(api.resources, fixed_names=claims.has_fixed_names(api.release.release))
-    return NodeAuthorizer(relations, policy.node_rules(api), api.gates, selectors=selectors)
+    graph = Graph(api.resources, fixed_names=api.quirks.names_claims_after_pod_and_entry)
+    return NodeAuthorizer(graph, policy.node_rules(api), api.quirks)
 
 
 def _authorizer(options: ServerOptions, api: APIServer, rbac: RBACAuthorizer | None) -> Authorizer:

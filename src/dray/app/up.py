@@ -84,7 +84,7 @@ class Component:
 
 def components(cluster: RunningCluster) -> Sequence[Component]:
     """What runs beside the API server, in the order in which it is started."""
-    options, release = cluster.options, cluster.server.api.release
+    options, release = cluster.options, cluster.server.api.version
     listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
     if options.nodes:
         listed.append(Component("nodes", parts.nodes))

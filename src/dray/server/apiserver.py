@@ -1,13 +1,23 @@
-"""The API server's heart: one pipeline for every request, however it arrives.
+"""The API server: one pipeline for every request. HTTP and the in-process transport call ``APIServer.handle``.
 
-authenticate → authorize → admit → validate → store. ``API.handle`` is what HTTP and the in-process transport call.
+A request is authenticated, impersonated where it asks for that, authorized, and routed to the handler of its verb.
+A write then goes through these steps:
+
+1. ``endpoints.decoder`` decodes the body into the hub version of its kind.
+2. The mutating admission plugins change the object (``admission``).
+3. The strategy of the kind prepares the object (``dray.api.groups``).
+4. The begin-write hook of the resource reserves what the object takes until the write has ended: the addresses and
+   ports of a service (``registry.serviceallocators``) and, beyond upstream, the devices of a claim and the names of a
+   pod's claims (``beyond_upstream``).
+5. The strategy validates the object.
+6. The validating admission plugins accept or refuse the object.
+7. ``registry.writes`` stores the object, and the reservation ends.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +31,7 @@ from dray.api.errors import (
     StatusError,
 )
 from dray.api.release import EffectiveVersion, Gates
-from dray.api.scheme.kinds import Context, Object, UserInfo
+from dray.api.scheme.kinds import Context, UserInfo
 from dray.api.validation.cache import ValidationCache
 from dray.api.validation.expressions import (
     Compiler,
@@ -45,6 +55,7 @@ from dray.server.endpoints.responses import RawBody, Response
 from dray.server.handlers.table import Handler, HandlerTable, NoSuchMethod, NoSuchPath
 from dray.server.managedfields.manager import FieldManager
 from dray.server.metrics import Metrics
+from dray.server.quirks import Quirks
 from dray.server.registry.metadata import Clock
 from dray.server.registry.resources import Resource, Resources
 from dray.server.storage.documents import Codec
@@ -55,8 +66,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NOTHING: Final = nullcontext()
-BeginWrite = Callable[[Object, Object | None], AbstractContextManager[None]]
 PathHandler = Callable[[Request, RequestInfo], Awaitable[Response]]
 
 
@@ -73,7 +82,7 @@ class APIServer:
         self,
         store: Store,
         *,
-        release: EffectiveVersion,
+        version: EffectiveVersion,
         gates: Gates,
         authenticator: AuthenticatorChain,
         authorizer: Authorizer,
@@ -84,13 +93,14 @@ class APIServer:
         clock: Clock | None = None,
     ) -> None:
         self.store = store
-        self.release = release
+        self.version = version
         self.gates = gates
+        self.quirks = Quirks.of(version, gates)
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.impersonation = Impersonation(
             lambda attributes: self.authorizer.authorize(attributes),
-            constrained="ConstrainedImpersonation" in gates,
+            constrained=self.quirks.constrains_impersonation,
         )
         self.admission = admission or AdmissionChain()
         self.expressions = expressions
@@ -98,7 +108,7 @@ class APIServer:
         self.rules = rules
         self.clock = clock or Clock()
         self._memory = ValidationCache()
-        self.resources = Resources(store, release=release.name or None)
+        self.resources = Resources(store, release=version.name or None)
         self.decoder = Decoder(self.resources)
         self.handlers = HandlerTable()
         self._routes: dict[tuple[str | bool, ...], _Route] = {}  # of paths that are served, by their shape
@@ -106,7 +116,6 @@ class APIServer:
         self.field_manager = FieldManager()
         self.metrics = Metrics()
         self.audit: Audit | None = None
-        self.begin_write_hooks: dict[tuple[str, str], BeginWrite] = {}
         self.path_handlers: dict[str, PathHandler] = {}  # by path
         self.prefix_handlers: dict[str, PathHandler] = {}  # by the path's beginning, longest match
 
@@ -221,13 +230,6 @@ class APIServer:
             self.rules,
             self._memory,
         )
-
-    def begin_write(
-        self, resource: Resource, new: Object, old: Object | None
-    ) -> AbstractContextManager[None]:
-        """What only the server can give an object of this kind: a service's addresses."""
-        assigner = self.begin_write_hooks.get((resource.kind.group, resource.kind.plural))
-        return _NOTHING if assigner is None else assigner(new, old)
 
     def allows(
         self,

@@ -74,21 +74,19 @@ class Attributes(msgspec.Struct, eq=False):
     reinvocation: ReinvocationContext | None = None
     #: how a changed body becomes part of ``object``, where it shows only an aspect of it
     restore: Callable[[Object, Object], Object] | None = None
+    replaced: bool = False  # a policy or webhook has put another object in the place of the request's
 
     @property
     def versioned(self) -> Object | None:
         """The new object as the request's version has it."""
         return None if self.object is None else self.codec.object(self.object)
 
-    @property
-    def versioned_old(self) -> Object | None:
-        return None if self.old is None else self.codec.object(self.old)
-
     def replace(self, obj: Object) -> None:
         """Put another hub object in the place of ``object``, keeping its identity for those who hold it."""
         assert self.object is not None
         self.object.clear()
         self.object.update(obj)
+        self.replaced = True
 
     def rounds(self) -> ReinvocationContext:
         """What plugins that can ask for a second round share."""

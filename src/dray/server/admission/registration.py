@@ -65,11 +65,11 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
         "LimitRanger": lambda: LimitRanger(listers),
         "ServiceAccount": lambda: ServiceAccount(listers),
         "NodeRestriction": lambda: NodeRestriction(
-            listers, ask, audiences="ServiceAccountNodeAudienceRestriction" in api.gates
+            listers, ask, audiences=api.quirks.restricts_token_audiences_of_nodes
         ),
         "TaintNodesByCondition": TaintNodesByCondition,
         "AlwaysPullImages": AlwaysPullImages,
-        "PodSecurity": lambda: PodSecurity(listers, newest=api.release.release[1]),
+        "PodSecurity": lambda: PodSecurity(listers, newest=api.version.release.minor),
         "PodNodeSelector": lambda: PodNodeSelector(listers),
         "Priority": lambda: Priority(listers),
         "DefaultTolerationSeconds": DefaultTolerationSeconds,

@@ -35,3 +35,5 @@ async def admit_new(call: Call, obj: Object, attributes: Attributes, *, manager:
     call.api.field_manager.created(call, obj, manager)
     await call.api.admission.admit(attributes)
     metadata.dedup_owner_references(obj["metadata"], warn, admitted=True)
+    if attributes.replaced:
+        ensure_namespace(obj["metadata"], call.namespace)

@@ -67,3 +67,5 @@ async def admit(call: Call, new: Object, attributes: admission.Attributes) -> No
     attributes.object = new
     await call.api.admission.admit(attributes)
     metadata.dedup_owner_references(new["metadata"], call.request.warn, admitted=True)
+    if attributes.replaced and attributes.operation == admission.CREATE:
+        ensure_namespace(new["metadata"], call.namespace)

@@ -62,9 +62,8 @@ async def _create_once(call: Call, obj: Object, attributes: admission.Attributes
     metadata.fill_system_fields(meta_, ctx.now)
     if meta_.get("generateName") and not meta_.get("name"):
         meta_["name"] = metadata.generate_name(meta_["generateName"])
-    ensure_namespace(meta_, call.namespace)
     rules.prepare_create(obj, ctx)
-    with call.api.begin_write(call.resource, obj, None):
+    with call.resource.begin_write(obj, None):
         return await _check_and_insert(call, obj, attributes, ctx)
 
 
@@ -157,7 +156,7 @@ async def _update_once(
     check_revision(call, new["metadata"], current, unconditional=rules.unconditional_update)
     ctx = call.context()
     before_update(call, new, old, strategy, ctx)
-    with call.api.begin_write(call.resource, new, old):
+    with call.resource.begin_write(new, old):
         return await _check_and_replace(call, new, current, strategy, attributes, ctx)
 
 

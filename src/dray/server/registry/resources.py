@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Final
 
 from dray.api.release import Gates, Serving
-from dray.api.scheme.kinds import Kind
+from dray.api.scheme.kinds import Kind, Object
 from dray.server.storage.documents import Codec, Codecs
 from dray.server.storage.watchcache import WatchCache
 from dray.store.interface import Store
 
-REGISTRY = "/registry/"
+REGISTRY: Final = "/registry/"
+_NOTHING_RESERVED: Final = nullcontext()
+
+#: Runs between the strategy's preparation and its validation, with the new and the old object, and may change the new
+#: one. What it reserves for the object stays reserved until the block ends. Upstream has BeginCreate and BeginUpdate.
+BeginWrite = Callable[[Object, Object | None], AbstractContextManager[None]]
+
+
+def reserve_nothing(new: Object, old: Object | None) -> AbstractContextManager[None]:
+    return _NOTHING_RESERVED
 
 
 @dataclass(eq=False, slots=True)
@@ -22,6 +33,7 @@ class Resource:
     codecs: Codecs
     served: tuple[str, ...]  # names of the served versions, most preferred first
     collection: WatchCache | None = None
+    begin_write: BeginWrite = reserve_nothing
 
     @property
     def stored(self) -> WatchCache:

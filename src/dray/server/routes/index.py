@@ -19,8 +19,8 @@ _STAGES: Final = {"a": "ALPHA", "b": "BETA", "g": "", "d": "DEPRECATED"}
 
 
 def version_info(api: APIServer) -> dict[str, str]:
-    git_version = api.release.git_version
-    major, minor = api.release.release
+    git_version = api.version.git_version
+    major, minor = api.version.release
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return {
         "major": str(major),
@@ -98,7 +98,7 @@ class IndexRoutes:
         )
 
     def _features(self) -> Iterator[tuple[Mapping[str, str], float]]:
-        for name, feature in sorted(self._api.release.known_gates().items()):
+        for name, feature in sorted(self._api.version.known_gates().items()):
             yield {"name": name, "stage": _STAGES[feature.stage]}, float(name in self._api.gates)
 
     async def root(self, request: Request, target: RequestInfo) -> Response:

@@ -38,12 +38,12 @@ class OpenAPIRoutes:
         resources = self._api.resources
         if self._documents is None or self._generation != resources.generation:
             self._generation = resources.generation
-            release = self._api.release
+            version = self._api.version
             extra = {} if self._custom is None else {"custom": self._custom}
             self._documents = OpenAPI(
                 served=[(r.kind, r.served) for r in resources],
-                release=release.name or None,
-                server_version=release.git_version,
+                release=version.name or None,
+                server_version=version.git_version,
                 **extra,
             )
         return self._documents

@@ -94,10 +94,10 @@ def _assign(call: Call, pod: Object, binding: Object, node: str) -> None:
     spec["nodeName"] = node
     if sent.get("annotations"):
         meta["annotations"] = {**(meta.get("annotations") or {}), **sent["annotations"]}
-    if sent.get("labels") and "PodTopologyLabelsAdmission" in call.api.gates:
+    if sent.get("labels") and call.api.quirks.copies_labels_of_binding:
         meta["labels"] = {**(meta.get("labels") or {}), **sent["labels"]}
     status = pod.setdefault("status", {})
-    if "ClearingNominatedNodeNameAfterBinding" in call.api.gates:
+    if call.api.quirks.clears_nominated_node_on_binding:
         status.pop("nominatedNodeName", None)
     set_condition(status, {"type": "PodScheduled", "status": "True"}, call.api.clock.now())
 

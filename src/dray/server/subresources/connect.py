@@ -84,7 +84,7 @@ def connect_handlers(nodes: KubeletClient) -> Iterator[tuple[str, str, Mapping[s
         return await nodes.log(call, pod, container)
 
     async def connect(call: Call) -> Response:
-        if call.api.release.at_least("1.35"):
+        if call.api.quirks.authorizes_connect_as_create:
             # A WebSocket is opened with GET, but what it does is no reading.
             call.api.authorize_create(call)
         pod = call.existing()

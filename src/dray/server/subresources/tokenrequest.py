@@ -27,7 +27,7 @@ _KEYS: Final = "/openid/v1/jwks"
 
 def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> None:
     """Teach an API to issue tokens. ``address`` is where this server can be reached, HOST:PORT."""
-    codec = Codec(TOKEN_REQUEST, TOKEN_REQUEST.versions[0], api.release.name or None)
+    codec = Codec(TOKEN_REQUEST, TOKEN_REQUEST.versions[0], api.version.name or None)
 
     async def request_token(call: Call) -> Response:
         return await _request_token(call, codec, tokens)
@@ -110,10 +110,10 @@ def _bound(call: Call, account: ServiceAccount, ref: Object | None) -> BoundObje
                 f'cannot bind token for serviceaccount "{account.name}" to pod running with '
                 "different serviceaccount name."
             )
-        if (node := found["spec"].get("nodeName")) and "ServiceAccountTokenPodNodeInfo" in call.api.gates:
+        if (node := found["spec"].get("nodeName")) and call.api.quirks.adds_node_to_pod_tokens:
             known = _object(call, "nodes", node)
             also = (node, known["metadata"]["uid"] if known is not None else "")
-    elif kind == "Node" and "ServiceAccountTokenNodeBinding" not in call.api.gates:
+    elif kind == "Node" and not call.api.quirks.binds_tokens_to_nodes:
         words = 'the "ServiceAccountTokenNodeBinding" feature-gate is disabled'
         raise BadRequest(f"cannot bind token to a Node object as {words}")
     uid = found["metadata"]["uid"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.api.quantity import Quantity
 from dray.api.quota import claims as devices
 from dray.api.quota import evaluators
@@ -198,7 +198,7 @@ class _Charging:
         self._listers = listers
         self._now = api.clock.seconds
         self._served: dict[str, str] | None = None  # extended resources by device class
-        if self._kind == _CLAIMS and "DRAExtendedResource" in api.gates:
+        if self._kind == _CLAIMS and api.quirks.charges_extended_resources_to_claims:
             self._served = {
                 c["metadata"]["name"]: c["spec"]["extendedResourceName"]
                 for c in listers.all("resource.k8s.io", "deviceclasses")
