@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from dray.api import selectors
 from dray.api.errors import BadRequest, Conflict, StatusError, Timeout, TooManyRequests, forbidden
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 from dray.server import admission
 from dray.server.endpoints.call import Call
-from dray.server.endpoints.decoder import clone
 from dray.server.endpoints.options import DeleteOptions, delete_options_from, json_object, write_options
 from dray.server.endpoints.responses import Response
 from dray.server.handlers.delete import remove

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.api.quantity import Quantity
 from dray.api.quota import claims as devices
 from dray.api.quota import evaluators

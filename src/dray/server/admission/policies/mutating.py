@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import BadRequest, StatusError
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 from dray.server.admission import CONNECT, DELETE, Attributes, RequestScope
 from dray.server.admission.activation import Inputs, caching_authorizer, namespace_object
@@ -22,7 +23,6 @@ from dray.server.admission.policies.patch import PatchError, apply_configuration
 from dray.server.admission.policies.sources import PolicySource
 from dray.server.admission.reinvocation import ReinvokeContext, reinvoke_context
 from dray.server.apiserver import APIServer
-from dray.server.endpoints.decoder import clone
 
 if TYPE_CHECKING:
     from dray.cel import CompileError

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from dray.api.errors import BadRequest, InternalError, StatusError
+from dray.api.objects import clone
 from dray.api.patch import jsonpatch
 from dray.api.scheme.kinds import Object
 from dray.server.admission import Attributes, RequestScope, internal_error
@@ -21,7 +22,6 @@ from dray.server.admission.webhooks.admissionreview import Response, rejection
 from dray.server.admission.webhooks.client import CallError, WebhookClient
 from dray.server.admission.webhooks.sources import GROUP, Webhook, WebhookSource
 from dray.server.apiserver import APIServer
-from dray.server.endpoints.decoder import clone
 
 _MUTATION = "mutation.webhook.admission.k8s.io/"
 _PATCH = "patch.webhook.admission.k8s.io/"
