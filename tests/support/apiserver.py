@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dray.api.release import everything
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import UserInfo
 from dray.api.scheme.registry import kinds
-from dray.server import subresources
+from dray.server import beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, AdmissionPlugin
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.namespace import NamespaceLifecycle
@@ -13,8 +13,9 @@ from dray.server.apiserver import APIServer
 from dray.server.auth import MASTERS, AlwaysAllow, AuthenticatorChain, Authorizer
 from dray.server.auth.authenticator.static import ADMIN, StaticTokens
 from dray.server.bootstrap import bootstrap
+from dray.server.clock import Clock
 from dray.server.inprocess import InProcessTransport
-from dray.server.registry.metadata import Clock
+from dray.server.registry import serviceallocators
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
 from dray.server.routes.index import IndexRoutes
@@ -56,18 +57,20 @@ async def make_server(
     served: set[str] = SERVED,
 ) -> Server:
     time = Time()
-    release = everything()
+    version = EffectiveVersion()
     api = APIServer(
         MemoryStore(),
-        release=release,
-        gates=release.gates(),
+        version=version,
+        gates=version.gates(),
         authenticator=AuthenticatorChain([StaticTokens({"secret": ADMIN})]),
         authorizer=authorizer or AlwaysAllow(),
         clock=Clock(time),
     )
     api.admission = AdmissionChain([NamespaceLifecycle(Listers(api)), *plugins])
-    chosen = [kind for kind in kinds(release) if kind.plural in served or kind.virtual]
-    await api.resources.serve(chosen, release.serving(), api.gates)
+    chosen = [kind for kind in kinds(version) if kind.plural in served or kind.virtual]
+    await api.resources.serve(chosen, version.serving(), api.gates)
+    serviceallocators.install(api.resources)
+    beyond_upstream.install(api.resources, api.quirks)
     health = Health(api)
     for part in (Discovery(api), health, IndexRoutes(api)):
         part.install()

@@ -13,13 +13,14 @@ from dray.server import subresources
 from dray.server.apiserver import APIServer
 from dray.server.auth import MASTERS, policy
 from dray.server.bootstrap import bootstrap
-from dray.server.endpoints.requests import Headers, Request
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
 from dray.server.inprocess import InProcessTransport
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
 from dray.server.routes.index import IndexRoutes
 from dray.store.memory import MemoryStore
+from dray.wire.messages import Headers
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

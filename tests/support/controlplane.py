@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dray.api.errors import NotFound
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.api.scheme.registry import kinds
 from dray.client.client import Client
 from dray.client.resources import CONFIGMAPS, NAMESPACES, NODES, PODS, Resource
 from dray.controllers import manager
-from dray.server import subresources
+from dray.server import beyond_upstream, subresources
 from dray.server.admission import AdmissionChain
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.namespace import NamespaceLifecycle
@@ -24,6 +24,7 @@ from dray.server.apiserver import APIServer
 from dray.server.auth import AlwaysAllow, AuthenticatorChain
 from dray.server.bootstrap import bootstrap
 from dray.server.inprocess import InProcessTransport
+from dray.server.registry import serviceallocators
 from dray.server.registry.cel import compile_expression, compile_rule
 from dray.server.routes.discovery import Discovery
 from dray.store.memory import MemoryStore
@@ -93,11 +94,11 @@ def owned_by(kind: str, owner: Object, *, api_version: str = "v1", **more: Any) 
 @asynccontextmanager
 async def server(emulate: str = "") -> AsyncIterator[ControlPlane]:
     """The API server alone."""
-    release = release_named(emulate)
-    gates = release.gates()
+    version = EffectiveVersion.parse(emulate)
+    gates = version.gates()
     api = APIServer(
         MemoryStore(),
-        release=release,
+        version=version,
         gates=gates,
         authenticator=AuthenticatorChain([]),
         authorizer=AlwaysAllow(),
@@ -105,7 +106,9 @@ async def server(emulate: str = "") -> AsyncIterator[ControlPlane]:
         rules=compile_rule,
     )
     api.admission = AdmissionChain([NamespaceLifecycle(Listers(api))])
-    await api.resources.serve(kinds(release), release.serving(gates=gates), gates)
+    await api.resources.serve(kinds(version), version.serving(gates=gates), gates)
+    serviceallocators.install(api.resources)
+    beyond_upstream.install(api.resources, api.quirks)
     Discovery(api).install()
     subresources.install(api)
     definitions = CRDController(api)

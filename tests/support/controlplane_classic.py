@@ -43,9 +43,9 @@ async def _components(scene: ControlPlane, nodes: tuple[str, ...]) -> AsyncItera
     async with controllers(scene, *CLAIM_CONTROLLERS):
         for name in nodes:
             await scene.client.create(NODES, "", node(name))
-        release = scene.api.release
+        release = scene.api.version
         options = scheduling.Options(
-            gates=scene.api.gates, release=release.number[1], classic=release.serves_classic
+            gates=scene.api.gates, release=release.release[1], classic=release.serves_classic
         )
         async with run_component(lambda: scheduling.run(client(scene, "scheduler"), options=options)):
             yield

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.api.selectors import label_selector
 from dray.api.times import from_epoch, to_epoch
 from dray.client.resources import (

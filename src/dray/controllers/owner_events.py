@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.client.informers import Informer
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dray.api.errors import BadRequest, Expired, ServiceUnavailable
+from dray.backoff import Backoff
 from dray.client.informers import Informer, Informers
 from dray.client.resources import NODES, PODS, key_of
-from dray.client.retry import Backoff
 
 PATH = "/api/v1/pods"
 QUICK = Backoff(initial=0)

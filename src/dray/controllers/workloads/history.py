@@ -28,7 +28,7 @@ _LONGEST_PREFIX: Final = 223
 _GO_ESCAPES: Final = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 #: The short name of a remembered template, given what is remembered, its owner, and how often names have collided.
-RevisionHash = Callable[[Mapping[str, Any], DaemonSet | StatefulSet, int | None], str]
+RevisionHash = Callable[[Mapping[str, Any], "DaemonSet | StatefulSet", int | None], str]
 
 
 class Collision(Exception):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
+from dray.api.objects import controller_of
 from dray.client.informers import Informer
 from dray.client.resources import PODS, ObjectKey, Resource, key_of
 from dray.controllers.controller import Controller, ControllerContext, Key

@@ -9,7 +9,7 @@ import pytest
 
 from dray.api.claims import FINALIZER, POD_CLAIM_ANNOTATION
 from dray.api.errors import AlreadyExists
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Object
 from dray.client.events import EventRecorder
 from dray.client.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
@@ -297,7 +297,7 @@ async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_
 
 
 async def test_a_controller_that_knows_nothing_of_given_names_names_its_own():
-    async with control_plane(CLAIMS, gates=release_named("1.36").gates()) as s:
+    async with control_plane(CLAIMS, gates=EffectiveVersion.parse("1.36").gates()) as s:
         await template(s)
         owner = await pod(s)
         born_with = await statuses(s)

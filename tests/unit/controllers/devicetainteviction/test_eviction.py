@@ -93,7 +93,7 @@ def test_reasons_of_several_claims_are_joined():
 
 
 def test_a_rule_selects_by_whatever_it_names():
-    device = result("a")
+    device = ("d.example.com", "n", "a")
     assert rule_selects(rule("r"), *device), "an empty selector means every device"
     assert rule_selects(rule("r", driver="d.example.com", pool="n", device="a"), *device)
     assert not rule_selects(rule("r", driver="other.example.com"), *device)

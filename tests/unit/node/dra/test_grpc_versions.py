@@ -11,7 +11,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.driver import Allocated, Claim, Device, DeviceID, Driver, Edits, Handle, Options, serving
 from dray.driver.sockets import Listener
 from dray.kubelet_api import structured
@@ -90,7 +90,7 @@ async def speaking(endpoint: Path, services: ChosenServices) -> AsyncIterator[DR
 def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
     emulate: str, announced: list[str], devices: Service | None, handles: tuple[Service, ...]
 ) -> None:
-    assert choose_services(announced, release_named(emulate)) == ChosenServices(devices, handles)
+    assert choose_services(announced, EffectiveVersion.parse(emulate)) == ChosenServices(devices, handles)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
 )
 def test_a_driver_that_no_such_kubelet_knew_is_refused(emulate: str, announced: list[str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        choose_services(announced, release_named(emulate))
+        choose_services(announced, EffectiveVersion.parse(emulate))
 
 
 @pytest.mark.parametrize("service", CLASSIC_SERVICES)

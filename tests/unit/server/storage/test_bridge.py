@@ -20,7 +20,7 @@ async def bridged() -> Server:
     newer = server.api.resources.find("resource.k8s.io", "v1", "resourceclaims")
     older = server.api.resources.find("resource.k8s.io", "v1alpha2", "resourceclaims")
     assert newer is not None and older is not None
-    bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
+    bridge(newer[0].cache, older[0].cache, show=classic.as_modern, merge=classic.merged)
     return server
 
 

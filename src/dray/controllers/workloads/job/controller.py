@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from dray.api.claims import controller_of
 from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.objects import controller_of
 from dray.client.client import PatchType
 from dray.client.resources import JOBS, PODS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dray.api.types.meta import ObjectMeta, OwnerReference
 
 
-RecordEvent = Callable[[StatefulSet, Literal["Normal", "Warning"], str, str], None]
+RecordEvent = Callable[["StatefulSet", Literal["Normal", "Warning"], str, str], None]
 _DELETE: Final = "Delete"
 
 

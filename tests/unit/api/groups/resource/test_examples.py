@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dray.api.groups import resource
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.kinds import Context
 
@@ -41,7 +41,7 @@ def test_every_document_is_an_object_with_a_name(manifest):
 @pytest.mark.parametrize("manifest", MANIFESTS)
 def test_resource_objects_are_valid_in_their_release_and_where_everything_is_served(manifest, everything):
     release_name = "" if everything else RELEASES[manifest.partition("/")[0]]
-    release = release_named(release_name)
+    release = EffectiveVersion.parse(release_name)
     gates = release.gates()
     ctx = Context(
         gates=gates,
