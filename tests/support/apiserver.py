@@ -12,7 +12,7 @@ from dray.api.scheme.kinds import UserInfo
 from dray.api.scheme.registry import kinds
 from dray.app.options import ServerOptions
 from dray.app.server import assemble, bridge_generations
-from dray.server import subresources
+from dray.server import beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, AdmissionPlugin
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.namespace import NamespaceLifecycle
@@ -20,9 +20,10 @@ from dray.server.apiserver import APIServer
 from dray.server.auth import MASTERS, AlwaysAllow, AuthenticatorChain, Authorizer, policy
 from dray.server.auth.authenticator.static import ADMIN, StaticTokens
 from dray.server.bootstrap import bootstrap
+from dray.server.clock import Clock
 from dray.server.inprocess import InProcessTransport
+from dray.server.registry import serviceallocators
 from dray.server.registry.cel import compile_expression, compile_rule
-from dray.server.registry.metadata import Clock
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
 from dray.server.routes.index import IndexRoutes
@@ -61,18 +62,18 @@ async def make_server(
     *,
     plugins: tuple[AdmissionPlugin, ...] = (),
     authorizer: Authorizer | None = None,
-    release: EffectiveVersion | None = None,
+    version: EffectiveVersion | None = None,
     served: set[str] | None = SERVED,
     frozen_clock: bool = True,
 ) -> Server:
     """A server with these admission plugins beside NamespaceLifecycle, of everything or of a release, for some kinds
     or (None) for all."""
     time = Time()
-    release = release or EffectiveVersion()
-    gates = release.gates()
+    version = version or EffectiveVersion()
+    gates = version.gates()
     api = APIServer(
         MemoryStore(),
-        release=release,
+        version=version,
         gates=gates,
         authenticator=AuthenticatorChain([StaticTokens({"secret": ADMIN})]),
         authorizer=authorizer or AlwaysAllow(),
@@ -81,9 +82,11 @@ async def make_server(
         clock=Clock(time) if frozen_clock else None,
     )
     api.admission = AdmissionChain([NamespaceLifecycle(Listers(api)), *plugins])
-    chosen = [kind for kind in kinds(release) if served is None or kind.plural in served or kind.virtual]
-    await api.resources.serve(chosen, release.serving(gates=gates), gates)
+    chosen = [kind for kind in kinds(version) if served is None or kind.plural in served or kind.virtual]
+    await api.resources.serve(chosen, version.serving(gates=gates), gates)
     bridge_generations(api)
+    serviceallocators.install(api.resources)
+    beyond_upstream.install(api.resources, api.quirks)
     return Server(api, time, await _install(api))
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.apiserver import APIServer
 from dray.server.auth import MASTERS
-from dray.server.endpoints.requests import Headers, Request
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
 from dray.server.inprocess import InProcessTransport
+from dray.wire.messages import Headers
 from tests.support.apiserver import assembled
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -252,7 +252,7 @@ class ControlPlane:
 @asynccontextmanager
 async def server(emulate: str = "") -> AsyncIterator[ControlPlane]:
     """The API server alone, with hardly any admission."""
-    made = await make_server(release=EffectiveVersion.parse(emulate), served=None, frozen_clock=False)
+    made = await make_server(version=EffectiveVersion.parse(emulate), served=None, frozen_clock=False)
     definitions = CRDController(made.api)
     await definitions.start()
     async with run_component(definitions.run):
@@ -289,12 +289,12 @@ async def controllers(
 @asynccontextmanager
 async def scheduler(plane: ControlPlane, **options: Any) -> AsyncIterator[None]:
     """The scheduler, until the block ends."""
-    release = plane.api.release
+    version = plane.api.version
     chosen = scheduling.Options(
         **{
             "gates": plane.api.gates,
-            "release": release.release[1],
-            "classic": release.serves_classic,
+            "release": version.release[1],
+            "classic": version.serves_classic,
             **options,
         }
     )

@@ -90,7 +90,7 @@ def up(detach: bool, **flags: Any) -> None:
     def ready(cluster: RunningCluster) -> None:
         from dray.app.up import published_devices
 
-        release = cluster.server.api.release
+        release = cluster.server.api.version
         _print_next_steps(
             cluster.server.url, str(options.server.kubeconfig_path), published_devices(cluster), release
         )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.api.scheme.kinds import Object
 from dray.api.selectors import label_selector
 from dray.api.times import from_epoch, to_epoch

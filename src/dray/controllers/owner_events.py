@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.api.scheme.kinds import Object
 from dray.client.informers import Informer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.api.quantity import Quantity
 from dray.api.quota import claims as devices
 from dray.api.quota import evaluators

@@ -15,10 +15,10 @@ from dray.api import claims
 from dray.api.errors import NotFound, StatusError
 from dray.api.groups.resource.classic import bridge
 from dray.api.release import EffectiveVersion
+from dray.backoff import Backoff
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from dray.client.retry import Backoff
 from dray.node import pods
 from dray.node.container.cdi import CdiCache
 from dray.node.container.runtime_config import NODE_LABEL

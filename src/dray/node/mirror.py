@@ -14,9 +14,9 @@ from typing import Any
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
 from dray.api.times import from_epoch
+from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
-from dray.client.retry import Backoff
 
 Object = Any  # documents have no types here yet
 

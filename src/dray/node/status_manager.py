@@ -10,9 +10,9 @@ from typing import Any
 
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.scheme.kinds import Object
+from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
-from dray.client.retry import Backoff
 from dray.kubelet_api.failpoints import failpoint
 from dray.node import pods
 

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from dray.api.errors import BadRequest, Expired, ServiceUnavailable
+from dray.backoff import Backoff
 from dray.client.informers import Informer, Informers
 from dray.client.resources import NODES, PODS, key_of
-from dray.client.retry import Backoff
 from tests.support.wait import wait_for
 
 PATH = "/api/v1/pods"

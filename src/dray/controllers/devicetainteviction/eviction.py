@@ -13,7 +13,7 @@ from dray.allocation.taints import tolerates
 from dray.api.scheme.kinds import Object
 from dray.api.times import to_epoch
 
-Document = Mapping[str, Any]
+Document = Any
 
 NO_EXECUTE: Final = "NoExecute"
 CONDITION: Final = "EvictionInProgress"

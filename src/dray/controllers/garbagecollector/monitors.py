@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from dray.api.errors import Expired, Gone, StatusError
 from dray.api.scheme.kinds import Object
+from dray.backoff import Backoff
 from dray.client.client import Client
 from dray.client.informers import Handler, Informer
 from dray.client.resources import Resource
-from dray.client.retry import Backoff
 from dray.controllers import metadata
 from dray.controllers.controller import SharedInformers
 from dray.controllers.discovery import GroupResource, ServerResources

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.groups.batch.cron import Schedule, ScheduleError
+from dray.api.objects import controller_of
 from dray.client.resources import CRONJOBS, JOBS, ObjectKey, key_of
 from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.serviceaccount import is_namespace_terminating

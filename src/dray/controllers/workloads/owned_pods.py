@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api.claims import controller_of
 from dray.api.errors import Invalid, NotFound
+from dray.api.objects import controller_of
 from dray.api.selectors import label_selector
 from dray.api.times import from_epoch, to_epoch
 from dray.client.client import Client, PatchType

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal
 
-from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
+from dray.api.objects import controller_of
 from dray.client.resources import PODS, ObjectKey, Resource, key_of
 from dray.controllers.controller import Controller, ControllerContext, Key
 from dray.controllers.serviceaccount import is_namespace_terminating

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dray.api.claims import controller_of
 from dray.api.errors import StatusError
+from dray.api.objects import controller_of
 from dray.api.scheme.kinds import Object
 from dray.client.resources import REPLICASETS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each

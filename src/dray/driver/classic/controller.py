@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from dray.api import claims
+from dray.api import claims, objects
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -220,7 +220,7 @@ class Controller:
             pod = await self._client.get(PODS, metadata["namespace"], metadata["name"])
         except NotFound:
             return None
-        owner = claims.controller_of(context)
+        owner = objects.controller_of(context)
         if "deletionTimestamp" in pod["metadata"] or owner is None or owner["uid"] != pod["metadata"]["uid"]:
             return None
         pending = [p for entry in self._references(pod) if (p := await self._of_pod(pod, entry)) is not None]

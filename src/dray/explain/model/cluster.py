@@ -53,7 +53,7 @@ class Cluster:
 
     @cached_property
     def features(self) -> Features:
-        return Features.of(self.gates)
+        return Features.of(self.gates.release, self.gates)
 
     @cached_property
     def inventory(self) -> Inventory:

@@ -127,7 +127,7 @@ async def test_names_that_are_taken_are_refused():
         await client.request("POST", DEFINITIONS, body=definition(plural="dogs", kind="Cat"))
 
         def refused() -> bool:
-            found = server.api.stored("apiextensions.k8s.io", "customresourcedefinitions").stored.get(
+            found = server.api.resource("apiextensions.k8s.io", "customresourcedefinitions").cache.get(
                 "dogs.example.com"
             )
             conditions = (found.hub.get("status") or {}).get("conditions") or () if found is not None else ()
@@ -147,7 +147,7 @@ async def test_a_definition_takes_its_objects_with_it():
         await wait_for(
             "the definition of cats to go",
             lambda: (
-                server.api.stored("apiextensions.k8s.io", "customresourcedefinitions").stored.get(
+                server.api.resource("apiextensions.k8s.io", "customresourcedefinitions").cache.get(
                     "cats.example.com"
                 )
                 is None

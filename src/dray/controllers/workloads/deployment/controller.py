@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
+from dray.api.objects import controller_of
 from dray.client.resources import DEPLOYMENTS, PODS, REPLICASETS, ObjectKey, key_of
 from dray.controllers.controller import CONFLICT_SECONDS, Controller, ControllerContext
 from dray.controllers.serviceaccount import is_namespace_terminating

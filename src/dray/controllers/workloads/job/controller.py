@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dray.api.claims import controller_of
 from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.objects import controller_of
 from dray.api.scheme.kinds import Object
 from dray.client.client import PatchType
 from dray.client.resources import JOBS, PODS, ObjectKey
