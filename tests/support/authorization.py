@@ -11,7 +11,8 @@ from dray.app.options import ServerOptions
 from dray.app.server import assemble
 from dray.server import subresources
 from dray.server.apiserver import APIServer
-from dray.server.auth import MASTERS, policy
+from dray.server.auth.rbac import bootstrappolicy
+from dray.server.auth.user import MASTERS
 from dray.server.bootstrap import bootstrap
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
@@ -65,7 +66,7 @@ async def guarded(tmp_path: Path, **options: object) -> AsyncIterator[Guarded]:
         part.install()
     subresources.install(api)
     await bootstrap(api, port=6443)
-    await policy.reconcile(api)
+    await bootstrappolicy.reconcile(api)
     try:
         yield Guarded(api)
     finally:

@@ -21,7 +21,8 @@ from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.namespace import NamespaceLifecycle
 from dray.server.apiextensions.controller import CRDController
 from dray.server.apiserver import APIServer
-from dray.server.auth import AlwaysAllow, AuthenticatorChain
+from dray.server.auth.authenticator import AuthenticatorChain
+from dray.server.auth.authorizer import AlwaysAllow
 from dray.server.bootstrap import bootstrap
 from dray.server.inprocess import InProcessTransport
 from dray.server.registry import serviceallocators
