@@ -164,7 +164,7 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
     )
     api.admission = AdmissionChain(build_plugins(api, chosen))
     await api.resources.serve(kinds(version), serving, gates)
-    _bridge_generations(api)
+    bridge_generations(api)
     serviceallocators.install(api.resources)
     beyond_upstream.install(api.resources, api.quirks)
     _install_auth(options, api, address=address)
@@ -184,7 +184,7 @@ def _audit(options: ServerOptions) -> Audit | None:
         raise OptionError(f"audit: {e}") from e
 
 
-def _bridge_generations(api: APIServer) -> None:
+def bridge_generations(api: APIServer) -> None:
     """Where classic and modern claims are served at once, the classic ones show through the modern versions too."""
     from dray.api.groups.resource.classic import bridge as classic
 
