@@ -68,7 +68,7 @@ def scheduler(
     options = component.Options(
         configuration=replace(configuration, leader_election=election),
         gates=gates,
-        release=release.number[1],
+        release=release.release[1],
         classic=release.serves_classic,
         advice=not release.emulated,
     )
@@ -153,7 +153,7 @@ def _release(emulate: str, feature_gates: str) -> tuple[Any, Any]:
     from dray.api import release as releases
 
     try:
-        release = releases.release_named(emulate)
+        release = releases.EffectiveVersion.parse(emulate)
         return release, release.gates(releases.parse_gates(feature_gates))
     except releases.SettingError as problem:
         raise click.ClickException(str(problem)) from None

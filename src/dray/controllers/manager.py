@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from dray.api.errors import StatusError
-from dray.api.release import Gates, everything
+from dray.api.release import EffectiveVersion, Gates
 from dray.client import holder_identity
 from dray.client.client import Client
 from dray.client.events import EventRecorder
@@ -182,7 +182,7 @@ class Options:
     """``controllers`` is upstream's list: ``*`` all on by default, ``name`` on, ``-name`` off."""
 
     controllers: tuple[str, ...] = ("*",)
-    gates: Gates = field(default_factory=lambda: everything().gates())
+    gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
     leader_election: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # what single controllers need, by their name
     clock: Callable[[], float] = time.time

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 from dray.api import claims
 from dray.api.errors import NotFound, StatusError
 from dray.api.groups.resource.classic import bridge
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
+from dray.backoff import Backoff
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from dray.client.retry import Backoff
 from dray.node import pods
 from dray.node.container.cdi import CdiCache
 from dray.node.container.runtime_config import NODE_LABEL
@@ -59,7 +59,7 @@ class Shared:
     metrics: Metrics
     clock: Callable[[], float]
     version: str  # of the resource API
-    release: Release  # of nodes that have none of their own
+    release: EffectiveVersion  # of nodes that have none of their own
     classic_slices: bool = False  # slices of 1.30 are served
 
 
@@ -112,7 +112,7 @@ class Agent:
             state=ClaimInfoCache(options.paths.kubelet if options.drivers else None),
             plugins=plugins,
             metrics=shared.metrics,
-            fixed_names=claims.has_fixed_names(release.number),
+            fixed_names=claims.has_fixed_names(release.release),
         )
         self.volumes = None if self.simulated else VolumeManager(client, options.paths, clock=shared.clock)
         self.cdi_cache = CdiCache(options.paths.cdi, locate=options.paths.locate)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
 from dray.api.times import from_epoch
+from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
-from dray.client.retry import Backoff
 from dray.node.pod_status import NO_TIME
 
 if TYPE_CHECKING:

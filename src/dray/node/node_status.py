@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from dray.api.errors import AlreadyExists, Conflict, NotFound, StatusError
 from dray.api.times import format_micro_time, from_epoch
+from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import LEASES, NODES
-from dray.client.retry import Backoff
 from dray.node.options import NodeOptions, system_labels
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dray.api.errors import StatusError
-from dray.api.release import Release, everything, release_named
+from dray.api.release import EffectiveVersion
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
@@ -133,18 +133,18 @@ async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shar
         metrics=Metrics(),
         clock=time.time,
         version=claims.version if claims else CLAIM_VERSIONS[0],
-        release=await _release(client) if ask else everything(),
+        release=await _release(client) if ask else EffectiveVersion(),
         classic_slices=await discovery.serves(CLASSIC_RESOURCE_SLICES),
     )
 
 
-async def _release(client: Client) -> Release:
+async def _release(client: Client) -> EffectiveVersion:
     """What a node should be like: a kubelet of the classic age on servers of that age, otherwise all at once."""
     try:
         version = (await client.request("GET", "/version")).object
         minor = int(str(version["minor"]).rstrip("+"))
     except (StatusError, KeyError, ValueError):
-        return everything()
+        return EffectiveVersion()
     if minor > 30:
-        return everything()
-    return release_named(f"1.{minor}" if minor in (26, 27) else "1.30")
+        return EffectiveVersion()
+    return EffectiveVersion.parse(f"1.{minor}" if minor in (26, 27) else "1.30")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dray.api.errors import Conflict, NotFound, StatusError
+from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
-from dray.client.retry import Backoff
 from dray.kubelet_api.failpoints import failpoint
 from dray.node import pods
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dray.allocation import POLICIES, Features
-from dray.api.release import Gates
+from dray.api.release import Gates, Release
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.cache.pods import PodInfo
@@ -64,7 +64,7 @@ def build_profiles(
     rng: random.Random,
 ) -> Profiles:
     """``advice``: pending pods are told more than upstream's words; without it upstream is followed to the letter."""
-    features = Features.of(gates, release=release)
+    features = Features.of(Release(1, release), gates)
 
     def framework(profile: SchedulerProfile) -> Framework:
         options = dynamic_resources.Options(

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
-from dray.api import claims
+from dray.api import claims, pods
 from dray.api.claims import Document
 from dray.api.errors import NotFound
 from dray.api.groups.resource.classic import bridge
@@ -114,7 +114,7 @@ class ResourceClaimController(Controller[WorkItem]):
         metadata = pod["metadata"]
         if self._creator.told:
             self._creator.pod_observed(pod)
-        if claims.is_done(pod):
+        if pods.is_done(pod):
             self._enqueue_claims_of(pod)
         elif "deletionTimestamp" not in metadata and self._pod_needs_work(pod):
             self.enqueue(WorkItem("pod", metadata["namespace"], metadata["name"]))
@@ -219,12 +219,12 @@ class ResourceClaimController(Controller[WorkItem]):
         pod = self._pods.get(namespace, consumer["name"])
         if pod is None:
             return None
-        return bool(pod["metadata"]["uid"] == consumer["uid"]) and not claims.is_done(pod)
+        return bool(pod["metadata"]["uid"] == consumer["uid"]) and not pods.is_done(pod)
 
     def _is_abandoned(self, namespace: str, owner: Document) -> bool:
         """Whether the pod that a claim was made for is certain not to need it. A pod not known may just be new."""
         pod = self._pods.get(namespace, owner["name"])
-        return pod is not None and (pod["metadata"]["uid"] != owner["uid"] or claims.is_done(pod))
+        return pod is not None and (pod["metadata"]["uid"] != owner["uid"] or pods.is_done(pod))
 
     async def sync(self, key: WorkItem) -> float | None:
         if key.kind == "pod":

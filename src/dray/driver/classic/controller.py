@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from dray.api import claims
+from dray.api import claims, objects
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -31,7 +31,6 @@ from dray.kubelet_api.failpoints import failpoint
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
     from dray.api.types.meta import APIGroup
-    from dray.api.types.resource import ResourceClaimConsumerReference
     from dray.api.types.resource_v1alpha2 import (
         PodSchedulingContext,
         ResourceClaim,
@@ -212,7 +211,7 @@ class Controller:
             if pod is not None and self._options.reserve:
                 status["reservedFor"] = [
                     *(status.get("reservedFor") or ()),
-                    cast("ResourceClaimConsumerReference", claims.consumer_reference(pod)),
+                    claims.consumer_reference(pod),
                 ]
             await self._write_status(one.claim, status)
             failpoint("allocate.written")
@@ -240,7 +239,7 @@ class Controller:
             pod = await self._client.get(PODS, metadata["namespace"], metadata["name"])
         except NotFound:
             return None
-        owner = claims.controller_of(context)
+        owner = objects.controller_of(context)
         if "deletionTimestamp" in pod["metadata"] or owner is None or owner["uid"] != pod["metadata"]["uid"]:
             return None
         pending = [p for entry in self._references(pod) if (p := await self._of_pod(pod, entry)) is not None]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import StatusError
+from dray.backoff import Backoff
 from dray.client.client import Client
 from dray.client.resources import CERTIFICATE_SIGNING_REQUESTS as REQUESTS
-from dray.client.retry import Backoff
 from dray.node.bootstrap.cluster_info import JoinError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from dray.api.release import Release, everything
+from dray.api.release import EffectiveVersion
 from dray.kubelet_api.services import HEALTH_V1ALPHA1, NODE_V1ALPHA3, Service, stub
 from dray.node.dra import grpc_versions
 from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, PrepareResult, Unimplemented
@@ -207,7 +207,7 @@ class DRAPluginManager:
         self,
         *,
         metrics: Metrics,
-        release: Release | None = None,
+        release: EffectiveVersion | None = None,
         withdraw: Callable[[str], Awaitable[None]] | None = None,
         withdraw_after: float = WITHDRAW_AFTER,
         on_health: Callable[[str, Sequence[HealthReport] | None], None] | None = None,
@@ -216,7 +216,7 @@ class DRAPluginManager:
     ) -> None:
         """``on_resources`` hears what drivers of 1.30 have on the node, and None when one has gone."""
         self._metrics = metrics
-        self._release = release or everything()
+        self._release = release or EffectiveVersion()
         self._on_resources = on_resources
         self._withdraw = withdraw
         self._withdraw_after = withdraw_after

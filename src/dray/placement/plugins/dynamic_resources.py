@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,7 @@ from dray.placement.status import Gated, Rejection
 
 PLUGIN = "DynamicResources"
 
-Document = Mapping[str, Any]
+Document = Any
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 _NOT_AVAILABLE = Rejection(PLUGIN, ("resourceclaim not available on the node",), resolvable=False)

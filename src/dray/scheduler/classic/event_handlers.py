@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from dray.api import claims
+from dray.api import claims, objects
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import (
@@ -75,7 +75,7 @@ def add_event_handlers(
         return claims.allocation(new) is None and bool(allocated_instances(claims.allocation(old or {})))
 
     def answered(old: Document | None, new: Document) -> bool:
-        owner = claims.controller_of(new)
+        owner = objects.controller_of(new)
         # What the scheduler wrote itself is no news.
         if owner is not None and (new.get("status") or {}) != ((old or {}).get("status") or {}):
             requeue_pod(owner["uid"])

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dray.api import claims, nodeaffinity
+from dray.api import claims, nodeaffinity, objects
 from dray.placement.cache.pods import PodInfo
 from dray.placement.classic.attempt import ClaimInformation, ClassicAttempt, ClassicPlan
 from dray.placement.classic.cache import ClassicCache, ParametersNotFound
@@ -165,7 +165,7 @@ class ClassicPlugin:
         context = self.classic_cache.contexts.get((pod.namespace, pod.name))
         if context is None:
             return None
-        owner = claims.controller_of(context)
+        owner = objects.controller_of(context)
         if owner is None or owner["uid"] != pod.uid:
             uid = context["metadata"]["uid"]
             raise ForeignSchedulingContext(

@@ -20,7 +20,7 @@ from dray.api.validation import names
 from dray.server.auth import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, Attributes, Verdict
 from dray.server.auth.forbidden import forbidden
 from dray.server.auth.serviceaccount import service_account_groups, service_account_of
-from dray.server.endpoints.requests import Headers
+from dray.wire.messages import Headers
 
 NODE: Final = "system:node:"
 NODES: Final = "system:nodes"

@@ -13,6 +13,7 @@ import msgspec
 
 from dray.api import schema
 from dray.api.errors import BadRequest
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object, Version
 from dray.server.endpoints import negotiation
 from dray.server.endpoints.negotiation import negotiate_input
@@ -232,12 +233,3 @@ def _summary(data: bytes) -> str:
 def split_api_version(text: str) -> tuple[str, str]:
     group, _, version = text.rpartition("/")
     return group, version
-
-
-def clone(value: Any) -> Any:
-    """A deep copy of plain JSON data."""
-    if isinstance(value, dict):
-        return {k: clone(v) if isinstance(v, dict | list) else v for k, v in value.items()}
-    if isinstance(value, list):
-        return [clone(v) if isinstance(v, dict | list) else v for v in value]
-    return value
