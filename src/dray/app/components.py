@@ -227,7 +227,7 @@ async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], 
                 options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
                 group.create_task(plugin.run(client, make(), options=options))
         slices = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
-        while slices is not None and len(slices.stored.documents) < len(cluster.node_names):  # noqa: ASYNC110
+        while slices is not None and len(slices.cache.documents) < len(cluster.node_names):  # noqa: ASYNC110
             await asyncio.sleep(0.005)  # a cluster is ready when its devices are there
         ready()
 

@@ -11,10 +11,10 @@ from dray.node.server.host import NodeHost, PodLogOptions
 from dray.node.streaming import handshake
 from dray.runtimes.interface import PortConnection, Session
 from dray.runtimes.logs import LogOptions
+from dray.server.clock import Clock
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.requests import integer, parse_int64
 from dray.server.endpoints.responses import RawBody, Response, StreamBody, UpgradeBody
-from dray.server.registry.metadata import Clock
 from dray.server.storage.documents import Document
 from dray.wire.duplex import Chunks
 from dray.wire.messages import Query
@@ -40,7 +40,7 @@ class LocalNodes:
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         if not self._nodes.serves(pod.hub["spec"]["nodeName"]):
             return await self._others.connect(call, pod, container)
-        action, query, headers = call.target.subresource, call.request.query, call.request.headers.all
+        action, query, headers = call.info.subresource, call.request.query, call.request.headers.all
         if action == "portforward":
             return self._forward(call, pod)
         tty, stdin = query.boolean("tty"), query.boolean("stdin")
@@ -70,16 +70,16 @@ class LocalNodes:
         return Response(101, UpgradeBody(upgrade.duplex, upgrade.headers))
 
     async def proxy(self, call: Call) -> Response:
-        target = call.target
-        if target.resource != "nodes" or not self._nodes.serves(target.name):
+        info = call.info
+        if info.resource != "nodes" or not self._nodes.serves(info.name):
             return await self._others.proxy(call)
-        match target.rest:
+        match info.rest:
             case ("healthz",):
                 return Response(200, RawBody(b"ok", "text/plain"))
             case ("metrics",):
                 return Response(200, RawBody(self._nodes.metrics().encode(), "text/plain; version=0.0.4"))
             case ("pods",):
-                items = [p for p in self._nodes.pods() if p["spec"].get("nodeName") == target.name]
+                items = [p for p in self._nodes.pods() if p["spec"].get("nodeName") == info.name]
                 body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
                 return Response(200, RawBody(json.dumps(body).encode()))
         raise NotFound("404 page not found")

@@ -156,7 +156,7 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
     )
     api.admission = AdmissionChain(build_plugins(api, chosen))
     await api.resources.serve(kinds(version), serving, gates)
-    _bridge_generations(api)
+    bridge_generations(api)
     serviceallocators.install(api.resources)
     beyond_upstream.install(api.resources, api.quirks)
     _install_auth(options, api, address=address)
@@ -176,14 +176,14 @@ def _audit(options: ServerOptions) -> Audit | None:
         raise OptionError(f"audit: {e}") from e
 
 
-def _bridge_generations(api: APIServer) -> None:
+def bridge_generations(api: APIServer) -> None:
     """Where classic and modern claims are served at once, the classic ones show through the modern versions too."""
     from dray.api.groups.resource.classic import bridge as classic
 
     newer = api.resources.find("resource.k8s.io", "v1", "resourceclaims")
     older = api.resources.find("resource.k8s.io", "v1alpha2", "resourceclaims")
     if newer is not None and older is not None and newer[0] is not older[0]:
-        bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
+        bridge(newer[0].cache, older[0].cache, show=classic.as_modern, merge=classic.merged)
 
 
 def _install_auth(options: ServerOptions, api: APIServer, *, address: str) -> None:

@@ -188,7 +188,7 @@ def published_devices(cluster: RunningCluster) -> list[str]:
     if resource is None:
         return []
     found: dict[tuple[str, str], int] = {}
-    for document in resource.stored.documents.values():
+    for document in resource.cache.documents.values():
         spec = document.hub.get("spec") or document.hub  # 1.30's slices are flat
         where = (spec.get("nodeName") or "-", spec.get("driver") or spec.get("driverName") or "")
         offered = spec.get("devices") or (spec.get("namedResources") or {}).get("instances") or ()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from dray.node.pods import Spec
 from dray.runtimes.interface import Runtime, RuntimeFailure
+from dray.wire.errors import WireError
+from dray.wire.http_client import connect, encode
 
 _MAX_RESPONSE_BYTES = 10 * 1024
 
@@ -146,7 +147,6 @@ async def http_get(handler: Mapping[str, Any], port: int, address: str) -> Probe
     host = handler.get("host") or address
     secure = (handler.get("scheme") or "HTTP").upper() == "HTTPS"
     context = ssl._create_unverified_context() if secure else None
-    reader, writer = await asyncio.open_connection(host, port, ssl=context)
     headers = {
         "Host": f"{host}:{port}",
         "User-Agent": "kube-probe/1.36",
@@ -154,15 +154,17 @@ async def http_get(handler: Mapping[str, Any], port: int, address: str) -> Probe
         "Connection": "close",
     }
     headers |= {h["name"]: h["value"] for h in handler.get("httpHeaders") or []}
-    lines = "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+    request = encode("GET", handler.get("path") or "/", headers.items())
+    connection = await connect(host, port, tls=context)
     try:
-        writer.write(f"GET {handler.get('path') or '/'} HTTP/1.1\r\n{lines}\r\n".encode())
-        status = (await reader.readline()).split(b" ", 2)
-        code = int(status[1]) if len(status) > 1 and status[1].isdigit() else 0
+        connection.send(request)
+        code = (await connection.head()).status
+    except WireError as e:
+        if isinstance(e.reason, OSError):
+            raise e.reason from None
+        code = 0  # the container hung up without an answer, or answered something that is no HTTP
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        connection.close()
     if 200 <= code < 400:
         return ProbeResult(True)
     return ProbeResult(False, f"HTTP probe failed with statuscode: {code}")

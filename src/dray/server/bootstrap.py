@@ -30,9 +30,9 @@ async def bootstrap(api: APIServer, *, port: int, address: str = "127.0.0.1") ->
 
 async def _ensure(api: APIServer, path: str, obj: Object) -> None:
     plural = path.rpartition("/")[2]
-    resource = api.stored(path.split("/")[2] if path.startswith("/apis/") else "", plural)
+    resource = api.resource(path.split("/")[2] if path.startswith("/apis/") else "", plural)
     namespace = path.split("/")[4] if resource.kind.namespaced else ""
-    if resource.stored.get(resource.key(namespace, obj["metadata"]["name"])) is not None:
+    if resource.cache.get(resource.key(namespace, obj["metadata"]["name"])) is not None:
         return
     with contextlib.suppress(AlreadyExists):
         await api.handle(Request("POST", path, body=obj, user=APISERVER_USER))

@@ -100,13 +100,13 @@ class InProcessTransport:
     ) -> AsyncIterator[AsyncIterator[Sequence[WatchEvent]]]:
         request = self._request("GET", path, {**(query or {}), "watch": "true"}, "", "application/json")
         response = await self._api.handle(request)
-        watching = response.body
-        if not isinstance(watching, Watch):
+        watch = response.body
+        if not isinstance(watch, Watch):
             raise BadRequest(f"{path} cannot be watched")
         try:
-            yield _events(watching)
+            yield _events(watch)
         finally:
-            watching.close()
+            watch.close()
 
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
@@ -158,9 +158,9 @@ def document_of(response: Response) -> Any:
             raise BadRequest(f"not a document: {type(other).__name__}")
 
 
-async def _events(watching: Watch) -> AsyncIterator[Sequence[WatchEvent]]:
-    codec = watching.codec
-    async for batch in watching.batches():
+async def _events(watch: Watch) -> AsyncIterator[Sequence[WatchEvent]]:
+    codec = watch.codec
+    async for batch in watch.batches():
         found = []
         for event in batch:
             document = event.current()

@@ -20,7 +20,8 @@ from dray.controllers.resourcepoolstatusrequest import (
     pool_status,
     ttl_remaining,
 )
-from tests.support.controlplane import ControlPlane, control_plane, server, until
+from tests.support.controlplane import ControlPlane, control_plane, server
+from tests.support.wait import wait_for
 
 STATUS = "resourcepoolstatusrequest-controller"
 DRIVER = "d.example.com"
@@ -138,7 +139,7 @@ async def status_of(s: ControlPlane, name: str = "r") -> dict:
     async def answered() -> dict | None:
         return (await s.get(RESOURCE_POOL_STATUS_REQUESTS, name)).get("status")
 
-    found: dict = await until(answered)
+    found: dict = await wait_for(f"the status of {name}", answered)
     return found
 
 
@@ -164,7 +165,7 @@ async def test_an_old_answer_is_removed():
         await s.client.patch(
             RESOURCE_POOL_STATUS_REQUESTS, "", "r", {"metadata": {"labels": {"look": "again"}}}
         )
-        await s.gone(RESOURCE_POOL_STATUS_REQUESTS, "r")
+        await s.wait_gone(RESOURCE_POOL_STATUS_REQUESTS, "r")
 
 
 @pytest.mark.parametrize(("release", "told"), [((1, 36), None), ((1, 37), ["validationError"])])

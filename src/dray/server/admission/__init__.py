@@ -120,7 +120,7 @@ class AdmissionPlugin(Protocol):
 
     @property
     def name(self) -> str: ...
-    def handles(self, place: RequestScope) -> bool: ...
+    def handles(self, scope: RequestScope) -> bool: ...
 
 
 @runtime_checkable
@@ -175,11 +175,11 @@ class AdmissionChain:
             await plugin.validate(attributes)
 
     def _plan(self, a: Attributes) -> _Plan:
-        place = (a.operation, a.group, a.version, a.resource, a.subresource, a.kind)
-        plan = self._plans.get(place)
+        scope = (a.operation, a.group, a.version, a.resource, a.subresource, a.kind)
+        plan = self._plans.get(scope)
         if plan is None:
-            concerned = [p for p in self.plugins if p.handles(RequestScope(*place))]
-            plan = self._plans[place] = _Plan(
+            concerned = [p for p in self.plugins if p.handles(RequestScope(*scope))]
+            plan = self._plans[scope] = _Plan(
                 tuple(p for p in concerned if isinstance(p, MutatingPlugin)),
                 tuple(p for p in concerned if isinstance(p, ValidatingPlugin)),
             )

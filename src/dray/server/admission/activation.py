@@ -71,7 +71,7 @@ def namespace_object(listers: Listers, attributes: Attributes) -> Object | None:
 AuthorizerFunc = Callable[[auth.Attributes], auth.Verdict]
 
 
-def caching_authorizer(ask: AuthorizerFunc, user: UserInfo) -> Authorize:
+def caching_authorizer(authorize: AuthorizerFunc, user: UserInfo) -> Authorize:
     """Answers the questions that an expression puts to ``authorizer``, each of them once a request."""
     from dray.cel.library.authz import Decision
 
@@ -80,7 +80,7 @@ def caching_authorizer(ask: AuthorizerFunc, user: UserInfo) -> Authorize:
     def answer(question: AuthorizationAttributes) -> Decision:
         found = known.get(question)
         if found is None:
-            verdict = ask(_attributes(question, user))
+            verdict = authorize(_attributes(question, user))
             found = known[question] = Decision(verdict.allowed, verdict.reason)
         return found
 

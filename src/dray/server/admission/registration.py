@@ -54,7 +54,7 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
     matcher = Matcher(api.resources, listers)
     caller = WebhookClient()
 
-    def ask(asked: auth.Attributes) -> auth.Verdict:
+    def authorize(asked: auth.Attributes) -> auth.Verdict:
         return api.authorizer.authorize(asked)
 
     known: Mapping[str, Callable[[], AdmissionPlugin]] = {
@@ -65,7 +65,7 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
         "LimitRanger": lambda: LimitRanger(listers),
         "ServiceAccount": lambda: ServiceAccount(listers),
         "NodeRestriction": lambda: NodeRestriction(
-            listers, ask, audiences=api.quirks.restricts_token_audiences_of_nodes
+            listers, authorize, audiences=api.quirks.restricts_token_audiences_of_nodes
         ),
         "TaintNodesByCondition": TaintNodesByCondition,
         "AlwaysPullImages": AlwaysPullImages,
@@ -76,12 +76,12 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
         "ExtendedResourceToleration": ExtendedResourceToleration,
         "DefaultStorageClass": lambda: DefaultStorageClass(listers),
         "OwnerReferencesPermissionEnforcement": lambda: OwnerReferencesPermissionEnforcement(
-            api.resources, ask
+            api.resources, authorize
         ),
         "PersistentVolumeClaimResize": lambda: PersistentVolumeClaimResize(listers),
         "RuntimeClass": lambda: RuntimeClass(listers),
-        "CertificateApproval": lambda: CertificateApproval(ask),
-        "CertificateSigning": lambda: CertificateSigning(ask),
+        "CertificateApproval": lambda: CertificateApproval(authorize),
+        "CertificateSigning": lambda: CertificateSigning(authorize),
         "CertificateSubjectRestriction": CertificateSubjectRestriction,
         "DenyServiceExternalIPs": DenyServiceExternalIPs,
         "PodTopologyLabels": lambda: PodTopologyLabels(listers),

@@ -19,6 +19,6 @@ def install(resources: Resources, quirks: Quirks) -> None:
     claims, pods = resources.resource(_GROUP, "resourceclaims"), resources.resource("", "pods")
     templates = resources.resource(_GROUP, "resourceclaimtemplates")
     if quirks.books_devices and claims is not None:
-        claims.begin_write = DeviceBookings(claims.stored).begin_write
+        claims.begin_write = DeviceBookings(claims.cache).begin_write
     if quirks.names_claims_at_pod_creation and templates is not None and pods is not None:
-        pods.begin_write = ClaimNames(templates.stored).begin_write
+        pods.begin_write = ClaimNames(templates.cache).begin_write

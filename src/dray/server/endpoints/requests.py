@@ -38,7 +38,7 @@ class Request(messages.Request, eq=False):
     body: bytes | Object = b""
     user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
     warnings: list[str] = msgspec.field(default_factory=list)
-    target: RequestInfo | None = None  # what the pipeline found the request to be about
+    info: RequestInfo | None = None  # what the pipeline found the request to be about
     audit_context: AuditContext | None = None  # where the request is audited
 
     def warn(self, text: str) -> None:

@@ -31,7 +31,7 @@ def install(resources: Resources) -> None:
     """Let every write of a service allocate its addresses and ports."""
     services = resources.resource("", "services")
     if services is not None:
-        services.begin_write = ServiceAllocators(services.stored).begin_write
+        services.begin_write = ServiceAllocators(services.cache).begin_write
 
 
 class ServiceAllocators:

@@ -48,17 +48,17 @@ class OpenAPIRoutes:
             )
         return self._documents
 
-    async def v2(self, request: Request, target: RequestInfo) -> Response:
+    async def v2(self, request: Request, info: RequestInfo) -> Response:
         from dray.api.openapi import protobuf
 
         if protobuf.accepted(request.headers.get("accept")):
             return _answer(request, self._current().v2_protobuf(), protobuf.ANSWER_TYPE)
         return _answer(request, self._current().v2())
 
-    async def index(self, request: Request, target: RequestInfo) -> Response:
+    async def index(self, request: Request, info: RequestInfo) -> Response:
         return _answer(request, self._current().index())
 
-    async def v3(self, request: Request, target: RequestInfo) -> Response:
+    async def v3(self, request: Request, info: RequestInfo) -> Response:
         documents = self._current()
         found = documents.v3(request.path.removeprefix(_PREFIX).strip("/"))
         if found is None:

@@ -14,11 +14,12 @@ from dray.server import admission
 from dray.server.apiserver import APIServer
 from dray.server.auth.authenticator.serviceaccount_token import ALGORITHM, BoundObject, ServiceAccountTokens
 from dray.server.auth.serviceaccount import ISSUER, ServiceAccount
-from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
+from dray.server.registry.metadata import ensure_namespace
 from dray.server.storage.documents import Codec, encode
 
 _METADATA: Final = Path("metadata")
@@ -32,7 +33,7 @@ def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> No
     async def request_token(call: Call) -> Response:
         return await _request_token(call, codec, tokens)
 
-    async def configuration(request: Request, target: RequestInfo) -> Response:
+    async def configuration(request: Request, info: RequestInfo) -> Response:
         found = {
             "issuer": ISSUER,
             "jwks_uri": f"https://{address}{_KEYS}",
@@ -42,10 +43,10 @@ def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> No
         }
         return Response(200, RawBody(encode(found)), [_CACHED])
 
-    async def keys(request: Request, target: RequestInfo) -> Response:
+    async def keys(request: Request, info: RequestInfo) -> Response:
         return Response(200, RawBody(encode(tokens.key.jwks()), "application/jwk-set+json"), [_CACHED])
 
-    api.handlers.action("", "serviceaccounts", "token", {"create": request_token})
+    api.handlers.register("", "serviceaccounts", "token", {"create": request_token})
     api.path_handlers["/.well-known/openid-configuration"] = configuration
     api.path_handlers[_KEYS] = keys
 
@@ -59,7 +60,7 @@ async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens)
     if codec.version.default is not None:
         codec.version.default(obj)
     meta = obj.setdefault("metadata", {})
-    ensure_namespace(meta, call.target.namespace)
+    ensure_namespace(meta, call.info.namespace)
     attributes = call.attributes(
         admission.CREATE,
         obj=obj,
@@ -68,7 +69,7 @@ async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens)
         codec=codec,
     )
     await call.api.admission.admit(attributes)
-    account = ServiceAccount(call.target.namespace, call.target.name)
+    account = ServiceAccount(call.info.namespace, call.info.name)
     if meta.get("name", account.name) != account.name:
         words = "must match the service account name if specified"
         problem = field.invalid(_METADATA.child("name"), meta["name"], words)
@@ -130,5 +131,5 @@ def _bound(call: Call, account: ServiceAccount, ref: Object | None) -> BoundObje
 
 def _object(call: Call, plural: str, key: str) -> dict[str, Any] | None:
     resource = call.api.resources.resource("", plural)
-    document = None if resource is None else resource.stored.get(key)
+    document = None if resource is None else resource.cache.get(key)
     return None if document is None else document.hub

@@ -33,6 +33,7 @@ from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, Pr
 from dray.node.dra.manager import Manager
 from dray.node.dra.plugin_manager import DRAPlugin
 from dray.node.metrics import Metrics
+from tests.support.wait import wait_for
 
 STRUCTURED = {
     "vendorClassParameters": {"fur": "long"},
@@ -299,20 +300,19 @@ async def test_slices_follow_what_drivers_say(api: Any) -> None:
     def published() -> list[str]:
         return sorted(s["namedResources"]["instances"][0]["name"] for s in api.all("resourceslices"))
 
-    async def until(wanted: list[str]) -> None:
-        while published() != wanted:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    async def wait_published(wanted: list[str]) -> None:
+        await wait_for(f"slices {wanted}", lambda: published() == wanted)
 
     stray = {"nodeName": "las1", "driverName": "away", **models("stray")[0]}
     api.put("/apis/resource.k8s.io/v1alpha2/resourceslices/s", {"metadata": {"name": "s"}, **stray})
     slices = NodeResourcesController(api.client, "las1", node_uid=lambda: "node-uid")
     task = asyncio.create_task(slices.run())
     slices.changed("cats", models("tom", "felix"))
-    await until(["felix", "stray", "tom"])  # who has not registered yet may still come
+    await wait_published(["felix", "stray", "tom"])  # who has not registered yet may still come
     slices.changed("cats", models("felix", "minka"))
-    await until(["felix", "minka", "stray"])
+    await wait_published(["felix", "minka", "stray"])
     assert len(api.requested("POST", "resourceslices")) == 2
     slices.changed("cats", None)
     slices.changed("away", None)
-    await until([])
+    await wait_published([])
     task.cancel()

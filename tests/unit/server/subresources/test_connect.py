@@ -19,12 +19,12 @@ class Nodes:
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         return Response(
-            200, RawBody(f"{call.target.subresource} {pod.name} {container}".encode(), "text/plain")
+            200, RawBody(f"{call.info.subresource} {pod.name} {container}".encode(), "text/plain")
         )
 
     async def proxy(self, call: Call) -> Response:
         return Response(
-            200, RawBody(f"proxy {call.target.name} {'/'.join(call.target.rest)}".encode(), "text/plain")
+            200, RawBody(f"proxy {call.info.name} {'/'.join(call.info.rest)}".encode(), "text/plain")
         )
 
 

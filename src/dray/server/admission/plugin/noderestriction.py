@@ -49,9 +49,9 @@ def node_name(user: UserInfo) -> str | None:
 class NodeRestriction:
     name = "NodeRestriction"
 
-    def __init__(self, listers: Listers, ask: AuthorizerFunc, *, audiences: bool = True) -> None:
+    def __init__(self, listers: Listers, authorize: AuthorizerFunc, *, audiences: bool = True) -> None:
         self._listers = listers
-        self._ask = ask
+        self._authorize = authorize
         self._audiences = audiences  # whether tokens are only given for audiences that the pod names
         self._checks: Mapping[tuple[str, str], Check] = {
             ("", "pods"): self._pods,
@@ -64,8 +64,8 @@ class NodeRestriction:
             ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
         }
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation in (CREATE, UPDATE, DELETE)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation in (CREATE, UPDATE, DELETE)
 
     async def admit(self, attributes: Attributes) -> None:
         node = node_name(attributes.user)
@@ -199,7 +199,7 @@ class NodeRestriction:
             namespace=attributes.namespace,
             name=attributes.name,
         )
-        if not self._ask(asked).allowed:
+        if not self._authorize(asked).allowed:
             raise attributes.forbidden(
                 f"audience {quote(audience)} not found in pod spec volume, {attributes.user.name} is not "
                 "authorized to request tokens for this audience"

@@ -39,10 +39,10 @@ class ServiceAccount:
         self._patience = patience
         self._missing_accounts: set[str] = set()  # accounts that were waited for in vain
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.operation == CREATE:
-            return place.is_for("", "pods")
-        return place.operation == UPDATE and place.is_for("", "pods", "ephemeralcontainers")
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.operation == CREATE:
+            return scope.is_for("", "pods")
+        return scope.operation == UPDATE and scope.is_for("", "pods", "ephemeralcontainers")
 
     async def admit(self, attributes: Attributes) -> None:
         pod = attributes.object
@@ -93,7 +93,7 @@ class ServiceAccount:
 
     async def _arriving(self, key: str) -> Object | None:
         """A new namespace gets its default account from a controller, which may need a moment; but just one."""
-        accounts = self._listers.collection("", "serviceaccounts")
+        accounts = self._listers.cache("", "serviceaccounts")
         if accounts is None or key in self._missing_accounts:
             return None
         arrived = asyncio.Event()

@@ -100,11 +100,11 @@ class MutatingAdmissionPolicy:
         self._matcher = matcher
         self._source: PolicySource[Mutator] = PolicySource(api, matcher, "mutating", Mutator)
 
-    def handles(self, place: RequestScope) -> bool:
+    def handles(self, scope: RequestScope) -> bool:
         # A deletion has no object to change; what connects has one that is of no kind.
-        if place.operation in (DELETE, CONNECT):
+        if scope.operation in (DELETE, CONNECT):
             return False
-        return not excluded(place) and bool(self._source.hooks(place))
+        return not excluded(scope) and bool(self._source.hooks(scope))
 
     def on_change(self, forget: Callable[[], None]) -> None:
         self._source.on_change(forget)

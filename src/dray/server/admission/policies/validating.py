@@ -229,8 +229,8 @@ class ValidatingAdmissionPolicy:
         self._matcher = matcher
         self._source: PolicySource[Validator] = PolicySource(api, matcher, "validating", Validator)
 
-    def handles(self, place: RequestScope) -> bool:
-        return not excluded(place) and bool(self._source.hooks(place))
+    def handles(self, scope: RequestScope) -> bool:
+        return not excluded(scope) and bool(self._source.hooks(scope))
 
     def on_change(self, forget: Callable[[], None]) -> None:
         self._source.on_change(forget)

@@ -117,10 +117,10 @@ def _subject(kind: str, namespace: str, name: str) -> Object:
 async def _ensure(api: APIServer, wanted: Object) -> None:
     meta = wanted["metadata"]
     plural = wanted["kind"].lower() + "s"
-    resource = api.stored(GROUP, plural)
+    resource = api.resource(GROUP, plural)
     namespace = meta.get("namespace", "")
     base = f"/apis/{_API_VERSION}" + (f"/namespaces/{namespace}" if namespace else "") + f"/{plural}"
-    document = resource.stored.get(resource.key(namespace, meta["name"]))
+    document = resource.cache.get(resource.key(namespace, meta["name"]))
     if document is not None:
         repaired = _repaired(document.hub, wanted)
         if repaired is None:

@@ -33,8 +33,8 @@ class EscalationCheck:
         self._resolver = resolver
         self._authorize = authorize
 
-    def handles(self, place: admission.RequestScope) -> bool:
-        return place.group == GROUP and place.operation in (admission.CREATE, admission.UPDATE)
+    def handles(self, scope: admission.RequestScope) -> bool:
+        return scope.group == GROUP and scope.operation in (admission.CREATE, admission.UPDATE)
 
     async def admit(self, attributes: admission.Attributes) -> None:
         if MASTERS in attributes.user.groups:

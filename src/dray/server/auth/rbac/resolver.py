@@ -59,8 +59,8 @@ class RuleResolver:
         self._within: dict[str, list[_Binding]] = {}
         #: raised by every change, so that others know when to forget what they derived
         self.generation = 0
-        for collection in (self._roles, self._cluster_roles, self._bindings, self._cluster_bindings):
-            collection.subscribe(self._changed)
+        for cache in (self._roles, self._cluster_roles, self._bindings, self._cluster_bindings):
+            cache.subscribe(self._changed)
 
     def _changed(self, change: Change) -> None:
         self.generation += 1
@@ -87,11 +87,11 @@ class RuleResolver:
 
     def rules(self, kind: str, name: str, namespace: str) -> tuple[PolicyRule, ...]:
         """The rules of a role that a binding refers to; raises ``NotFound``."""
-        collection = self._roles if kind == "Role" else self._cluster_roles
+        cache = self._roles if kind == "Role" else self._cluster_roles
         key = f"{namespace}/{name}" if kind == "Role" else name
         known = self._rules.get((kind, key))
         if known is None:
-            document = collection.get(key)
+            document = cache.get(key)
             if document is None:
                 raise not_found(kind.lower(), GROUP, name)
             known = tuple(PolicyRule.of(rule) for rule in document.hub.get("rules") or ())
@@ -115,7 +115,7 @@ class RuleResolver:
 def _stored(resources: Resources, plural: str) -> WatchCache:
     found = resources.resource(GROUP, plural)
     assert found is not None, f"{plural} are not served"
-    return found.stored
+    return found.cache
 
 
 def _binding(obj: Mapping[str, Any], namespace: str) -> _Binding:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,8 +11,8 @@ from dray.api.groups import resource
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.kinds import Context
+from tests.support.paths import SEEDS
 
-SEEDS = Path(__file__).resolve().parents[5] / "examples" / "seeds"
 RELEASES = {
     "classic-1.27": "1.27",
     "structured-1.30": "1.30",
