@@ -11,10 +11,9 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, StatusError
-from dray.api.scheme.kinds import Object
 from dray.node.server.host import NodeHost, PodLogOptions
 from dray.node.streaming import handshake
 from dray.node.streaming.handshake import Upgrade
@@ -22,6 +21,9 @@ from dray.runtimes.interface import PortConnection, Session
 from dray.wire.duplex import Chunks
 from dray.wire.http_server import HTTPServer
 from dray.wire.messages import Limits, Query, Reply, Request
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 _LIMITS = Limits(header_bytes=64 << 10, header_seconds=30.0)
 _DRAIN_SECONDS = 1.0
@@ -107,7 +109,7 @@ class Endpoint:
             case _:
                 raise NotFound("404 page not found")
 
-    def _command(self, what: str, pod: Object, container: str, request: Request) -> Upgrade:
+    def _command(self, what: str, pod: Pod, container: str, request: Request) -> Upgrade:
         query = request.query
         tty, command = _flag(query, "tty"), query.all("command")
         streams = [s for s, name in _STREAMS.items() if _flag(query, name) or _flag(query, s)]
@@ -122,7 +124,7 @@ class Endpoint:
         self._proxy.check_running(pod, container)
         return handshake.for_command(request.headers.all, start, streams=streams, tty=tty)
 
-    def _ports(self, pod: Object, request: Request) -> Upgrade:
+    def _ports(self, pod: Pod, request: Request) -> Upgrade:
         async def connect(port: int) -> PortConnection:
             return await self._proxy.port_forward(pod, port)
 

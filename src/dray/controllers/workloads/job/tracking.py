@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from dray.api.scheme.kinds import Object
+from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.job import completion
 from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.batch import Job, JobCondition, JobStatus, UncountedTerminatedPods
+    from dray.api.types.core import Pod
 
 
-def uncounted_terminated_pods(job: Document) -> dict[str, list[str]]:
+def uncounted_terminated_pods(job: Job) -> dict[str, list[str]]:
     """The uids of pods that are to be counted, by how they ended."""
     uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
     return {kind: list(uncounted.get(kind) or ()) for kind in ("succeeded", "failed")}
 
 
-def counts_with_uncounted(job: Document) -> JobCounts:
+def counts_with_uncounted(job: Job) -> JobCounts:
     """What a job has come to with the pods on record."""
     job_counts, recorded = JobCounts.of(job), uncounted_terminated_pods(job)
     succeeded = (
@@ -33,14 +35,14 @@ def counts_with_uncounted(job: Document) -> JobCounts:
 
 
 def status_with_uncounted(
-    job: Document,
+    job: Job,
     job_counts: JobCounts,
-    ended: Iterable[Document],
+    ended: Iterable[Pod],
     decided: FinishedCondition | None,
     now: str,
     *,
     delays: bool = True,
-) -> Object:
+) -> JobStatus:
     """The status that puts ended pods on record; the numbers still leave them out."""
     recorded = uncounted_terminated_pods(job)
     for pod in ended:
@@ -49,9 +51,18 @@ def status_with_uncounted(
                 recorded["succeeded"].append(pod["metadata"]["uid"])
         elif completion.match_pod_failure_policy(job, pod).action != "Ignore":
             recorded["failed"].append(pod["metadata"]["uid"])
-    status = dict(job.get("status") or {})
-    indexes = {k: v for k, v in job_counts.status(job).items() if k.endswith("Indexes")}
-    status |= indexes | {"uncountedTerminatedPods": {k: v for k, v in recorded.items() if v}}
+    status: JobStatus = {**(job.get("status") or {})}
+    counts = job_counts.status(job)
+    if "completedIndexes" in counts:
+        status["completedIndexes"] = counts["completedIndexes"]
+    if "failedIndexes" in counts:
+        status["failedIndexes"] = counts["failedIndexes"]
+    uncounted: UncountedTerminatedPods = {}
+    if recorded["succeeded"]:
+        uncounted["succeeded"] = recorded["succeeded"]
+    if recorded["failed"]:
+        uncounted["failed"] = recorded["failed"]
+    status["uncountedTerminatedPods"] = uncounted
     if decided is not None and _adds_interim_condition(decided, delays):
         status["conditions"] = _with_condition(
             status.get("conditions") or (), decided.interim_type, decided, now
@@ -65,19 +76,23 @@ def _adds_interim_condition(decided: FinishedCondition, delays: bool) -> bool:
 
 
 def _with_condition(
-    conditions: Sequence[Object], kind: str, decided: FinishedCondition, now: str
-) -> list[Object]:
+    conditions: Sequence[JobCondition], kind: str, decided: FinishedCondition, now: str
+) -> list[JobCondition]:
     if any(c["type"] == kind for c in conditions):
         return list(conditions)
     return [*conditions, _condition(kind, "True", decided.reason, decided.message, now)]
 
 
-def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
-    words = {k: v for k, v in (("reason", reason), ("message", message)) if v}
-    return {"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now, **words}
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> JobCondition:
+    made: JobCondition = {"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now}
+    if reason:
+        made["reason"] = reason
+    if message:
+        made["message"] = message
+    return made
 
 
-def _with_suspension(job: Document, status: Object, now: str, *, forgets_start: bool) -> Object:
+def _with_suspension(job: Job, status: JobStatus, now: str, *, forgets_start: bool) -> JobStatus:
     """Whether the job is suspended, said where it is or was; a job's time starts when it may run."""
     suspended = bool(job["spec"].get("suspend"))
     conditions = list(status.get("conditions") or ())
@@ -92,14 +107,16 @@ def _with_suspension(job: Document, status: Object, now: str, *, forgets_start: 
         conditions[at] = told
     status = {**status, "conditions": conditions}
     if not suspended:
-        return {**status, "startTime": now}
-    return {k: v for k, v in status.items() if k != "startTime"} if forgets_start else status
+        status["startTime"] = now
+    elif forgets_start:
+        status.pop("startTime", None)
+    return status
 
 
 def status_of(
-    job: Document,
+    job: Job,
     job_counts: JobCounts,
-    pods: Collection[Document],
+    pods: Collection[Pod],
     decided: FinishedCondition | None,
     *,
     now: float,
@@ -108,7 +125,7 @@ def status_of(
     forgets_start: bool = True,
     made: Collection[str] = (),
     deleted: Collection[str] = (),
-) -> Object:
+) -> JobStatus:
     """The whole status once every ended pod is released and can be counted.
 
     Pods that were ``made`` or ``deleted`` just now count as such before they are seen so.
@@ -116,10 +133,12 @@ def status_of(
     job that is suspended. A job that is not ``managed`` at present does not tell whether it is.
     """
     moment = owned_pods.timestamp(now)
-    known = job.get("status") or {}
-    counts = ("active", "ready", "terminating", "uncountedTerminatedPods")
-    status: Object = {k: v for k, v in known.items() if k not in counts}
-    status |= job_counts.status(job)
+    status: JobStatus = {**(job.get("status") or {})}
+    status.pop("active", None)
+    status.pop("ready", None)
+    status.pop("terminating", None)
+    status.pop("uncountedTerminatedPods", None)
+    status.update(job_counts.status(job))
     status["uncountedTerminatedPods"] = {}
     running = [p for p in pods if owned_pods.is_active(p)]
     staying = [p for p in running if p["metadata"]["uid"] not in deleted]
@@ -127,7 +146,7 @@ def status_of(
     active = len(staying) + len(set(made) - {p["metadata"]["uid"] for p in pods})
     if active:
         status["active"] = active
-    status["ready"] = sum(1 for p in staying if owned_pods.is_ready(p))
+    status["ready"] = sum(1 for p in staying if is_ready(p))
     status["terminating"] = leaving
     if not status.get("startTime") and not job["spec"].get("suspend"):
         status["startTime"] = moment
