@@ -17,8 +17,11 @@ from dray.server.admission import AdmissionChain, AdmissionPlugin
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.namespace import NamespaceLifecycle
 from dray.server.apiserver import APIServer
-from dray.server.auth import MASTERS, AlwaysAllow, AuthenticatorChain, Authorizer, policy
-from dray.server.auth.authenticator.static import ADMIN, StaticTokens
+from dray.server.auth.authenticator import AuthenticatorChain
+from dray.server.auth.authenticator.tokenfile import ADMIN, StaticTokens
+from dray.server.auth.authorizer import AlwaysAllow, Authorizer
+from dray.server.auth.rbac import bootstrappolicy
+from dray.server.auth.user import MASTERS
 from dray.server.bootstrap import bootstrap
 from dray.server.clock import Clock
 from dray.server.inprocess import InProcessTransport
@@ -97,7 +100,7 @@ async def assembled(data: Path, **options: Any) -> AsyncIterator[APIServer]:
     api = await assemble(settings, MemoryStore())
     await _install(api)
     if "RBAC" in settings.authorization:
-        await policy.reconcile(api)
+        await bootstrappolicy.reconcile(api)
     try:
         yield api
     finally:

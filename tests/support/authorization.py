@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.apiserver import APIServer
-from dray.server.auth import MASTERS
+from dray.server.auth.user import MASTERS
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
 from dray.server.inprocess import InProcessTransport

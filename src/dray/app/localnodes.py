@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
 
 from dray.api.errors import BadRequest, NotFound
 from dray.app.remotenodes import RemoteNodes
@@ -18,6 +19,9 @@ from dray.server.endpoints.responses import RawBody, Response, StreamBody, Upgra
 from dray.server.storage.documents import Document
 from dray.wire.duplex import Chunks
 from dray.wire.messages import Query
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 
 class LocalNodes:
@@ -34,7 +38,7 @@ class LocalNodes:
             previous=call.request.query.boolean("previous"),
             options=log_options(call.request.query, now=call.api.clock.seconds()),
         )
-        chunks = self._nodes.logs(pod.hub, container, query)
+        chunks = self._nodes.logs(_pod(pod), container, query)
         return Response(200, StreamBody(Chunks(chunks), "text/plain"))
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
@@ -49,19 +53,19 @@ class LocalNodes:
 
         async def start() -> Session:
             if action == "attach":
-                return await self._nodes.attach(pod.hub, container, tty=tty, stdin=stdin)
-            return await self._nodes.exec(pod.hub, container, query.all("command"), tty=tty, stdin=stdin)
+                return await self._nodes.attach(_pod(pod), container, tty=tty, stdin=stdin)
+            return await self._nodes.exec(_pod(pod), container, query.all("command"), tty=tty, stdin=stdin)
 
-        self._nodes.check_running(pod.hub, container)
+        self._nodes.check_running(_pod(pod), container)
         streams = [s for s in ("stdin", "stdout", "stderr") if query.boolean(s)]
         upgrade = handshake.for_command(headers, start, streams=streams, tty=tty)
         return Response(101, UpgradeBody(upgrade.duplex, upgrade.headers))
 
     def _forward(self, call: Call, pod: Document) -> Response:
         async def connect(port: int) -> PortConnection:
-            return await self._nodes.port_forward(pod.hub, port)
+            return await self._nodes.port_forward(_pod(pod), port)
 
-        self._nodes.check_running(pod.hub)
+        self._nodes.check_running(_pod(pod))
         asked = [parse_int64(p) for value in call.request.query.all("ports") for p in value.split(",")]
         metadata = pod.hub["metadata"]
         upgrade = handshake.for_ports(
@@ -109,3 +113,7 @@ def _utc(text: str) -> str:
         return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     except ValueError:
         raise BadRequest(f'parsing time "{text}": it is not RFC 3339') from None
+
+
+def _pod(document: Document) -> Pod:
+    return cast("Pod", document.hub)

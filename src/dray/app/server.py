@@ -16,25 +16,33 @@ from dray.api.scheme.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
 from dray.app.remotenodes import RemoteNodes
-from dray.server import auth, beyond_upstream, subresources
+from dray.server import beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.registration import build_plugins
 from dray.server.apiextensions.controller import CRDController, published_schema
 from dray.server.apiserver import APIServer
-from dray.server.auth import (
-    AuthenticatorChain,
-    Authorizer,
-    AuthorizerChain,
-    policy,
-    subjectaccessreview,
-    tokenreview,
-)
+from dray.server.auth import subjectaccessreview, tokenreview
+from dray.server.auth.authenticator import AuthenticatorChain
 from dray.server.auth.authenticator.bearertoken import BearerTokens
 from dray.server.auth.authenticator.bootstrap_token import BootstrapTokens
 from dray.server.auth.authenticator.serviceaccount_token import ServiceAccountTokens, SigningKey, new_key
-from dray.server.auth.authenticator.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
+from dray.server.auth.authenticator.tokenfile import ADMIN, StaticTokens, read_token_file
+from dray.server.auth.authenticator.x509 import ClientCertificates
+from dray.server.auth.authorizer import (
+    MODES,
+    AlwaysAllow,
+    AlwaysDeny,
+    Authorizer,
+    AuthorizerChain,
+    PrivilegedGroups,
+)
 from dray.server.auth.nodes import Graph, NodeAuthorizer, unlisted_rules
-from dray.server.auth.rbac import EscalationCheck, RBACAuthorizer, RuleResolver
+from dray.server.auth.rbac import (
+    EscalationCheck,
+    RBACAuthorizer,
+    RuleResolver,
+    bootstrappolicy,
+)
 from dray.server.bootstrap import bootstrap
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responsewriter import ResponseWriter, refuse
@@ -93,7 +101,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         await definitions.start()
         await bootstrap(api, port=port)
         if "RBAC" in options.authorization:
-            await policy.reconcile(api)
+            await bootstrappolicy.reconcile(api)
         api.audit = _audit(options)
         http = HTTPServer(ResponseWriter(api).serve, request_type=Request, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
@@ -149,7 +157,7 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
         version=version,
         gates=gates,
         authenticator=AuthenticatorChain([], anonymous=False),  # nobody, until everything is in place
-        authorizer=auth.PrivilegedGroups(),
+        authorizer=PrivilegedGroups(),
         expressions=compile_expression,
         policies=compile_policy,
         rules=compile_rule,
@@ -223,23 +231,23 @@ def _tokens(options: ServerOptions, api: APIServer, accounts: ServiceAccountToke
 
 def _node_authorizer(api: APIServer) -> NodeAuthorizer:
     graph = Graph(api.resources, fixed_names=api.quirks.names_claims_after_pod_and_entry)
-    return NodeAuthorizer(graph, policy.node_rules(api), api.quirks)
+    return NodeAuthorizer(graph, bootstrappolicy.node_rules(api), api.quirks)
 
 
 def _authorizer(options: ServerOptions, api: APIServer, rbac: RBACAuthorizer | None) -> Authorizer:
     """The authorizers of ``--authorization-mode`` in their order; the administrators' group needs none of them."""
-    chain: list[Authorizer] = [auth.PrivilegedGroups()]
+    chain: list[Authorizer] = [PrivilegedGroups()]
     for mode in options.authorization:
         match mode:
             case "RBAC":
                 assert rbac is not None
                 chain.append(rbac)
             case "AlwaysAllow":
-                chain.append(auth.AlwaysAllow())
+                chain.append(AlwaysAllow())
             case "AlwaysDeny":
-                chain.append(auth.AlwaysDeny())
+                chain.append(AlwaysDeny())
             case "Node":
                 chain.append(_node_authorizer(api))
             case _:
-                raise OptionError(f"--authorization-mode: {mode} is none of {', '.join(auth.MODES)}")
+                raise OptionError(f"--authorization-mode: {mode} is none of {', '.join(MODES)}")
     return AuthorizerChain(chain)

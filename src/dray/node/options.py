@@ -7,12 +7,15 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api.release import EffectiveVersion, Gates
 from dray.node.dra.plugin_manager import WITHDRAW_AFTER
 from dray.node.hostpaths import HostPaths
 from dray.node.mirror import ControlPlanePart
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Taint
 
 
 def machine_capacity() -> dict[str, str]:
@@ -34,7 +37,7 @@ class NodeOptions:
     paths: HostPaths
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Mapping[str, Any], ...] = ()
+    taints: tuple[Taint, ...] = ()
     capacity: Mapping[str, str] = field(default_factory=machine_capacity)
     address: str = "127.0.0.1"
     #: Port of the agent's own HTTPS endpoint, 0 if it has none.

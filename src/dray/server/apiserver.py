@@ -43,7 +43,8 @@ from dray.api.validation.expressions import (
 )
 from dray.api.validation.names import path_segment
 from dray.server.admission import AdmissionChain
-from dray.server.auth import Attributes, AuthenticatorChain, Authorizer
+from dray.server.auth.authenticator import AuthenticatorChain
+from dray.server.auth.authorizer import Attributes, Authorizer
 from dray.server.auth.forbidden import forbidden
 from dray.server.auth.impersonation import Impersonation, wanted_user
 from dray.server.clock import Clock
@@ -58,7 +59,7 @@ from dray.server.managedfields.manager import FieldManager
 from dray.server.metrics import Metrics
 from dray.server.quirks import Quirks
 from dray.server.registry.resources import Resource, Resources
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 from dray.store.interface import Store, StoreError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dray.api.errors import AlreadyExists
 from dray.api.groups.scheduling import SYSTEM_CLASSES
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.apiserver import APIServer
-from dray.server.auth import AUTHENTICATED, MASTERS
+from dray.server.auth.user import AUTHENTICATED, MASTERS
 from dray.server.endpoints.requests import Request
 from dray.server.registry.serviceallocators import KUBERNETES_SERVICE_IP
 

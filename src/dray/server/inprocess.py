@@ -16,11 +16,12 @@ import msgspec
 from dray.api.errors import BadRequest, NotFound, StatusError
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.apiserver import APIServer
-from dray.server.auth import AUTHENTICATED
+from dray.server.auth.user import AUTHENTICATED
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import ObjectBody, RawBody, Response, StreamBody
 from dray.server.endpoints.watch import ERROR, Watch
-from dray.server.storage.documents import Listing, encode, parse
+from dray.server.storage.codec import encode, parse
+from dray.server.storage.documents import Listing
 from dray.wire.messages import NO_QUERY, Headers, Query
 
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | bytes | None

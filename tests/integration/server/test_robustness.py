@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.server.storage.documents import encode
+from dray.server.storage.codec import encode
 from tests.support.tls_server import Reached, reached
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -80,7 +80,7 @@ def test_generated_parameters_select_what_was_asked_for() -> None:
     [request] = made["driverRequests"][0]["requests"]
     selector = named_resources.compile(request["namedResources"]["selector"])
     model = node_services.named_resources(list(CatsDriver().named_resources("n")))
-    instances = model["namedResources"]["instances"]
+    instances = model["instances"]
     assert [i["name"] for i in instances if selector.matches(i["attributes"])] == ["sylvester", "panther"]
 
 

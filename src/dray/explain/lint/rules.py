@@ -121,7 +121,7 @@ def _contradiction(world: LintContext, source: str) -> str:
     if reads is not None and not any(
         (reads.driver, reads.allow_multiple_allocations, reads.attributes, reads.capacity)
     ):
-        outcome = selector.outcome(Visible.of("", {}))
+        outcome = selector.outcome(Visible.of("", {"name": ""}))
         if (
             outcome.error is None
             and not outcome.match

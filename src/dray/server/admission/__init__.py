@@ -12,7 +12,7 @@ from dray.api import errors
 from dray.api.errors import InternalError, StatusError
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.admission.names import DEFAULT_ON, ORDER, UnknownPlugin, enabled, rank
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"

@@ -16,7 +16,7 @@ from dray.api.selectors import LabelSelector, label_selector
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.registry.resources import Resources
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 Part = Mapping[str, Any]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from dray.server import auth
 from dray.server.admission import DEFAULT_ON, AdmissionPlugin
 from dray.server.admission.listers import Listers
 from dray.server.admission.matcher import Matcher
@@ -44,6 +43,7 @@ from dray.server.admission.webhooks.client import WebhookClient
 from dray.server.admission.webhooks.mutating import MutatingAdmissionWebhook
 from dray.server.admission.webhooks.validating import ValidatingAdmissionWebhook
 from dray.server.apiserver import APIServer
+from dray.server.auth import authorizer
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
     matcher = Matcher(api.resources, listers)
     caller = WebhookClient()
 
-    def authorize(asked: auth.Attributes) -> auth.Verdict:
+    def authorize(asked: authorizer.Attributes) -> authorizer.Verdict:
         return api.authorizer.authorize(asked)
 
     known: Mapping[str, Callable[[], AdmissionPlugin]] = {

@@ -26,7 +26,7 @@ from dray.server.audit.policy import (
     RequestAuditConfig,
 )
 from dray.server.audit.policy import NONE as NOT_LOGGED
-from dray.server.auth import Attributes, Verdict
+from dray.server.auth.authorizer import Attributes, Verdict
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import ObjectBody, Response, StreamBody, UpgradeBody
 from dray.server.endpoints.watch import Watch

@@ -10,7 +10,7 @@ from dray.api.errors import BadRequest
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server import admission
 from dray.server.apiserver import APIServer
-from dray.server.auth import Attributes, Decision
+from dray.server.auth.authorizer import Attributes, Decision
 from dray.server.auth.rbac import PolicyRule
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options

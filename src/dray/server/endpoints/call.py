@@ -12,7 +12,8 @@ from dray.server.endpoints.negotiation import MediaType
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.registry.resources import Resource
-from dray.server.storage.documents import Codec, Document
+from dray.server.storage.codec import Codec
+from dray.server.storage.documents import Document
 
 if TYPE_CHECKING:
     from dray.server.apiserver import APIServer

@@ -20,7 +20,7 @@ from dray.server.endpoints.negotiation import negotiate_input
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.yamljson import json_from_yaml, json_name
 from dray.server.registry.resources import Resources
-from dray.server.storage.documents import Codec, Codecs, encode
+from dray.server.storage.codec import Codec, Codecs, encode
 
 STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
 

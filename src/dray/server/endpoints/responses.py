@@ -8,7 +8,8 @@ import msgspec
 
 from dray.api.scheme.kinds import Object
 from dray.server.endpoints.watch import Watch
-from dray.server.storage.documents import Codec, Document, Listing
+from dray.server.storage.codec import Codec
+from dray.server.storage.documents import Document, Listing
 from dray.wire.duplex import Duplex, Stream
 
 

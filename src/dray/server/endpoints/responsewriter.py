@@ -40,7 +40,8 @@ from dray.server.endpoints.watch import (
     json_event_encoder,
     protobuf_event_encoder,
 )
-from dray.server.storage.documents import Codec, Document, Listing, encode
+from dray.server.storage.codec import Codec, encode
+from dray.server.storage.documents import Document, Listing
 from dray.wire.messages import Reply
 
 log = logging.getLogger(__name__)

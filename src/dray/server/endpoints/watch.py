@@ -11,7 +11,8 @@ import msgspec
 
 from dray.api import protobuf
 from dray.api.scheme.kinds import Object
-from dray.server.storage.documents import Codec, Document, encode
+from dray.server.storage.codec import Codec, encode
+from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import ADDED, Change, Watcher
 from dray.wire.duplex import Sink
 

@@ -21,7 +21,8 @@ from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.handlers.update import admit
 from dray.server.registry import objects
 from dray.server.registry.metadata import check_name, ensure_namespace
-from dray.server.storage.documents import Codec, Document, encode
+from dray.server.storage.codec import Codec, encode
+from dray.server.storage.documents import Document
 
 _BUILT_IN = (patches.JSON, patches.MERGE, patches.STRATEGIC, patches.APPLY)
 _CUSTOM = (patches.JSON, patches.MERGE, patches.APPLY)

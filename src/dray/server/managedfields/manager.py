@@ -15,7 +15,7 @@ from dray.server.endpoints.decoder import IGNORE, STRICT, split_api_version
 from dray.server.endpoints.options import WriteOptions
 from dray.server.endpoints.yamljson import load_yaml_object
 from dray.server.managedfields import typeconverter
-from dray.server.storage.documents import Codec, Codecs
+from dray.server.storage.codec import Codec, Codecs
 
 _MAX_SCOPES: Final = 1000
 

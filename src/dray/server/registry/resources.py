@@ -12,7 +12,7 @@ from typing import Final
 
 from dray.api.release import Gates, Serving
 from dray.api.scheme.kinds import Kind, Object
-from dray.server.storage.documents import Codec, Codecs
+from dray.server.storage.codec import Codec, Codecs
 from dray.server.storage.watchcache import WatchCache
 from dray.store.interface import Store
 

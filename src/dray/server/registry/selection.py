@@ -9,7 +9,8 @@ from dray.api import selectors
 from dray.api.errors import BadRequest
 from dray.server.endpoints.options import ListOptions
 from dray.server.registry.resources import Resource
-from dray.server.storage.documents import Codec, Document
+from dray.server.storage.codec import Codec
+from dray.server.storage.documents import Document
 
 Read = Callable[[Document], str]
 

@@ -13,7 +13,7 @@ from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
 from dray.server.registry.resources import APIGroup, Resource
-from dray.server.storage.documents import encode
+from dray.server.storage.codec import encode
 
 _FORMS = ("v2", "v2beta1")
 #: Kinds whose hash upstream makes of another version than the one it stores today.

@@ -15,7 +15,8 @@ from typing import Final
 
 from dray.api import protobuf
 from dray.api.scheme.kinds import Object
-from dray.server.storage.documents import Codec, Codecs, Document
+from dray.server.storage.codec import Codec, Codecs
+from dray.server.storage.documents import Document
 from dray.store.interface import Event, KeyValue, Store, StoreError, Subscription
 from dray.store.keys import SortedKeys
 

@@ -21,7 +21,8 @@ from dray.server.handlers.patch import patch_type
 from dray.server.handlers.update import admit
 from dray.server.registry import objects
 from dray.server.registry.metadata import check_name, ensure_namespace
-from dray.server.storage.documents import Document, encode
+from dray.server.storage.codec import encode
+from dray.server.storage.documents import Document
 from dray.server.subresources import codecs
 
 _TYPE = "autoscaling/v1.Scale"

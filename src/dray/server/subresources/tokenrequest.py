@@ -20,7 +20,7 @@ from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
 from dray.server.registry.metadata import ensure_namespace
-from dray.server.storage.documents import Codec, encode
+from dray.server.storage.codec import Codec, encode
 
 _METADATA: Final = Path("metadata")
 _KEYS: Final = "/openid/v1/jwks"

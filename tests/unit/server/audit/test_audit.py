@@ -12,7 +12,7 @@ import pytest
 from dray.api.scheme.kinds import UserInfo
 from dray.server.audit.log import Log
 from dray.server.audit.policy import Policy, PolicyError, read
-from dray.server.auth import Attributes
+from dray.server.auth.authorizer import Attributes
 from tests.support.admission import config_map, listen, make_world, pod, refusal
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from dray.api.groups.core import configmap
-from dray.server.storage.documents import Codecs, encode
+from dray.server.storage.codec import Codecs, encode
 from dray.server.storage.watchcache import ADDED, DELETED, MODIFIED, WatchCache
 from dray.store.interface import StoreError
 from dray.store.memory import MemoryStore
@@ -159,9 +159,9 @@ async def test_a_forgotten_document_reads_the_same_again():
 
 
 async def test_only_so_many_documents_are_held_decoded(monkeypatch):
-    from dray.server.storage import documents
+    from dray.server.storage import codec
 
-    monkeypatch.setattr(documents, "_MAX_DECODED", 2)
+    monkeypatch.setattr(codec, "_MAX_DECODED", 2)
     store, cached = await cache()
     for i in range(4):
         await store.create(PREFIX + f"a/{i}", value(str(i)))

@@ -47,7 +47,7 @@ async def test_whoever_may_only_read_opens_no_session():
     import pytest
 
     from dray.api.errors import Forbidden
-    from dray.server.auth import Attributes, Decision, Verdict
+    from dray.server.auth.authorizer import Attributes, Decision, Verdict
 
     server = await make_server()
     router = subresources.KubeletClientSwitch()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.server import auth
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
-from dray.server.admission.activation import AuthorizerFunc
+from dray.server.auth import authorizer
+from dray.server.auth.authorizer import AuthorizerFunc
 
 _GROUP: Final = "certificates.k8s.io"
 _REQUESTS: Final = "certificatesigningrequests"
@@ -37,7 +37,7 @@ def may(authorize: AuthorizerFunc, attributes: Attributes, verb: str, signer: st
     """Whether the caller may do this for the signer, or for all signers of its domain."""
     names = (signer, f"{signer.partition('/')[0]}/*")
     return any(
-        authorize(auth.Attributes(attributes.user, verb, _GROUP, "*", "signers", name=name)).allowed
+        authorize(authorizer.Attributes(attributes.user, verb, _GROUP, "*", "signers", name=name)).allowed
         for name in names
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dray.api.scheme.kinds import Object
-from dray.server import auth
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
-from dray.server.admission.activation import AuthorizerFunc
+from dray.server.auth import authorizer
+from dray.server.auth.authorizer import AuthorizerFunc
 from dray.server.endpoints.decoder import split_api_version
 from dray.server.registry.resources import Resources
 
@@ -37,14 +37,14 @@ class OwnerReferencesPermissionEnforcement:
         blocking = [r for r in new if r.get("blockOwnerDeletion") and r.get("uid") not in blocked]
         if not blocking:
             return
-        anything = auth.Attributes(attributes.user, "update", "*", "*", "*", "finalizers", name="*")
+        anything = authorizer.Attributes(attributes.user, "update", "*", "*", "*", "finalizers", name="*")
         if self._authorize(anything).allowed:
             return
         for ref in blocking:
             self._check_blockable(ref, attributes)
 
     def _check_deletable(self, attributes: Attributes) -> None:
-        wanted = auth.Attributes(
+        wanted = authorizer.Attributes(
             attributes.user,
             "delete",
             attributes.group,
@@ -72,7 +72,7 @@ class OwnerReferencesPermissionEnforcement:
             )
         for resource in found:
             namespace = attributes.namespace if resource.kind.namespaced else ""
-            wanted = auth.Attributes(
+            wanted = authorizer.Attributes(
                 attributes.user,
                 "update",
                 group,

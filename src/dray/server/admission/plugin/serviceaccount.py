@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from dray.api.pods import MIRROR_ANNOTATION
 from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.podreferences import secret_names
 from dray.server.registry.metadata import generate_name
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _DEFAULT: Final = "default"
 _VOLUME: Final = "kube-api-access-"
@@ -49,7 +49,7 @@ class ServiceAccount:
         assert pod is not None
         if attributes.operation != CREATE:
             return
-        if MIRROR not in (pod["metadata"].get("annotations") or {}):
+        if MIRROR_ANNOTATION not in (pod["metadata"].get("annotations") or {}):
             spec = pod.setdefault("spec", {})
             if not spec.get("serviceAccountName"):
                 spec["serviceAccountName"] = _DEFAULT
@@ -66,7 +66,7 @@ class ServiceAccount:
         pod = attributes.object
         assert pod is not None
         spec = pod.get("spec", {})
-        if attributes.operation == CREATE and MIRROR in (pod["metadata"].get("annotations") or {}):
+        if attributes.operation == CREATE and MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or {}):
             _check_mirror(spec, attributes)
             return
         name = spec.get("serviceAccountName")

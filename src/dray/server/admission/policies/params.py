@@ -9,7 +9,7 @@ from dray.api.scheme.kinds import Object
 from dray.api.selectors import label_selector
 from dray.server.endpoints.decoder import split_api_version
 from dray.server.registry.resources import Resource, Resources
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 Part = Mapping[str, Any]
 

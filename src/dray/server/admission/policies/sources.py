@@ -14,7 +14,8 @@ from dray.server.admission.matcher import MatchCriteria, Matcher
 from dray.server.admission.policies.params import resource_of
 from dray.server.apiserver import APIServer
 from dray.server.registry.resources import Resource
-from dray.server.storage.documents import Codec, Document
+from dray.server.storage.codec import Codec
+from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import WatchCache
 
 GROUP: Final = "admissionregistration.k8s.io"

@@ -6,24 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dray.api.scheme.kinds import UserInfo
-from dray.server.auth import NO_OPINION, Attributes, Decision, Verdict
+from dray.server.auth.authorizer import NO_OPINION, Attributes, Decision, Verdict
 from dray.server.auth.nodes.graph import Graph
 from dray.server.auth.rbac.rules import PolicyRule
+from dray.server.auth.user import node_name
 from dray.server.quirks import Quirks
 
-PREFIX: Final = "system:node:"
-GROUP: Final = "system:nodes"
 LEASES: Final = "kube-node-lease"
 _ALLOW: Final = Verdict(Decision.ALLOW)
 _OWN: Final = frozenset({"get", "create", "update", "patch", "delete"})
 _READ: Final = frozenset({"get", "list", "watch"})
-
-
-def node_name(user: UserInfo) -> str | None:
-    """The node that a user is; None for everybody else."""
-    if not user.name.startswith(PREFIX) or GROUP not in user.groups:
-        return None
-    return user.name[len(PREFIX) :]
 
 
 def unlisted_rules(user: UserInfo) -> str:

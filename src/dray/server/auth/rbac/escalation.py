@@ -13,9 +13,10 @@ from dray.api.errors import NotFound
 from dray.api.groups.rbac import GROUP
 from dray.api.scheme.kinds import Object
 from dray.server import admission
-from dray.server.auth import MASTERS, Attributes, Verdict
+from dray.server.auth.authorizer import Attributes, Verdict
 from dray.server.auth.rbac.resolver import RuleResolver
 from dray.server.auth.rbac.rules import PolicyRule, uncovered
+from dray.server.auth.user import MASTERS
 
 _ROLES: Final = frozenset({"roles", "clusterroles"})
 _BINDINGS: Final = frozenset({"rolebindings", "clusterrolebindings"})

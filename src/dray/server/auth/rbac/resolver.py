@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from dray.api.errors import NotFound, not_found
 from dray.api.groups.rbac import GROUP
 from dray.api.scheme.kinds import UserInfo
 from dray.server.auth.rbac.rules import PolicyRule
+from dray.server.auth.serviceaccount import ServiceAccount
 from dray.server.registry.resources import Resources
 from dray.server.storage.watchcache import Change, WatchCache
-
-ACCOUNT: Final = "system:serviceaccount:"
 
 
 class Grant(NamedTuple):
@@ -47,7 +46,7 @@ class _Binding(NamedTuple):
 
 
 class RuleResolver:
-    """Reads roles and bindings from the server's own collections; parsed ones are kept until they change."""
+    """Reads roles and bindings from the watch caches; parsed ones are kept until they change."""
 
     def __init__(self, resources: Resources) -> None:
         self._roles = _stored(resources, "roles")
@@ -132,8 +131,8 @@ def _subjects(subjects: Sequence[Mapping[str, Any]], namespace: str) -> Iterator
         kind, name = subject["kind"], subject["name"]
         if kind == "ServiceAccount":
             # In a role binding an account without a namespace is one of the binding's own.
-            place = subject.get("namespace") or namespace
-            if place:
-                yield _Subject(kind, f"{ACCOUNT}{place}:{name}", f'{kind} "{name}/{place}"')
+            home = subject.get("namespace") or namespace
+            if home:
+                yield _Subject(kind, ServiceAccount(home, name).user, f'{kind} "{name}/{home}"')
         else:
             yield _Subject(kind, name, f'{kind} "{name}"')

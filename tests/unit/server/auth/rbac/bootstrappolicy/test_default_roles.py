@@ -12,7 +12,7 @@ from dray.api.scheme.kinds import UserInfo
 from dray.client.client import Client
 from dray.controllers import manager
 from dray.controllers.clusterroleaggregation import aggregated_rules
-from dray.server.auth import Attributes
+from dray.server.auth.authorizer import Attributes
 from tests.support.authorization import RBAC, Guarded, guarded
 from tests.support.wait import wait_for
 

@@ -15,7 +15,7 @@ from dray.api.groups.rbac import GROUP
 from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 from dray.server.apiserver import APIServer
-from dray.server.auth.policy import notation
+from dray.server.auth.rbac.bootstrappolicy import notation
 from dray.server.auth.rbac.rules import PolicyRule, uncovered
 from dray.server.bootstrap import APISERVER_USER
 from dray.server.endpoints.requests import Request
