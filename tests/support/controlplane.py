@@ -278,7 +278,7 @@ async def controllers(
     plane: ControlPlane, *names: str, settings: Mapping[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[None]:
     """Some controllers, until the block ends."""
-    options = {"gates": plane.api.gates, **options}
+    options = {"version": plane.api.version, "gates": plane.api.gates, **options}
     chosen = manager.Options(controllers=names, settings=settings or {}, **options)
     ready = asyncio.Event()
     client = plane.client_of("controllers")

@@ -60,6 +60,7 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
     )
     options = manager.Options(
         controllers=("*", "bootstrap-signer-controller", "token-cleaner-controller"),
+        version=cluster.server.api.version,
         gates=cluster.server.api.gates,
         settings=_controller_settings(cluster),
     )

@@ -119,7 +119,7 @@ def controllers(
     """
     from dray.controllers import manager
 
-    _, gates = _release(emulate, feature_gates)
+    version, gates = _release(emulate, feature_gates)
     wanted = tuple(n.strip() for n in names.split(",") if n.strip())
     try:
         manager.enabled_controllers(wanted, gates)
@@ -127,6 +127,7 @@ def controllers(
         raise click.ClickException(str(problem)) from None
     options = manager.Options(
         controllers=wanted,
+        version=version,
         gates=gates,
         leader_election=leader_elect,
         settings=_signing_settings(ca_file, ca_key_file, root_ca_file),

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 
 FINALIZER: Final = "kubernetes"
-#: Since then pods go first without anybody's asking for it by the gate.
-_ORDERED_SINCE: Final = (1, 33)
 #: How long API servers beside this one may need to see that a namespace is being deleted.
 GRACE_SECONDS: Final = 5.0
 #: What finalizers are given before anybody looks again.
@@ -173,7 +171,7 @@ class NamespaceController(Controller[str]):
     def __init__(self, context: ControllerContext, *, grace_seconds: float = GRACE_SECONDS) -> None:
         super().__init__(context)
         self._grace = grace_seconds
-        self._ordered = context.gates.release >= _ORDERED_SINCE or "OrderedNamespaceDeletion" in context.gates
+        self._ordered = context.quirks.deletes_pods_first
         self._attempts: dict[str, int] = {}  # uid → how often we found something left
         self._namespaces = context.informers.get(NAMESPACES)
         self._namespaces.add_handler(

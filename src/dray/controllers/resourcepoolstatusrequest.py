@@ -6,7 +6,7 @@ Requests are removed an hour after they were answered, or a day after they were 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import NotFound
@@ -191,11 +191,13 @@ class ResourcePoolStatusRequestController(Controller[str]):
         self._resource = context.resource(RESOURCE_POOL_STATUS_REQUESTS)
         self._slices = get(context.resource(RESOURCE_SLICES))
         self._claims = get(context.resource(RESOURCE_CLAIMS))
-        modern = context.gates.release >= (1, 37)
-        self._counting = CountingRules(once=modern, taints=modern)
-        self._answers_in_part = modern
+        quirks = context.quirks
+        self._counting = CountingRules(
+            once=quirks.counts_shared_devices_once, taints=quirks.counts_tainted_devices_as_unavailable
+        )
+        self._answers_for_incomplete_pools = quirks.answers_for_incomplete_pools
         self._rules = None
-        if modern and "DRADeviceTaintRules" in context.gates:
+        if quirks.counts_taint_rules_as_unavailable:
             self._rules = get(context.resource(DEVICE_TAINT_RULES, "v1", "v1beta2"))
         self._requests = get(self._resource)
         self._requests.add_handler(on_add=self._set, on_update=lambda old, new: self._set(new))
@@ -223,9 +225,10 @@ class ResourcePoolStatusRequestController(Controller[str]):
         )
         if is_incomplete(status):
             age = now - to_epoch(request["metadata"]["creationTimestamp"])
-            if age < (INCOMPLETE_POOL_SECONDS if self._answers_in_part else _OLD_INCOMPLETE_POOL_SECONDS):
+            answers = self._answers_for_incomplete_pools
+            if age < (INCOMPLETE_POOL_SECONDS if answers else _OLD_INCOMPLETE_POOL_SECONDS):
                 return _RETRY_SECONDS
-            if not self._answers_in_part:
+            if not answers:
                 return left
         await self.context.client.update_status(self._resource, "", {**request, "status": status})
         self.context.metrics.pools_counted.inc(request["spec"]["driver"])
@@ -234,7 +237,7 @@ class ResourcePoolStatusRequestController(Controller[str]):
     def _counting_now(self) -> CountingRules:
         if self._rules is None:
             return self._counting
-        return CountingRules(rules=tuple(self._rules.items()))
+        return replace(self._counting, rules=tuple(self._rules.items()))
 
     async def _remove(self, request: ResourcePoolStatusRequest) -> None:
         metadata = request["metadata"]

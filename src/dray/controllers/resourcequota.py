@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 RESYNC_SECONDS: Final = 300.0
-#: Since then a pod's quotas are also counted anew when it changes and stays.
-_ALL_CHANGES_SINCE: Final = (1, 33)
 _CLAIM_VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 
@@ -114,7 +112,7 @@ class ResourceQuotaController(Controller[ObjectKey]):
         self._classes: Informer[Any] | None = None
         try:
             self._claims = context.resource(RESOURCE_CLAIMS, *_CLAIM_VERSIONS)
-            if "DRAExtendedResource" in context.gates:
+            if context.quirks.charges_extended_resources_to_claims:
                 self._classes = context.informers.get(context.resource(DEVICE_CLASSES, *_CLAIM_VERSIONS))
         except NotServed:
             pass
@@ -134,7 +132,7 @@ class ResourceQuotaController(Controller[ObjectKey]):
         informer = self._tracked.get(resource)
         if informer is None:
             informer = self._tracked[resource] = self.context.informers.get(resource)
-            now, all_changes = self.context.clock, self.context.gates.release >= _ALL_CHANGES_SINCE
+            now, all_changes = self.context.clock, self.context.quirks.recalculates_quota_on_pod_updates
 
             def changed(old: Any, new: Any) -> None:
                 if is_replenished(resource, old, new, now=now(), all_changes=all_changes):

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _HOUR: Final = 3600.0
 _PENDING_SECONDS: Final = 24 * _HOUR
-_UNSIGNED_GO_SINCE: Final = (1, 35)
 _SIGNERS: Final = (
     certificate_authority.CLIENT,
     certificate_authority.KUBELET_CLIENT,
@@ -229,7 +228,7 @@ class CertificateCleaner(_RequestController):
         request = self._requests.get("", key)
         if request is None:
             return None
-        unsigned_too = self.context.gates.release >= _UNSIGNED_GO_SINCE
+        unsigned_too = self.context.quirks.cleans_up_unsigned_requests
         left = seconds_until_cleanup(request, now=self.context.clock(), unsigned_too=unsigned_too)
         if left is None or left > 0:
             return left

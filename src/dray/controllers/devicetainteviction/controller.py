@@ -74,7 +74,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         self._slices = get(context.resource(RESOURCE_SLICES, "v1", "v1beta2"))
         self._pods = get(PODS)
         self._slices.add_handler(on_set=self._slice_set, on_delete=self._slice_deleted)
-        if "DRADeviceTaintRules" in context.gates:
+        if context.quirks.evicts_by_taint_rules:
             self._resource = context.resource(DEVICE_TAINT_RULES, "v1", "v1beta2", "v1alpha3")
             self._all_rules = get(self._resource)
             self._all_rules.add_handler(

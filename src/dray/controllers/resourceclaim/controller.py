@@ -31,8 +31,6 @@ Object = Any  # documents have no types here yet
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 #: Where they have the classic one, which another controller deals with.
 CLASSIC_VERSIONS: Final = ("v1alpha2",)
-#: Since then a claim or a consumer that nothing can be done about does not hold up the others.
-_EACH_FOR_ITSELF_SINCE: Final = (1, 36)
 _MAX_DELETED_PODS: Final = 5000
 
 
@@ -77,8 +75,8 @@ class ResourceClaimController(Controller[WorkItem]):
         self._pods_by_foreign_claim: dict[
             ObjectKey, dict[ObjectKey, None]
         ] = {}  # claim with a name taken from pods → pods
-        self._pods_only = context.gates.release < _EACH_FOR_ITSELF_SINCE
-        self._in_order = self._pods_only and not self._fixed_names
+        self._pods_only = context.quirks.skips_claims_with_other_consumers
+        self._in_order = context.quirks.stops_at_first_unusable_claim
         if self.name == ResourceClaimController.name:
             self._show()
         self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_gone)

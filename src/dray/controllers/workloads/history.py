@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dray.api.errors import AlreadyExists, NotFound
+from dray.api.release import Release
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.client.resources import CONTROLLER_REVISIONS, ObjectKey, Resource
@@ -48,7 +49,7 @@ def hash_of_data(data: Mapping[str, Any], owner: DaemonSet | StatefulSet, collis
     )
 
 
-def hash_of_template(release: tuple[int, int]) -> RevisionHash:
+def hash_of_template(release: Release) -> RevisionHash:
     """How DaemonSets do: by the template, as their release knows it."""
 
     def digest(data: Mapping[str, Any], owner: DaemonSet | StatefulSet, collisions: int | None) -> str:

@@ -67,7 +67,7 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._owners.add_index("owner", owned_pods.by_owner)
-        self._counts_terminating = "DeploymentReplicaSetTerminatingReplicas" in context.gates
+        self._counts_terminating = context.quirks.counts_terminating_replicas
 
     async def sync(self, key: ObjectKey) -> float | None:
         rs = self._owners.get(*key)

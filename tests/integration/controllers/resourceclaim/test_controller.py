@@ -14,6 +14,7 @@ from dray.api.scheme.kinds import Object
 from dray.client.events import EventRecorder
 from dray.client.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.controllers.controller import ControllerContext, SharedInformers
+from dray.controllers.quirks import Quirks
 from dray.controllers.resourceclaim.creator import ClaimCreator
 from tests.support.controlplane import ControlPlane, control_plane, controllers, owned_by, server
 from tests.support.wait import wait_for
@@ -284,7 +285,7 @@ async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_
             client=(client := Race(there)),
             informers=(informers := SharedInformers(s.client)),
             recorder=EventRecorder(s.client, component="x"),
-            gates=s.api.gates,
+            quirks=Quirks.of(s.api.version, s.api.gates),
         )
         maker = ClaimCreator(
             context,
@@ -298,7 +299,8 @@ async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_
 
 
 async def test_a_controller_that_knows_nothing_of_given_names_names_its_own():
-    async with control_plane(CLAIMS, gates=EffectiveVersion.parse("1.36").gates()) as s:
+    version = EffectiveVersion.parse("1.36")
+    async with control_plane(CLAIMS, version=version, gates=version.gates()) as s:
         await template(s)
         owner = await pod(s)
         born_with = await statuses(s)

@@ -28,7 +28,7 @@ class DaemonSetController(PodOwnerController["DaemonSet", ObjectKey]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._nodes = context.informers.get(NODES)
-        self._digest_of = history.hash_of_template(context.gates.release)
+        self._digest_of = history.hash_of_template(context.quirks.pod_template_schema)
         #: When a pod last failed, and for how long the next has to wait, by set, its generation, and node.
         self._failures: dict[tuple[str, int, str], tuple[float, float]] = {}
         self._revisions = context.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owned_pods.by_owner})

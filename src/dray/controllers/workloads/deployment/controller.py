@@ -42,7 +42,7 @@ class DeploymentController(Controller[ObjectKey]):
         self._deployments = context.informers.get(DEPLOYMENTS)
         self._replica_sets = context.informers.get(REPLICASETS, indexers={"owner": owned_pods.by_owner})
         self._pods = context.informers.get(PODS, indexers={"owner": owned_pods.by_owner})
-        self._counts_terminating = "DeploymentReplicaSetTerminatingReplicas" in context.gates
+        self._counts_terminating = context.quirks.counts_terminating_replicas
         self._deployments.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)), on_update=lambda o, n: self.enqueue(key_of(n))
         )
@@ -129,7 +129,7 @@ class DeploymentController(Controller[ObjectKey]):
         spec, metadata = deployment["spec"], deployment["metadata"]
         collisions = (deployment.get("status") or {}).get("collisionCount")
         template, selector = spec["template"], spec["selector"]
-        digest = pod_template_hash.compute_hash(template, collisions, self.context.gates.release)
+        digest = pod_template_hash.compute_hash(template, collisions, self.context.quirks.pod_template_schema)
         labels = {
             **((template.get("metadata") or {}).get("labels") or {}),
             rollout.POD_TEMPLATE_HASH_LABEL: digest,
@@ -300,7 +300,7 @@ class DeploymentController(Controller[ObjectKey]):
         self, deployment: Deployment, name: str, before: int, after: int, *, created: bool = False
     ) -> None:
         what = f"Scaled {'up' if after > before else 'down'} replica set {name}"
-        if self.context.gates.release >= (1, 31):
+        if self.context.quirks.scaling_events_name_old_size_first:
             message = f"{what} from {before} to {after}"
         else:
             message = f"{what} to {after}" + (f" from {before}" if not created else "")

@@ -107,8 +107,6 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
         self._written: dict[ObjectKey, Job] = {}  # newer than what is seen, for a moment
         self._released: dict[ObjectKey, set[str]] = {}  # pods that are still seen with their finalizer
         self._backoff: dict[ObjectKey, Backoff] = {}
-        #: Since 1.31 a job is over when its last pod is gone; how it ends is told before.
-        self._delays = context.gates.release >= (1, 31)
         super().__init__(context)
 
     def _forget(self, key: ObjectKey) -> None:
@@ -186,7 +184,12 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
             ended += running
         if ended:
             status = status_with_uncounted(
-                job, job_counts, ended, decided, owned_pods.timestamp(now), delays=self._delays
+                job,
+                job_counts,
+                ended,
+                decided,
+                owned_pods.timestamp(now),
+                interim=self.context.quirks.adds_interim_job_conditions,
             )
             job = await self._update_status(key, job, status)
             self._backoff[key] = backoff
@@ -218,8 +221,11 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
             job, job_counts, active=active, now=self.context.clock(), pods=pods
         )
         if found is not None and found.reason == "CompletionsReached":
-            # That there are other ways to succeed, and words for them, came with the success policy.
-            return found if self._delays else FinishedCondition("Complete", "", "")
+            return (
+                found
+                if self.context.quirks.gives_reason_for_completion
+                else FinishedCondition("Complete", "", "")
+            )
         return found
 
     async def _update_status(self, key: ObjectKey, owner: Job, status: JobStatus) -> Job:
@@ -322,9 +328,10 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
             self._owned_pods(job),
             decided,
             now=self.context.clock(),
-            delays=self._delays,
+            interim=self.context.quirks.adds_interim_job_conditions,
+            after_last_pod=self.context.quirks.finishes_jobs_after_last_pod,
             managed=managed,
-            forgets_start="MutableSchedulingDirectivesForSuspendedJobs" in self.context.gates,
+            clears_start_time=self.context.quirks.clears_start_time_on_suspend,
             made=made,
             deleted=deleted,
         )

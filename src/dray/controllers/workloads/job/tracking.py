@@ -41,7 +41,7 @@ def status_with_uncounted(
     decided: FinishedCondition | None,
     now: str,
     *,
-    delays: bool = True,
+    interim: bool = True,
 ) -> JobStatus:
     """The status that puts ended pods on record; the numbers still leave them out."""
     recorded = uncounted_terminated_pods(job)
@@ -63,16 +63,16 @@ def status_with_uncounted(
     if recorded["failed"]:
         uncounted["failed"] = recorded["failed"]
     status["uncountedTerminatedPods"] = uncounted
-    if decided is not None and _adds_interim_condition(decided, delays):
+    if decided is not None and _adds_interim_condition(decided, interim=interim):
         status["conditions"] = _with_condition(
             status.get("conditions") or (), decided.interim_type, decided, now
         )
     return status
 
 
-def _adds_interim_condition(decided: FinishedCondition, delays: bool) -> bool:
-    """Whether a verdict is told while pods still end: where a release ``delays`` the end, and by policies."""
-    return delays or decided.reason in ("PodFailurePolicy", "SuccessPolicy")
+def _adds_interim_condition(decided: FinishedCondition, *, interim: bool) -> bool:
+    """Whether a condition says how the job will end while its pods still run; policies always say it."""
+    return interim or decided.reason in ("PodFailurePolicy", "SuccessPolicy")
 
 
 def _with_condition(
@@ -92,7 +92,7 @@ def _condition(kind: str, status: str, reason: str, message: str, now: str) -> J
     return made
 
 
-def _with_suspension(job: Job, status: JobStatus, now: str, *, forgets_start: bool) -> JobStatus:
+def _with_suspension(job: Job, status: JobStatus, now: str, *, clears_start_time: bool) -> JobStatus:
     """Whether the job is suspended, said where it is or was; a job's time starts when it may run."""
     suspended = bool(job["spec"].get("suspend"))
     conditions = list(status.get("conditions") or ())
@@ -108,7 +108,7 @@ def _with_suspension(job: Job, status: JobStatus, now: str, *, forgets_start: bo
     status = {**status, "conditions": conditions}
     if not suspended:
         status["startTime"] = now
-    elif forgets_start:
+    elif clears_start_time:
         status.pop("startTime", None)
     return status
 
@@ -120,17 +120,19 @@ def status_of(
     decided: FinishedCondition | None,
     *,
     now: float,
-    delays: bool = True,
+    interim: bool = True,
+    after_last_pod: bool = True,
     managed: bool = True,
-    forgets_start: bool = True,
+    clears_start_time: bool = True,
     made: Collection[str] = (),
     deleted: Collection[str] = (),
 ) -> JobStatus:
     """The whole status once every ended pod is released and can be counted.
 
     Pods that were ``made`` or ``deleted`` just now count as such before they are seen so.
-    A release that ``delays`` the end waits for pods on their way out. One that ``forgets_start`` clears the time of a
-    job that is suspended. A job that is not ``managed`` at present does not tell whether it is.
+    With ``interim`` a condition says how the job will end before it is finished, and ``after_last_pod`` it is finished
+    when its terminating pods are gone. ``clears_start_time`` is for a job that is suspended. The status of a job that is
+    not ``managed`` at present does not say whether it is suspended.
     """
     moment = owned_pods.timestamp(now)
     status: JobStatus = {**(job.get("status") or {})}
@@ -151,11 +153,13 @@ def status_of(
     if not status.get("startTime") and not job["spec"].get("suspend"):
         status["startTime"] = moment
     if decided is None:
-        return _with_suspension(job, status, moment, forgets_start=forgets_start) if managed else status
+        return (
+            _with_suspension(job, status, moment, clears_start_time=clears_start_time) if managed else status
+        )
     conditions = status.get("conditions") or ()
-    if _adds_interim_condition(decided, delays):
+    if _adds_interim_condition(decided, interim=interim):
         conditions = _with_condition(conditions, decided.interim_type, decided, moment)
-    if not active and not (delays and leaving):
+    if not active and not (after_last_pod and leaving):
         conditions = _with_condition(conditions, decided.kind, decided, moment)
         if decided.kind == "Complete":
             status["completionTime"] = moment

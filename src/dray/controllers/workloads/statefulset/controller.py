@@ -233,8 +233,7 @@ class StatefulSetController(PodOwnerController["StatefulSet", ObjectKey]):
         )
 
     def _verb(self, word: str) -> str:
-        """Events begin with a capital letter since 1.35."""
-        return word.capitalize() if self.context.gates.release >= (1, 35) else word
+        return word.capitalize() if self.context.quirks.capitalizes_statefulset_events else word
 
     async def sync(self, key: ObjectKey) -> float | None:
         stateful = self._owners.get(*key)
@@ -315,7 +314,7 @@ class StatefulSetController(PodOwnerController["StatefulSet", ObjectKey]):
     async def _manage(self, key: ObjectKey, state: StatefulSetState, kept: list[ControllerRevision]) -> None:
         stateful = state.stateful
         max_unavailable = (
-            max_unavailable_replicas(stateful) if "MaxUnavailableStatefulSet" in self.context.gates else None
+            max_unavailable_replicas(stateful) if self.context.quirks.honours_max_unavailable else None
         )
         step = plan(state, max_unavailable=max_unavailable)
         claims = bool(volume_claims.templates(stateful))

@@ -179,7 +179,7 @@ async def control(kubeconfig: str, directory: Path, _node: str, emulate: str) ->
     nodes = [NodeOptions.simulated(name, release=release) for name in ("n1", "n2")]
     planning = scheduler.Options(gates=gates, release=release.release[1], classic=release.serves_classic)
     async with connect(kubeconfig) as client, asyncio.TaskGroup() as group:
-        group.create_task(controllers.run(client, options=controllers.Options(gates=gates)))
+        group.create_task(controllers.run(client, options=controllers.Options(version=release, gates=gates)))
         group.create_task(scheduler.run(client, options=planning))
         options = Options(nodes=nodes, runtime="simulated", runtime_dir=directory / "runtime")
         group.create_task(run(client, options=options, ready=lambda _: print("ready", flush=True)))
