@@ -43,10 +43,6 @@ class SpdyCommand:
     def lost(self) -> None:
         self._connection.lost()
 
-    async def finished(self) -> None:
-        if self._task:
-            await asyncio.wait([self._task])
-
     def _connection_lost(self) -> None:
         if self._task:
             self._task.cancel()
