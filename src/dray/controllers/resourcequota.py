@@ -23,6 +23,7 @@ from dray.client.resources import (
     SERVICES,
     ObjectKey,
     Resource,
+    T,
     key_of,
 )
 from dray.controllers.controller import Controller, ControllerContext, NotServed
@@ -30,7 +31,7 @@ from dray.controllers.discovery import discover
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, ResourceQuota, ResourceQuotaStatus, ResourceRequirements
-    from dray.api.types.resource import ResourceClaim
+    from dray.api.types.resource import DeviceClass, ResourceClaim
 
 
 RESYNC_SECONDS: Final = 300.0
@@ -108,8 +109,8 @@ class ResourceQuotaController(Controller[ObjectKey]):
         self._resync = resync_seconds
         self._quotas = context.informers.get(RESOURCE_QUOTAS)
         self._tracked: dict[Resource[Any], Informer[Any]] = {}
-        self._claims: Resource[Any] | None = None
-        self._classes: Informer[Any] | None = None
+        self._claims: Resource[ResourceClaim] | None = None
+        self._classes: Informer[DeviceClass] | None = None
         try:
             self._claims = context.resource(RESOURCE_CLAIMS, *_CLAIM_VERSIONS)
             if context.quirks.charges_extended_resources_to_claims:
@@ -128,13 +129,13 @@ class ResourceQuotaController(Controller[ObjectKey]):
             if quota["metadata"]["namespace"] == namespace:
                 self.enqueue(key_of(quota))
 
-    async def _track(self, resource: Resource[Any]) -> Informer[Any]:
-        informer = self._tracked.get(resource)
+    async def _track(self, resource: Resource[T]) -> Informer[T]:
+        informer: Informer[T] | None = self._tracked.get(resource)
         if informer is None:
             informer = self._tracked[resource] = self.context.informers.get(resource)
             now, all_changes = self.context.clock, self.context.quirks.recalculates_quota_on_pod_updates
 
-            def changed(old: Any, new: Any) -> None:
+            def changed(old: T, new: T) -> None:
                 if is_replenished(resource, old, new, now=now(), all_changes=all_changes):
                     self._replenish(new["metadata"]["namespace"])
 
