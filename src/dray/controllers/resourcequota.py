@@ -30,6 +30,7 @@ from dray.controllers.controller import Controller, ControllerContext, NotServed
 from dray.controllers.discovery import discover
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.api.types.core import Pod, ResourceQuota, ResourceQuotaStatus, ResourceRequirements
     from dray.api.types.resource import DeviceClass, ResourceClaim
 
@@ -162,7 +163,8 @@ class ResourceQuotaController(Controller[ObjectKey]):
         counted: dict[str, Quantity] = {}
         for resource in await self._kinds(names):
             informer = await self._track(resource)
-            objects = [o for o in informer.items() if o["metadata"]["namespace"] == namespace]
+            known: Iterable[Object] = informer.items()
+            objects = [o for o in known if o["metadata"]["namespace"] == namespace]
             counted = evaluators.add(
                 counted, calculate_usage(quota, resource, objects, now=self.context.clock())
             )
