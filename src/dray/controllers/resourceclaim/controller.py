@@ -61,7 +61,7 @@ class ResourceClaimController(Controller[WorkItem]):
         self._templates = get(context.resource(RESOURCE_CLAIM_TEMPLATES, *self.versions))
         others = None
         if context.discovered is not None:
-            others = context.discovered.newest(RESOURCE_CLAIM_TEMPLATES, self.other_versions)
+            others = context.discovered.first_served(RESOURCE_CLAIM_TEMPLATES, self.other_versions)
         self._alone = others is None  # all claims are of this generation
         self._creator = self.creator(
             context,
