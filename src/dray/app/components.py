@@ -43,7 +43,7 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
         Configuration(profiles=(profile,)),
         every_write=cluster.quirks.scheduler_makes_every_write,
     )
-    cluster.server.api.metrics.others.append(options.metrics.text)
+    cluster.server.api.metrics.registry.include(options.metrics.text)
     await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 
 
@@ -85,7 +85,7 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
         gates=cluster.server.api.gates,
         settings=_controller_settings(cluster),
     )
-    cluster.server.api.metrics.others.append(options.metrics.registry.text)
+    cluster.server.api.metrics.registry.include(options.metrics.registry.text)
     client = Client(cluster.transport(CONTROLLERS))
     await manager.run(client, options=options, client_for=client_for, ready=ready)
 
