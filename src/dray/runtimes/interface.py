@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 
 class RuntimeFailure(Exception):
@@ -262,19 +262,3 @@ class Runtime(Protocol):
 
     async def port_forward(self, sandbox: str, port: int) -> PortConnection:
         """Connects to a port on which something in the pod listens."""
-
-
-def document(value: Any) -> Any:
-    """A plain JSON form of the data above, for runtimes that live in another process."""
-    from dataclasses import asdict
-
-    def plain(v: Any) -> Any:
-        if isinstance(v, Path):
-            return str(v)
-        if isinstance(v, dict):
-            return {k: plain(x) for k, x in v.items()}
-        if isinstance(v, (list, tuple)):
-            return [plain(x) for x in v]
-        return v
-
-    return plain(asdict(value))

@@ -17,6 +17,19 @@ from dray.wire.server_connection import ServerConnection
 log = logging.getLogger(__name__)
 
 
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on the address; OSError if it cannot."""
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(1024)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
 class HTTPServer(Generic[R]):
     """Listens, owns every connection, and drains them on shutdown. ``request_type`` is what the handler is given."""
 
