@@ -73,7 +73,7 @@ class ClaimInformers(Generic[Claim, Template]):
         get = context.informers.get
         resource, others = context.resource(claims, *versions), None
         if context.discovered is not None:
-            others = context.discovered.newest(RESOURCE_CLAIM_TEMPLATES, other_versions)
+            others = context.discovered.first_served(RESOURCE_CLAIM_TEMPLATES, other_versions)
         return cls(
             get(PODS, indexers={"named claim": _named_claims}),
             get(resource, indexers={"owning pod": _owner_uid}),
