@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
+from dray.api.pods import is_ready as is_pod_ready
 from dray.api.selectors import from_labels
 from dray.client.resources import ENDPOINTS, NODES, PODS, SERVICES, ObjectKey, Resource, key_of
-from dray.controllers import pod_status
 from dray.controllers.controller import Controller, ControllerContext, is_namespace_terminating
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def ports_of(service: Service, pod: Pod) -> list[EndpointPort]:
 def is_ready(service: Service, pod: Pod) -> bool:
     if (service.get("spec") or {}).get("publishNotReadyAddresses"):
         return True
-    return pod_status.is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+    return is_pod_ready(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
 def _target(pod: Pod) -> ObjectReference:
@@ -132,7 +132,7 @@ def endpoint(service: Service, pod: Pod, addresses: list[str], *, zone: str = ""
         "addresses": addresses,
         "conditions": {
             "ready": is_ready(service, pod),
-            "serving": pod_status.is_ready(pod),
+            "serving": is_pod_ready(pod),
             "terminating": leaving,
         },
         "targetRef": _target(pod),

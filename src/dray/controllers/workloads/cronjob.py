@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.groups.batch.cron import Schedule, ScheduleError
 from dray.api.objects import controller_of
+from dray.api.times import from_epoch
 from dray.client.resources import CRONJOBS, JOBS, ObjectKey, key_of
 from dray.controllers.controller import Controller, ControllerContext, is_namespace_terminating
 from dray.controllers.workloads import owned_pods
@@ -228,7 +229,7 @@ class CronJobController(Controller[ObjectKey]):
             raise
         else:
             self._record_event(cron, "Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
-        status["lastScheduleTime"] = owned_pods.timestamp(when.timestamp())
+        status["lastScheduleTime"] = from_epoch(when.timestamp())
         return [*active, _reference(made)]
 
     def _record_event(

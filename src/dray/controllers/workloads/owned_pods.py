@@ -10,12 +10,13 @@ import msgspec
 
 from dray.api.errors import Invalid, NotFound
 from dray.api.objects import controller_of
+from dray.api.pods import condition as pod_condition
+from dray.api.pods import is_terminal, phase
 from dray.api.selectors import label_selector
-from dray.api.times import from_epoch, to_epoch
+from dray.api.times import to_epoch
 from dray.client.client import Client, PatchType
 from dray.client.resources import Resource, T
 from dray.controllers.controller import for_each
-from dray.controllers.pod_status import pod_condition
 
 if TYPE_CHECKING:
     from dray.api.types import Object
@@ -69,21 +70,9 @@ def _prefix(name: str) -> str:
     return f"{name}-" if len(name) < _LONGEST_NAME else name
 
 
-def is_active(pod: Pod) -> bool:
-    return not is_finished(pod) and "deletionTimestamp" not in pod["metadata"]
-
-
 def is_terminating(pod: Pod) -> bool:
     """Deleted, and not over yet."""
-    return "deletionTimestamp" in pod["metadata"] and not is_finished(pod)
-
-
-def is_finished(pod: Pod) -> bool:
-    return phase(pod) in ("Succeeded", "Failed")
-
-
-def phase(pod: Pod) -> str:
-    return (pod.get("status") or {}).get("phase") or "Pending"
+    return "deletionTimestamp" in pod["metadata"] and not is_terminal(pod)
 
 
 def is_available(pod: Pod, min_ready: int, now: float) -> bool:
@@ -95,10 +84,6 @@ def is_available(pod: Pod, min_ready: int, now: float) -> bool:
 
 def seconds(text: str | None) -> float:
     return to_epoch(text) if text else 0.0
-
-
-def timestamp(moment: float) -> str:
-    return from_epoch(moment)
 
 
 def ranked_for_deletion(pods: Iterable[Pod], pods_per_node: Mapping[str, int] | None = None) -> list[Pod]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import StatusError
+from dray.api.pods import phase
 from dray.client.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, ObjectKey, key_of
 from dray.controllers.controller import CONFLICT_SECONDS, ControllerContext, for_each
 from dray.controllers.workloads import history, owned_pods
@@ -118,7 +119,7 @@ class DaemonSetController(PodOwnerController["DaemonSet", ObjectKey]):
     async def _manage(self, key: ObjectKey, daemons: DaemonSet, plan: pod_plan.Plan, digest: str) -> None:
         for pod in plan.ended:
             where = f"daemon pod {key.namespace}/{pod['metadata']['name']} on node {pod_plan.node_of(pod)}"
-            if owned_pods.phase(pod) == "Failed":
+            if phase(pod) == "Failed":
                 self._record_event(
                     daemons, "Warning", "FailedDaemonPod", f"Found failed {where}, will try to kill it"
                 )

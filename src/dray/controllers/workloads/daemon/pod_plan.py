@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api import nodeaffinity
+from dray.api.pods import is_ready, is_terminal, phase
 from dray.client.resources import DAEMONSETS
-from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.deployment.rollout import scaled_value
 from dray.controllers.workloads.history import REVISION_HASH_LABEL
@@ -147,7 +147,7 @@ class DaemonSetState:
         for pod in sorted(pods, key=_age):
             node = node_of(pod)
             # A pod that is over and deleted only waits for somebody's finalizer; one without a node is no daemon.
-            if node and (_is_not_deleted(pod) or not owned_pods.is_finished(pod)):
+            if node and (_is_not_deleted(pod) or not is_terminal(pod)):
                 by_node.setdefault(node, []).append(pod)
         return cls(daemons, digest, {n["metadata"]["name"]: place(daemons, n) for n in nodes}, by_node, now)
 
@@ -192,9 +192,9 @@ def plan(state: DaemonSetState, *, held: Collection[str] = ()) -> Plan:
         elif not keep:
             stop += staying
         else:
-            running = [p for p in staying if not owned_pods.is_finished(p)]
-            over = [p for p in staying if owned_pods.is_finished(p)]
-            ended += [p for p in over if owned_pods.phase(p) == "Succeeded" or name not in held]
+            running = [p for p in staying if not is_terminal(p)]
+            over = [p for p in staying if is_terminal(p)]
+            ended += [p for p in over if phase(p) == "Succeeded" or name not in held]
             stop += _excess_pods(state, running)
             if begin and not running and _is_surging(state):
                 start.append(name)
@@ -213,7 +213,7 @@ def failed_pods_by_node(state: DaemonSetState) -> dict[str, Pod]:
         name: pod
         for name, there in state.pods.items()
         for pod in there
-        if owned_pods.phase(pod) == "Failed" and _is_not_deleted(pod)
+        if phase(pod) == "Failed" and _is_not_deleted(pod)
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.objects import controller_of
+from dray.api.pods import is_terminal
 from dray.client.resources import DEPLOYMENTS, PODS, REPLICASETS, ObjectKey, key_of
 from dray.controllers.controller import (
     CONFLICT_SECONDS,
@@ -271,7 +272,7 @@ class DeploymentController(Controller[ObjectKey]):
     def _pods_left(self, sets: list[ReplicaSet]) -> bool:
         """Whether pods of these sets still run, or are on their way out."""
         pods = (p for rs in sets for p in self._pods.by_index("owner", rs["metadata"]["uid"]))
-        return any(not owned_pods.is_finished(pod) for pod in pods)
+        return any(not is_terminal(pod) for pod in pods)
 
     async def _scale(
         self,

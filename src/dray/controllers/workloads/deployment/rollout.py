@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from dray.api.times import from_epoch
 from dray.controllers.workloads import owned_pods
 
 if TYPE_CHECKING:
@@ -372,7 +373,7 @@ def status_of(
     """
     before = deployment.get("status") or {}
     status = replica_counts(deployment, new, sets, terminating=terminating)
-    conditions = _Conditions(before, owned_pods.timestamp(now))
+    conditions = _Conditions(before, from_epoch(now))
     least = wanted_replicas(deployment) - bounds(deployment).unavailable
     if status.get("availableReplicas", 0) >= least:
         message = "Deployment has minimum availability."
@@ -409,7 +410,7 @@ def with_failure(deployment: Deployment, message: str, *, now: float) -> Deploym
     status = deployment.get("status") or {}
     if deadline(deployment) is None:
         return status
-    conditions = _Conditions(status, owned_pods.timestamp(now))
+    conditions = _Conditions(status, from_epoch(now))
     conditions.set("Progressing", "False", CREATE_ERROR, message)
     return {**status, "conditions": conditions.all}
 

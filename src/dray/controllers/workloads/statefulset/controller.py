@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import Conflict, StatusError
+from dray.api.pods import is_ready, is_terminal, is_terminating, phase
 from dray.client.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS, ObjectKey
 from dray.controllers.controller import CONFLICT_SECONDS, ControllerContext, for_each
-from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads import history, owned_pods
 from dray.controllers.workloads.deployment.rollout import scaled_value
 from dray.controllers.workloads.history import REVISION_HASH_LABEL
@@ -58,10 +58,6 @@ def identity_labels(name: str, index: int) -> dict[str, str]:
 
 def revision_of(pod: Pod) -> str:
     return (pod["metadata"].get("labels") or {}).get(REVISION_HASH_LABEL) or ""
-
-
-def is_terminating(pod: Pod) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +120,11 @@ def plan(state: StatefulSetState, *, max_unavailable: int | None = None) -> Plan
         pod = state.pods.get(index)
         if pod is None:
             make.append(index)
-        elif owned_pods.is_finished(pod):
+        elif is_terminal(pod):
             if not is_terminating(pod):
                 delete.append(pod)
         else:
-            if owned_pods.phase(pod) == "Pending":
+            if phase(pod) == "Pending":
                 pending.append(index)
             if not in_order or (is_running(pod) and state.is_healthy(pod)):
                 settled.append(index)
@@ -184,7 +180,7 @@ def max_unavailable_replicas(stateful: StatefulSet) -> int:
 
 
 def is_running(pod: Pod) -> bool:
-    return owned_pods.phase(pod) == "Running" and is_ready(pod)
+    return phase(pod) == "Running" and is_ready(pod)
 
 
 def status_of(state: StatefulSetState) -> StatefulSetStatus:
