@@ -12,7 +12,7 @@ from dray.api.pods import is_active, is_ready
 from dray.api.times import from_epoch
 from dray.client.resources import REPLICASETS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each
-from dray.controllers.workloads import owned_pods
+from dray.controllers.workloads import controller_ref, owned_pods
 from dray.controllers.workloads.pod_control import PodOwnerController
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._owners.add_index("owner", owned_pods.by_owner)
+        self._owners.add_index("owner", controller_ref.by_owner)
         self._counts_terminating = context.quirks.counts_terminating_replicas
 
     async def sync(self, key: ObjectKey) -> float | None:
@@ -75,7 +75,7 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
         if rs is None:
             return None
         own = self._owned_pods(rs)
-        selected = owned_pods.matches(rs["spec"]["selector"])
+        selected = controller_ref.matches(rs["spec"]["selector"])
         # Pods that have ended are left alone: they are neither adopted nor let go.
         active = await self._claim(
             rs,
@@ -84,7 +84,7 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
         )
         problem: StatusError | None = None
         missing = 0
-        if "deletionTimestamp" not in rs["metadata"] and self._expected.met(key, own):
+        if "deletionTimestamp" not in rs["metadata"] and self._expected.satisfied(key, own):
             missing = rs["spec"].get("replicas", 1) - len(active)
             try:
                 await self._manage(key, rs, active, missing)

@@ -205,7 +205,7 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
                 await self._release(key, pods)
             else:
                 await self._release(key, pods if leaving else [p for p in pods if has_ended(job, p)])
-                managed = not leaving and self._expected.met(key, self._owned_pods(job))
+                managed = not leaving and self._expected.satisfied(key, self._owned_pods(job))
                 if managed:
                     wait = await self._fill(key, job, job_counts, active, pods)
         except Conflict:
