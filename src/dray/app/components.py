@@ -113,7 +113,9 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     from dray.node.hostpaths import HostPaths
     from dray.node.mirror import ControlPlanePart
     from dray.node.options import NodeOptions
+    from dray.node.quirks import Quirks
 
+    quirks = Quirks.of(cluster.server.api.version, cluster.server.api.gates)
     version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
     if cluster.options.runtime == "simulated":
         return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
@@ -127,10 +129,7 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
         services={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port},
         control_plane=parts,
         version=version,
-        # Before 1.33 the slices of a driver that has gone were left where they were.
-        withdraw_after=cluster.options.withdraw_after
-        if cluster.server.api.version.at_least("1.33")
-        else None,
+        withdraw_after=cluster.options.withdraw_after if quirks.withdraws_slices else None,
         release=cluster.server.api.version,
     )
 
