@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.options import (
-    EXIT_NEGATIVE,
-    columns,
-    disable_gc,
-    emit,
-    exit_process,
-    files_option,
-    load_snapshot,
-    namespace_option,
-    output_option,
-    paint,
-    resolve_namespace,
-    source_options,
-)
+from dray.cli.config_flags import namespace_option, resolve_namespace
+from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
+from dray.cli.options import files_option, output_option, source_options
+from dray.cli.printers import columns, emit, paint
+from dray.cli.source import load_snapshot
 
 if TYPE_CHECKING:
     from dray.explain import Cluster

@@ -118,7 +118,7 @@ class ControllerContext:
         """The resource in the first of ``versions`` (else its own) that the server has, or ``NotServed``."""
         if self.discovered is None:
             return resource
-        found = self.discovered.newest(resource, versions or (resource.version,))
+        found = self.discovered.first_served(resource, versions or (resource.version,))
         if found is None:
             raise NotServed(str(resource))
         return found

@@ -47,7 +47,7 @@ class ServerResources:
     versions: Mapping[GroupResource, Sequence[str]] = field(default_factory=dict)
     kinds: Mapping[tuple[str, str], Resource[Any]] = field(default_factory=dict)  # by apiVersion and kind
 
-    def newest(self, resource: Resource[T], versions: Sequence[str]) -> Resource[T] | None:
+    def first_served(self, resource: Resource[T], versions: Sequence[str]) -> Resource[T] | None:
         """The resource in the first of ``versions`` that the server has."""
         offered = self.versions.get(GroupResource(resource.group, resource.plural), ())
         return next((resource.at(v) for v in versions if v in offered), None)

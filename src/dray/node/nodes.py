@@ -128,7 +128,7 @@ class Nodes:
 async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shared:
     """Finds out what nodes need to know about the cluster; ``ask`` for its release if they do not know it."""
     discovery = Discovery(client)
-    claims = await discovery.newest(RESOURCE_CLAIMS, CLAIM_VERSIONS)
+    claims = await discovery.first_served(RESOURCE_CLAIMS, CLAIM_VERSIONS)
     return Shared(
         runtime=runtime,
         metrics=Metrics(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dray.api.claims import has_fixed_names
-from dray.api.release import V1_26, V1_27, V1_28, V1_30, V1_31, V1_33, V1_34, EffectiveVersion, Gates
+from dray.api.release import V1_26, V1_27, V1_28, V1_30, V1_31, V1_34, EffectiveVersion, Gates
 from dray.kubelet_api.services import NODE_V1ALPHA1, NODE_V1ALPHA2, NODE_V1ALPHA3, Service
 
 #: Where nothing is emulated, drivers of all ages are welcome: they are tried with the newest service first.
@@ -27,8 +27,6 @@ class Quirks:
     classic_services: tuple[Service, ...]
 
     # -- slices
-    #: The slices of a driver that has been away for some time are withdrawn.
-    withdraws_slices: bool
     #: The slices that the kubelet itself writes for classic drivers are withdrawn as soon as the driver is gone.
     withdraws_classic_slices_at_once: bool
 
@@ -49,7 +47,6 @@ class Quirks:
             prefers_v1beta1=emulated and release < V1_34,
             accepts_v1alpha4=not emulated,
             classic_services=_classic_services(version),
-            withdraws_slices=release >= V1_33,
             withdraws_classic_slices_at_once=emulated,
             names_claims_after_pod_and_entry=has_fixed_names(release),
             shows_device_health="ResourceHealthStatus" in gates,

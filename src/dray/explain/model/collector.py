@@ -91,7 +91,9 @@ async def _collected(client: Client, discovery: Discovery, resource: Resource[An
 
 
 async def _served(discovery: Discovery, resource: Resource[Any]) -> Resource[Any] | None:
-    return await discovery.newest(resource, _RULE_VERSIONS if resource is DEVICE_TAINT_RULES else _VERSIONS)
+    return await discovery.first_served(
+        resource, _RULE_VERSIONS if resource is DEVICE_TAINT_RULES else _VERSIONS
+    )
 
 
 async def device_state_resources(client: Client) -> list[Resource[Any]]:
