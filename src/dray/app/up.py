@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.api.release import EffectiveVersion, SettingError
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.app import components as parts
 from dray.app import datadir as clusters
 from dray.app.options import OptionError, ServerOptions

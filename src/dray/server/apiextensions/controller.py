@@ -82,12 +82,12 @@ class CRDController:
         if document is None:
             await self._stop(name)
             return
-        definition = document.hub
+        definition: Any = document.hub
         if definition["metadata"].get("deletionTimestamp"):
             await self._clean_up(name, definition)
             return
         group = definition["spec"]["group"]
-        others = [d.hub for d in cache if d.key != name and d.hub["spec"]["group"] == group]
+        others: list[Any] = [d.hub for d in cache if d.key != name and d.hub["spec"]["group"] == group]
         wanted = accept_names(definition, others, self._api.clock.now())
         if wanted.get("status") != definition.get("status"):
             await self._write_status(name, wanted)

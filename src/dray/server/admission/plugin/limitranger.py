@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.pod.resources import container_requests
 from dray.api.quantity import Quantity
 from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 #: Beyond this, thousandths would not fit into 64 bits, and whole numbers are compared.
@@ -95,7 +98,7 @@ def _amounts(resources: Mapping[str, Any], part: str) -> dict[str, Quantity]:
     return {name: Quantity.parse(text) for name, text in (resources.get(part) or {}).items()}
 
 
-def _check_pod(spec: Object, limit: Object) -> Iterator[str]:
+def _check_pod(spec: PodSpec, limit: Object) -> Iterator[str]:
     if limit.get("type") == "Container":
         for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
             resources = container.get("resources") or {}
@@ -104,7 +107,7 @@ def _check_pod(spec: Object, limit: Object) -> Iterator[str]:
         yield from _check(limit, _of_pod(spec, "requests"), _of_pod(spec, "limits"))
 
 
-def _of_pod(spec: Object, part: str) -> dict[str, Quantity]:
+def _of_pod(spec: PodSpec, part: str) -> dict[str, Quantity]:
     total = container_requests(spec, part)
     stated = _amounts(spec.get("resources") or {}, part)
     return total | {name: amount for name, amount in stated.items() if name in _POD_LEVEL}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import StatusError
 from dray.api.groups.core.pod.resources import container_requests
@@ -10,6 +10,9 @@ from dray.api.quantity import Quantity
 from dray.api.scheme.kinds import Object
 from dray.server.admission import UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec
 
 _OS: Final = "kubernetes.io/os"
 _PLATFORM: Final = "UnsupportedPlatform"
@@ -42,7 +45,7 @@ class PodResizeValidator:
             raise _refused(attributes, problem, _CAPACITY)
 
 
-def _beyond(spec: Object, node: Object) -> str:
+def _beyond(spec: PodSpec, node: Object) -> str:
     """What a pod wants more of than its node has."""
     requests = container_requests(spec)
     own = (spec.get("resources") or {}).get("requests") or {}
