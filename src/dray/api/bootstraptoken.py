@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dray.api.scheme.kinds import Object
 from dray.api.times import to_epoch
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def parse(text: str) -> Token | None:
     return None if match is None else Token(*match.groups())
 
 
-def secret(token: Token, *, expiration: str = "", description: str = "", groups: str = "") -> Object:
+def secret(token: Token, *, expiration: str = "", description: str = "", groups: str = "") -> Secret:
     """The Secret by which a cluster knows a token that may both authenticate and sign."""
     data = {
         "token-id": token.id,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.options import EXIT_NEGATIVE, disable_gc, emit, exit_process, files_option, paint
+from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
+from dray.cli.options import files_option
+from dray.cli.printers import emit, paint
 
 if TYPE_CHECKING:
     from dray.explain import Snapshot

@@ -25,7 +25,7 @@ Convert = Callable[[Object], Object]
 
 async def v1_client(client: Client) -> Client:
     """The client, made to speak the newest version of resource.k8s.io that the server has."""
-    newest = await Discovery(client).newest(RESOURCE_CLAIMS, VERSIONS)
+    newest = await Discovery(client).first_served(RESOURCE_CLAIMS, VERSIONS)
     if newest is None or newest.version == "v1":
         return client
     return Client(ConvertingTransport(client.transport, newest.version))

@@ -46,7 +46,7 @@ class ControllerDescriptor:
 #: By upstream's names. Imported only when they are run.
 CONTROLLERS: Mapping[str, ControllerDescriptor] = {
     "resourceclaim-controller": ControllerDescriptor(
-        "dray.controllers.resourceclaim.controller:ResourceClaimController",
+        "dray.controllers.resourceclaim.modern:ModernResourceClaimController",
         "resource-claim-controller",
         ("DynamicResourceAllocation",),
         reporter="resource_claim",
