@@ -13,7 +13,7 @@ from dray.exports import lazy
 if TYPE_CHECKING:
     from dray.explain.devices.states import DeviceState, DeviceView, list_devices
     from dray.explain.explainer import explain_claim, explain_pod
-    from dray.explain.model.cluster import Cluster, Key
+    from dray.explain.model.cluster import Cluster
     from dray.explain.model.collector import collect_snapshot
     from dray.explain.model.explanation import Explanation
     from dray.explain.model.snapshot import Snapshot, SnapshotError
@@ -25,7 +25,6 @@ __all__ = [
     "DeviceState",
     "DeviceView",
     "Explanation",
-    "Key",
     "Snapshot",
     "SnapshotError",
     "collect_snapshot",
@@ -43,7 +42,6 @@ __getattr__ = lazy(
         "DeviceState": "devices.states",
         "DeviceView": "devices.states",
         "Explanation": "model.explanation",
-        "Key": "model.cluster",
         "Snapshot": "model.snapshot",
         "SnapshotError": "model.snapshot",
         "collect_snapshot": "model.collector",
