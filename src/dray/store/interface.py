@@ -16,8 +16,8 @@ class KeyValue(msgspec.Struct, frozen=True, gc=False):
 
     key: str
     value: bytes
-    created: int  # revision that created the key
-    modified: int  # revision that last wrote it
+    create_revision: int
+    mod_revision: int
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -37,7 +37,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         """What the key holds from this event on."""
         if self.value is None:
             return None
-        created = self.revision if self.previous is None else self.previous.created
+        created = self.revision if self.previous is None else self.previous.create_revision
         return KeyValue(self.key, self.value, created, self.revision)
 
 
