@@ -10,8 +10,7 @@ from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.api.selectors import from_labels
 from dray.client.resources import ENDPOINTS, NODES, PODS, SERVICES, ObjectKey, Resource, key_of
 from dray.controllers import pod_status
-from dray.controllers.controller import Controller, ControllerContext
-from dray.controllers.serviceaccount import is_namespace_terminating
+from dray.controllers.controller import Controller, ControllerContext, is_namespace_terminating
 
 if TYPE_CHECKING:
     from dray.api.types.core import (

@@ -10,8 +10,7 @@ from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.groups.batch.cron import Schedule, ScheduleError
 from dray.api.objects import controller_of
 from dray.client.resources import CRONJOBS, JOBS, ObjectKey, key_of
-from dray.controllers.controller import Controller, ControllerContext
-from dray.controllers.serviceaccount import is_namespace_terminating
+from dray.controllers.controller import Controller, ControllerContext, is_namespace_terminating
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.job import completion
 

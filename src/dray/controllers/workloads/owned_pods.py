@@ -185,10 +185,10 @@ async def _can_adopt(client: Client, resource: Resource[Any], owner: Object) -> 
     """What is about to go adopts nothing: its orphans, seen before its end is, would be caught in it."""
     metadata = owner["metadata"]
     try:
-        now = await client.get(resource, metadata["namespace"], metadata["name"])
+        now: Object = await client.get(resource, metadata["namespace"], metadata["name"])
     except NotFound:
         return False
-    return bool(now["metadata"]["uid"] == metadata["uid"] and "deletionTimestamp" not in now["metadata"])
+    return now["metadata"]["uid"] == metadata["uid"] and "deletionTimestamp" not in now["metadata"]
 
 
 async def _adopt(

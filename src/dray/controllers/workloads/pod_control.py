@@ -10,8 +10,7 @@ from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.objects import controller_of
 from dray.client.informers import Informer
 from dray.client.resources import PODS, ObjectKey, Resource, key_of
-from dray.controllers.controller import Controller, ControllerContext, Key
-from dray.controllers.serviceaccount import is_namespace_terminating
+from dray.controllers.controller import Controller, ControllerContext, Key, is_namespace_terminating
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.expectations import Expectations
 
@@ -51,7 +50,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
         self._owners.add_handler(
             on_set=lambda n: self.enqueue(key_of(n)), on_delete=lambda o: self._forget(key_of(o))
         )
-        context.informers.owned(PODS).follow(
+        context.informers.owner_events(PODS).add_handler(
             self.resource.kind,
             on_change=self._pod_changed,
             on_delete=self._pod_gone,

@@ -1,27 +1,28 @@
-"""What workloads in manifests come to: the pod that a Deployment, Job or the like would make."""
+"""The pods of workloads in manifests: the pod that a Deployment, Job or the like would create."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from dray.explain.model.snapshot import Document
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodTemplateSpec
+    from dray.api.types.meta import ObjectMeta
 
 _NAMESPACED = frozenset({"Pod", "ResourceClaim", "ResourceClaimTemplate"})
 
 
-def expand_workload(document: Document, namespace: str) -> list[Document]:
+def expand_workload(document: Any, namespace: str) -> list[Any]:
     """The object itself, in its namespace, and one pod of it if it is a workload."""
-    metadata = document.get("metadata") or {}
+    metadata = cast("ObjectMeta", document.get("metadata") or {})
     where = metadata.get("namespace") or namespace
     if document.get("kind") in _NAMESPACED:
         name = metadata.get("name") or f"{metadata.get('generateName', '')}x"
-        placed: dict[str, Any] = {**document, "metadata": {**metadata, "namespace": where, "name": name}}
-        return [placed]
+        return [{**document, "metadata": {**metadata, "namespace": where, "name": name}}]
     template = _template(document)
     if template is None:
         return [document]
     inner = template.get("metadata") or {}
-    pod = {
+    pod: Pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**inner, "name": f"{metadata.get('name', '')}-0", "namespace": where},
@@ -30,9 +31,10 @@ def expand_workload(document: Document, namespace: str) -> list[Document]:
     return [document, pod]
 
 
-def _template(document: Document) -> Document | None:
+def _template(document: Any) -> PodTemplateSpec | None:
     spec = document.get("spec") or {}
     if document.get("kind") == "CronJob":
         spec = (spec.get("jobTemplate") or {}).get("spec") or {}
     template = spec.get("template")
-    return template if isinstance(template, dict) and "spec" in template else None
+    found = isinstance(template, dict) and "spec" in template
+    return cast("PodTemplateSpec", template) if found else None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
+from dray.api.identity import PoolDevice
 from dray.kubelet_api import files
 from dray.node.dra.claims import ResourceHandle, base_request
 
@@ -70,6 +71,10 @@ class PreparedDevice:
     requests: tuple[str, ...] = ()
     cdi_ids: tuple[str, ...] = ()
     share: str | None = None
+
+    @property
+    def id(self) -> PoolDevice:
+        return PoolDevice(self.pool, self.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

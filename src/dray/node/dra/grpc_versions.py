@@ -12,19 +12,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dray.api.release import EffectiveVersion
 from dray.kubelet_api.services import (
     CLASSIC_SERVICES,
     DRA_SERVICES,
     DRA_V1ALPHA4,
     DRA_V1BETA1,
     NODE_V1ALPHA1,
-    NODE_V1ALPHA2,
     NODE_V1ALPHA3,
     Service,
 )
 from dray.node.dra.claiminfo import PreparedDevice
 from dray.node.dra.claims import ResourceHandle
+from dray.node.quirks import Quirks
 
 _NUMBER = re.compile(r"v?1(\.\d+)*")
 
@@ -66,20 +65,22 @@ class ChosenServices(NamedTuple):
         return " and ".join(s.announced or s.full_name for s in services)
 
 
-def choose_services(announced: Sequence[str], release: EffectiveVersion) -> ChosenServices:
-    """What a kubelet of the release would speak with a driver; ValueError in its words if it would not."""
+def choose_services(announced: Sequence[str], quirks: Quirks) -> ChosenServices:
+    """Which services of a driver the kubelet calls; ValueError in its words if there is none that it knows."""
     if not announced:
         raise ValueError("empty list of supported gRPC services (aka supported versions)")
     numbered = any(_NUMBER.fullmatch(name) for name in announced)
-    if release.emulated and not release.at_least("1.31"):
+    if quirks.knows_only_classic_drivers:
         if not numbered:
             listed = " ".join(f'"{name}"' for name in announced)
             raise ValueError(f"None of the versions specified [{listed}] are supported.")
-        return ChosenServices(None, _classic(release))
-    handles = CLASSIC_SERVICES if numbered and not release.emulated else ()
-    if release.emulated and not release.at_least("1.34"):
+        return ChosenServices(None, quirks.classic_services)
+    handles = quirks.classic_services if numbered else ()
+    if quirks.prefers_v1beta1:
         return ChosenServices(DRA_V1BETA1 if DRA_V1BETA1.announced in announced else DRA_V1ALPHA4, handles)
-    known = DRA_SERVICES if release.emulated else {**DRA_SERVICES, DRA_V1ALPHA4.announced: DRA_V1ALPHA4}
+    known = DRA_SERVICES
+    if quirks.accepts_v1alpha4:
+        known = {**DRA_SERVICES, DRA_V1ALPHA4.announced: DRA_V1ALPHA4}
     for name in announced:
         if name in known:
             return ChosenServices(known[name], handles)
@@ -90,12 +91,6 @@ def choose_services(announced: Sequence[str], release: EffectiveVersion) -> Chos
     raise ValueError(
         f"none of services supported by the plugin ([{theirs}]) are supported by the kubelet ([{ours}])"
     )
-
-
-def _classic(release: EffectiveVersion) -> tuple[Service, ...]:
-    if not release.at_least("1.27"):
-        return (NODE_V1ALPHA1,)
-    return (NODE_V1ALPHA3, NODE_V1ALPHA2) if release.at_least("1.28") else (NODE_V1ALPHA2,)
 
 
 #: Makes a call of a service: method and request in, response out. Raises CallFailed.

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from dray.api.release import EffectiveVersion
 from dray.kubelet_api.services import HEALTH_V1ALPHA1, NODE_V1ALPHA3, Service, stub
 from dray.node.dra import grpc_versions
 from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, PrepareResult, Unimplemented
 from dray.node.metrics import Metrics
+from dray.node.quirks import Quirks
 from dray.wire.unix import SocketPath
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class DRAPluginManager:
         self,
         *,
         metrics: Metrics,
-        release: EffectiveVersion | None = None,
+        quirks: Quirks,
         withdraw: Callable[[str], Awaitable[None]] | None = None,
         withdraw_after: float = WITHDRAW_AFTER,
         on_health: Callable[[str, Sequence[HealthReport] | None], None] | None = None,
@@ -216,7 +216,7 @@ class DRAPluginManager:
     ) -> None:
         """``on_resources`` hears what drivers of 1.30 have on the node, and None when one has gone."""
         self._metrics = metrics
-        self._release = release or EffectiveVersion()
+        self._quirks = quirks
         self._on_resources = on_resources
         self._withdraw = withdraw
         self._withdraw_after = withdraw_after
@@ -240,7 +240,7 @@ class DRAPluginManager:
     def add(self, driver: str, endpoint: Path, announced: Sequence[str]) -> None:
         """Takes a driver in; ValueError says why not."""
         try:
-            services = grpc_versions.choose_services(announced, self._release)
+            services = grpc_versions.choose_services(announced, self._quirks)
         except ValueError as e:
             raise ValueError(
                 f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}: {e}"

@@ -33,6 +33,7 @@ from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, Pr
 from dray.node.dra.manager import Manager
 from dray.node.dra.plugin_manager import DRAPlugin
 from dray.node.metrics import Metrics
+from dray.node.quirks import Quirks
 from tests.support.wait import wait_for
 
 STRUCTURED = {
@@ -71,6 +72,11 @@ async def speaking(endpoint: Path, services: ChosenServices) -> AsyncIterator[DR
         await plugin.close()
 
 
+def quirks(emulate: str) -> Quirks:
+    version = EffectiveVersion.parse(emulate)
+    return Quirks.of(version, version.gates())
+
+
 @pytest.mark.parametrize(
     ("emulate", "announced", "devices", "handles"),
     [
@@ -91,7 +97,7 @@ async def speaking(endpoint: Path, services: ChosenServices) -> AsyncIterator[DR
 def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
     emulate: str, announced: list[str], devices: Service | None, handles: tuple[Service, ...]
 ) -> None:
-    assert choose_services(announced, EffectiveVersion.parse(emulate)) == ChosenServices(devices, handles)
+    assert choose_services(announced, quirks(emulate)) == ChosenServices(devices, handles)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +111,7 @@ def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
 )
 def test_a_driver_that_no_such_kubelet_knew_is_refused(emulate: str, announced: list[str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        choose_services(announced, EffectiveVersion.parse(emulate))
+        choose_services(announced, quirks(emulate))
 
 
 @pytest.mark.parametrize("service", CLASSIC_SERVICES)

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.objects import controller_of
 from dray.client.resources import DEPLOYMENTS, PODS, REPLICASETS, ObjectKey, key_of
-from dray.controllers.controller import CONFLICT_SECONDS, Controller, ControllerContext
-from dray.controllers.serviceaccount import is_namespace_terminating
+from dray.controllers.controller import (
+    CONFLICT_SECONDS,
+    Controller,
+    ControllerContext,
+    is_namespace_terminating,
+)
 from dray.controllers.workloads import owned_pods, pod_template_hash
 from dray.controllers.workloads.deployment import rollout
 
@@ -46,7 +50,7 @@ class DeploymentController(Controller[ObjectKey]):
         self._deployments.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)), on_update=lambda o, n: self.enqueue(key_of(n))
         )
-        context.informers.owned(REPLICASETS).follow(
+        context.informers.owner_events(REPLICASETS).add_handler(
             "Deployment",
             on_change=lambda new, old: self._replica_set_changed(new),
             on_delete=self._replica_set_changed,

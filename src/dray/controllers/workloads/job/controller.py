@@ -17,8 +17,9 @@ from dray.client.client import PatchType
 from dray.client.resources import JOBS, PODS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each
 from dray.controllers.workloads import owned_pods
-from dray.controllers.workloads.job import completion
-from dray.controllers.workloads.job.completion import Backoff, FinishedCondition, IndexFailures, JobCounts
+from dray.controllers.workloads.job import backoff, completion, indexes
+from dray.controllers.workloads.job.backoff import Backoff, IndexFailures
+from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
 from dray.controllers.workloads.job.tracking import (
     counts_with_uncounted,
     status_of,
@@ -69,17 +70,17 @@ def pod_for(job: Job, index: int | None = None, failures: IndexFailures | None =
     if index is None:
         return wanted
     name, failures = job["metadata"]["name"], failures or IndexFailures()
-    annotations = {**(metadata.get("annotations") or {}), completion.COMPLETION_INDEX: str(index)}
+    annotations = {**(metadata.get("annotations") or {}), indexes.COMPLETION_INDEX: str(index)}
     if job["spec"].get("backoffLimitPerIndex") is not None:
-        annotations[completion.INDEX_FAILURE_COUNT] = str(failures.counted)
+        annotations[indexes.INDEX_FAILURE_COUNT] = str(failures.counted)
         if failures.ignored:
-            annotations[completion.INDEX_IGNORED_FAILURE_COUNT] = str(failures.ignored)
+            annotations[indexes.INDEX_IGNORED_FAILURE_COUNT] = str(failures.ignored)
     metadata["annotations"] = annotations
-    metadata["labels"] = {**metadata["labels"], completion.COMPLETION_INDEX: str(index)}
+    metadata["labels"] = {**metadata["labels"], indexes.COMPLETION_INDEX: str(index)}
     ending = f"-{index}-"
     metadata["generateName"] = f"{name[: _LONGEST_PREFIX - len(ending)]}{ending}"
     spec: PodSpec = {**wanted["spec"], "hostname": f"{name}-{index}"}
-    path = f"metadata.labels['{completion.COMPLETION_INDEX}']"
+    path = f"metadata.labels['{indexes.COMPLETION_INDEX}']"
     variable: EnvVar = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
     if spec.get("initContainers"):
         spec["initContainers"] = [_with_variable(container, variable) for container in spec["initContainers"]]
@@ -172,15 +173,15 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
             uid for uids in uncounted_terminated_pods(job).values() for uid in uids
         } | self._released.get(key, set())
         tracked = [p for p in pods if has_tracking_finalizer(p) and p["metadata"]["uid"] not in recorded]
-        ended = [p for p in tracked if has_ended(job, p) and completion.has_valid_index(job, p)]
+        ended = [p for p in tracked if has_ended(job, p) and indexes.has_valid_index(job, p)]
         backoff = self._backoff.get(key, Backoff()).after(*_by_success(ended))
-        job_counts = completion.counted(job, counts_with_uncounted(job), ended)
+        job_counts = completion.count_finished(job, counts_with_uncounted(job), ended)
         active = [p for p in pods if owned_pods.is_active(p)]
         decided = self._finished_condition(job, job_counts, active=len(active), pods=pods)
         if decided is not None and decided.kind == "Failed":
             # Whatever still runs has failed with the job.
-            running = [p for p in tracked if owned_pods.is_active(p) and completion.has_valid_index(job, p)]
-            job_counts = completion.counted(job, job_counts, running)
+            running = [p for p in tracked if owned_pods.is_active(p) and indexes.has_valid_index(job, p)]
+            job_counts = completion.count_finished(job, job_counts, running)
             ended += running
         if ended:
             status = status_with_uncounted(
@@ -292,13 +293,13 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
         pause = self._backoff.get(key, Backoff()).pause(now)
         if pause > 0 and not per_index:
             return pause
-        if not completion.is_indexed(job):
+        if not indexes.is_indexed(job):
             await owned_pods.slow_start_batch(
                 min(missing, _BURST), lambda: self._create_pod(key, job, pod_for(job))
             )
             return None
         free = completion.first_pending_indexes(job, job_counts, busy, min(missing, _BURST))
-        numbers = [(i, completion.index_failures(job, i, pods)) for i in free]
+        numbers = [(i, backoff.index_failures(job, i, pods)) for i in free]
         if per_index:
             pauses = {i: failures.backoff.pause(now) for i, failures in numbers}
             if pauses and all(pauses.values()):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads import owned_pods
-from dray.controllers.workloads.job import completion
+from dray.controllers.workloads.job import indexes, pod_failure_policy
 from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
 
 if TYPE_CHECKING:
@@ -25,12 +25,13 @@ def counts_with_uncounted(job: Job) -> JobCounts:
     """What a job has come to with the pods on record."""
     job_counts, recorded = JobCounts.of(job), uncounted_terminated_pods(job)
     succeeded = (
-        job_counts.succeeded
-        if completion.is_indexed(job)
-        else job_counts.succeeded + len(recorded["succeeded"])
+        job_counts.succeeded if indexes.is_indexed(job) else job_counts.succeeded + len(recorded["succeeded"])
     )
     return JobCounts(
-        succeeded, job_counts.failed + len(recorded["failed"]), job_counts.done, job_counts.failed_indexes
+        succeeded,
+        job_counts.failed + len(recorded["failed"]),
+        job_counts.completed_indexes,
+        job_counts.failed_indexes,
     )
 
 
@@ -47,9 +48,9 @@ def status_with_uncounted(
     recorded = uncounted_terminated_pods(job)
     for pod in ended:
         if owned_pods.phase(pod) == "Succeeded":
-            if not completion.is_indexed(job):  # an index is done but once
+            if not indexes.is_indexed(job):  # an index is done but once
                 recorded["succeeded"].append(pod["metadata"]["uid"])
-        elif completion.match_pod_failure_policy(job, pod).action != "Ignore":
+        elif pod_failure_policy.match_pod_failure_policy(job, pod).action != "Ignore":
             recorded["failed"].append(pod["metadata"]["uid"])
     status: JobStatus = {**(job.get("status") or {})}
     counts = job_counts.status(job)
