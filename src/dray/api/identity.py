@@ -46,6 +46,13 @@ class DeviceID(NamedTuple):
         return PoolID(self.driver, self.pool)
 
 
+class PoolDevice(NamedTuple):
+    """A device among those of one driver."""
+
+    pool: str
+    device: str
+
+
 class SharedDeviceID(NamedTuple):
     """A device, or one claim's share of it."""
 

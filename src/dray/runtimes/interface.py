@@ -217,14 +217,25 @@ class PortConnection(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capabilities:
+    """What a runtime can do. The node agent builds its parts accordingly, once, when it starts."""
+
+    #: The runtime resolves CDI devices itself; otherwise the agent tells it what their specs say.
+    resolves_cdi: bool
+    #: Containers see files of the host: volumes, logs and termination messages.
+    mounts_host_files: bool = True
+    #: Programs run in containers, so that there is something to probe and to tell about in events.
+    runs_programs: bool = True
+
+
 class Runtime(Protocol):
     """Runs the containers of one node, or of several."""
 
     #: As in ``containerStatuses[].containerID``: ``<name>://<id>``.
     name: str
     version: str
-    #: Whether the runtime resolves CDI devices itself.
-    knows_cdi: bool
+    capabilities: Capabilities
 
     async def start(self) -> None: ...
 

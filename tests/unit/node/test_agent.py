@@ -559,7 +559,7 @@ async def test_a_pod_that_waits_for_its_next_try_goes_at_once_when_deleted(api: 
     async with world.node() as nodes:
         world.pod("p", claims=("missing",))
         await wait_for("an event", lambda: world.events)
-        worker = nodes.agents["las1"].find("ns", "p")
+        worker = nodes.agents["las1"].workers.find("ns", "p")
         assert worker is not None
         worker.state = replace(worker.state, retry_at=time.time() + 1000)
         world.delete("p")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dray.api.objects import clone
 from dray.api.release import RESOURCE_GROUP, Gates, Serving
-from dray.api.scheme.kinds import Context
-from dray.api.scheme.strategy import name_is_path_segment
+from dray.api.scheme.strategy import Context, name_is_path_segment
 from dray.api.validation import expressions, objectmeta
 from dray.explain.model.manifests import Manifest
 

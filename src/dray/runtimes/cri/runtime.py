@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 from dray.kubelet_api.services import CRI_IMAGES, CRI_RUNTIME, stub
 from dray.runtimes.cri.streaming import SpdyPortConnection, SpdySession
 from dray.runtimes.interface import (
+    Capabilities,
     ContainerConfig,
     ContainerStatus,
     ExecResult,
@@ -54,7 +55,7 @@ class CriRuntime:
 
     name = "containerd"
     version = ""
-    knows_cdi = True
+    capabilities = Capabilities(resolves_cdi=True)
 
     def __init__(self, socket: Path) -> None:
         self._path = socket

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dray.runtimes.interface import (
+    Capabilities,
     ContainerConfig,
     ContainerStatus,
     ExecResult,
@@ -52,7 +53,7 @@ class ProcessRuntime:
 
     name = "process"
     version = "1"
-    knows_cdi = False
+    capabilities = Capabilities(resolves_cdi=False)
 
     def __init__(
         self, directory: Path, *, orphan_grace: float = ORPHAN_GRACE, modes: Sequence[str] = ("root", "user")

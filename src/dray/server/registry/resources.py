@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from dray.api.release import Gates, Serving
-from dray.api.scheme.kinds import Kind, Object
+from dray.api.scheme.kinds import Kind
 from dray.server.storage.codec import Codec, Codecs
 from dray.server.storage.watchcache import WatchCache
 from dray.store.interface import Store
@@ -21,10 +21,10 @@ _NOTHING_RESERVED: Final = nullcontext()
 
 #: Runs between the strategy's preparation and its validation, with the new and the old object, and may change the new
 #: one. What it reserves for the object stays reserved until the block ends. Upstream has BeginCreate and BeginUpdate.
-BeginWrite = Callable[[Object, Object | None], AbstractContextManager[None]]
+BeginWrite = Callable[[Any, Any], AbstractContextManager[None]]
 
 
-def reserve_nothing(new: Object, old: Object | None) -> AbstractContextManager[None]:
+def reserve_nothing(new: Any, old: Any) -> AbstractContextManager[None]:
     return _NOTHING_RESERVED
 
 
