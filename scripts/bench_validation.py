@@ -10,7 +10,8 @@ from typing import Any
 from dray.api.groups.resource import modern
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
-from dray.api.scheme.kinds import Context, Kind
+from dray.api.scheme.kinds import Kind
+from dray.api.scheme.strategy import Context
 
 GATES = EffectiveVersion().gates()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from dray.api.release import EffectiveVersion, SettingError
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.app import components as parts
 from dray.app import datadir
 from dray.app.options import OptionError, ServerOptions

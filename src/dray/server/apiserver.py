@@ -31,7 +31,8 @@ from dray.api.errors import (
     StatusError,
 )
 from dray.api.release import EffectiveVersion, Gates
-from dray.api.scheme.kinds import Context, UserInfo
+from dray.api.scheme.strategy import Context
+from dray.api.user import UserInfo
 from dray.api.validation.cache import ValidationCache
 from dray.api.validation.expressions import (
     Compiler,

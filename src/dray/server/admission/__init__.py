@@ -10,7 +10,8 @@ import msgspec
 
 from dray.api import errors
 from dray.api.errors import InternalError, StatusError
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.server.admission.names import DEFAULT_ON, ORDER, UnknownPlugin, enabled, rank
 from dray.server.storage.codec import Codec
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.groups.apiextensions import CLEANUP_FINALIZER, accept_names, custom_kinds, is_true
@@ -91,7 +91,7 @@ class CRDController:
         group = definition["spec"]["group"]
         definitions: list[CustomResourceDefinition] = [d.hub for d in cache if d.key != name]
         others = [d for d in definitions if d["spec"]["group"] == group]
-        wanted = cast("CustomResourceDefinition", accept_names(definition, others, self._api.clock.now()))
+        wanted = accept_names(definition, others, self._api.clock.now())
         if wanted.get("status") != definition.get("status"):
             await self._write_status(name, wanted)
             return  # the change comes back through the queue

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dray.api import errors
 from dray.api.errors import BadRequest
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.server import admission
 from dray.server.admission.matchconditions import aggregate
 from dray.server.apiserver import APIServer

@@ -7,12 +7,12 @@ is not, the write is computed again. The caller's preconditions are checked on e
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dray.api import errors
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Context, Object, UpdateStrategy
-from dray.api.scheme.strategy import name_is_path_segment
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import Context, UpdateStrategy, name_is_path_segment
 from dray.api.validation import field, objectmeta
 from dray.api.validation.field import FieldError, Path
 from dray.server import admission
@@ -125,7 +125,7 @@ def _update_problems(
 async def update(
     call: Call,
     make: UpdatedObjectInfo,
-    strategy: UpdateStrategy,
+    strategy: UpdateStrategy[Any],
     attributes: admission.Attributes,
     *,
     create_missing: bool = False,
@@ -150,7 +150,7 @@ async def update(
 async def _update_once(
     call: Call,
     make: UpdatedObjectInfo,
-    strategy: UpdateStrategy,
+    strategy: UpdateStrategy[Any],
     attributes: admission.Attributes,
     current: Document,
 ) -> WriteResult | Stale:
@@ -169,7 +169,7 @@ async def _check_and_replace(
     call: Call,
     new: Object,
     current: Document,
-    strategy: UpdateStrategy,
+    strategy: UpdateStrategy[Any],
     attributes: admission.Attributes,
     ctx: Context,
 ) -> WriteResult | Stale:
@@ -220,7 +220,7 @@ def check_revision(call: Call, new: ObjectMeta, current: Document, *, unconditio
         raise call.conflict(_MODIFIED)
 
 
-def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy, ctx: Context) -> None:
+def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy[Any], ctx: Context) -> None:
     """Keep what an update cannot change, and let the strategy reset the fields that it does not update."""
     fresh: ObjectMeta = new["metadata"]
     kept: ObjectMeta = old["metadata"]

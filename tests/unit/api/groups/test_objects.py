@@ -11,8 +11,9 @@ import yaml
 
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
-from dray.api.scheme.kinds import Context, Kind, Object
+from dray.api.scheme.kinds import Kind, Object
 from dray.api.scheme.registry import scheme
+from dray.api.scheme.strategy import Context
 from dray.api.validation import objectmeta
 
 CUT = 120

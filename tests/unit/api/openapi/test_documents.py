@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dray.api.openapi import OpenAPI, descriptions, protobuf
-from dray.api.scheme.kinds import Kind, Scale, Strategy, UpdateStrategy, Version
+from dray.api.scheme.kinds import Kind, Scale, Version
+from dray.api.scheme.strategy import Strategy, UpdateStrategy
 
 POD = Kind(
     group="",

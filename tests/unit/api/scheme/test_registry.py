@@ -11,8 +11,10 @@ import pytest
 
 from dray.api.release import EffectiveVersion
 from dray.api.schema import ListOf, MapOf, Scalar, Struct, Type, decode, type_of
-from dray.api.scheme.kinds import Context, Kind, Object, UserInfo, Version
+from dray.api.scheme.kinds import Kind, Object, Version
 from dray.api.scheme.registry import kinds, scheme
+from dray.api.scheme.strategy import Context
+from dray.api.user import UserInfo
 
 NOW = "2026-01-02T03:04:05Z"
 STAMP = {"uid": "u", "creationTimestamp": NOW, "resourceVersion": "1"}

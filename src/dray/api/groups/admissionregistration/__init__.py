@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.admissionregistration.policies import (
     MutatingAdmissionPolicyBindingStrategy,
@@ -21,8 +21,17 @@ from dray.api.groups.admissionregistration.webhooks import (
 )
 from dray.api.release import EffectiveVersion
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Kind, Object, Printer, Strategy, UpdateStrategy, Version
+from dray.api.scheme.kinds import Column, Kind, Object, Printer, Version
+from dray.api.scheme.strategy import Strategy, UpdateStrategy
 from dray.api.selectors import format_label_selector
+
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import (
+        MutatingAdmissionPolicy,
+        MutatingAdmissionPolicyBinding,
+        ValidatingAdmissionPolicy,
+        ValidatingAdmissionPolicyBinding,
+    )
 
 GROUP: Final = "admissionregistration.k8s.io"
 #: Since when a version of a kind is deprecated, when it goes, and whether upstream names a replacement.
@@ -83,10 +92,10 @@ def _versions(release: EffectiveVersion, kind: str, default: Callable[[Object], 
 def _policy(
     release: EffectiveVersion,
     kind: str,
-    rules: Strategy,
+    rules: Strategy[Any],
     printer: Printer,
     *,
-    subresources: Mapping[str, UpdateStrategy] | None = None,
+    subresources: Mapping[str, UpdateStrategy[Any]] | None = None,
     storage: str = "v1",
 ) -> Kind:
     return Kind(
@@ -103,7 +112,7 @@ def _policy(
     )
 
 
-def _binding(release: EffectiveVersion, kind: str, rules: Strategy, *, storage: str = "v1") -> Kind:
+def _binding(release: EffectiveVersion, kind: str, rules: Strategy[Any], *, storage: str = "v1") -> Kind:
     return Kind(
         group=GROUP,
         kind=kind,
@@ -150,11 +159,12 @@ def _webhooks(family: str, default: Callable[[Object], None]) -> Kind:
 def _policy_printer(column: str, description: str) -> Printer:
     part = column.lower()
 
-    def cells(obj: Object, now: float) -> Sequence[Any]:
+    def cells(obj: MutatingAdmissionPolicy | ValidatingAdmissionPolicy, now: float) -> Sequence[Any]:
         spec = obj.get("spec", {})
+        parts: Mapping[str, Any] = spec
         kind = spec.get("paramKind")
         shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind is not None else "<unset>"
-        return printers.name(obj), len(spec.get(part) or ()), shown, printers.age(obj, now)
+        return printers.name(obj), len(parts.get(part) or ()), shown, printers.age(obj, now)
 
     return printers.printer(
         (
@@ -167,7 +177,9 @@ def _policy_printer(column: str, description: str) -> Printer:
     )
 
 
-def _binding_cells(obj: Object, now: float) -> Sequence[Any]:
+def _binding_cells(
+    obj: MutatingAdmissionPolicyBinding | ValidatingAdmissionPolicyBinding, now: float
+) -> Sequence[Any]:
     spec = obj.get("spec", {})
     ref = spec.get("paramRef") or {}
     shown = "<unset>"

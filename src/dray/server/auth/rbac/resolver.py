@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import NotFound, not_found
 from dray.api.groups.rbac import GROUP
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.auth.rbac.rules import PolicyRule
 from dray.server.auth.serviceaccount import ServiceAccount
 from dray.server.registry.resources import Resources

@@ -19,8 +19,10 @@ from dray.api.groups.core.pod import bind, check_binding
 from dray.api.patch import mergepatch, strategic
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, omit_empty, type_of
-from dray.api.scheme.kinds import Context, Kind, Object, UserInfo
+from dray.api.scheme.kinds import Kind, Object
 from dray.api.scheme.registry import KindVersion, scheme
+from dray.api.scheme.strategy import Context
+from dray.api.user import UserInfo
 from dray.api.validation import field as field_errors
 from dray.api.validation import objectmeta
 from tests.support.expression_compilers import compile_policy, compile_rule

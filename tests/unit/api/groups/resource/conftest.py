@@ -17,7 +17,9 @@ from dray.api.groups import resource as resource_group
 from dray.api.patch import mergepatch
 from dray.api.release import EffectiveVersion, Gates, parse_gates
 from dray.api.schema import decode, omit_empty, type_of
-from dray.api.scheme.kinds import Context, Kind, Object, Strategy, UserInfo, Version
+from dray.api.scheme.kinds import Kind, Object, Version
+from dray.api.scheme.strategy import Context, Strategy
+from dray.api.user import UserInfo
 from dray.api.validation import objectmeta
 from dray.api.validation.expressions import Compiler, accept_anything
 from tests.support.recordings import NOW, Played, Unplayable, clean

@@ -10,7 +10,7 @@ import yaml
 from dray.api.groups import resource
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
-from dray.api.scheme.kinds import Context
+from dray.api.scheme.strategy import Context
 from tests.support.paths import SEEDS
 
 RELEASES = {

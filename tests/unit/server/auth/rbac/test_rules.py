@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.auth.authorizer import Attributes
 from dray.server.auth.rbac import PolicyRule, uncovered
 from dray.server.auth.rbac.escalation import compact_rules

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dray.api.groups.core.pod.binding import bind, check_binding
 from dray.api.groups.core.pod.conversion import pod_to_hub, pod_to_nested
 from dray.api.groups.core.pod.defaults import default_pod
@@ -14,7 +16,11 @@ from dray.api.groups.core.pod.strategy import (
     PodStrategy,
 )
 from dray.api.release import EffectiveVersion
-from dray.api.scheme.kinds import Kind, Object, UpdateStrategy, Version
+from dray.api.scheme.kinds import Kind, Version
+from dray.api.scheme.strategy import UpdateStrategy
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 __all__ = ["BINDING", "bind", "check_binding", "kind"]
 
@@ -22,12 +28,13 @@ _STREAMS = ("create", "get")
 _PROXY = ("create", "delete", "get", "patch", "update")
 
 
-def _host_network(pod: Object) -> str:
+def _host_network(pod: Pod) -> str:
     return "true" if pod["spec"].get("hostNetwork") else "false"
 
 
-def _pod_ip(pod: Object) -> str:
-    return str((pod.get("status", {}).get("podIPs") or [{}])[0].get("ip", ""))
+def _pod_ip(pod: Pod) -> str:
+    ips = pod.get("status", {}).get("podIPs")
+    return ips[0].get("ip", "") if ips else ""
 
 
 def kind(release: EffectiveVersion) -> Kind:
@@ -40,7 +47,7 @@ def kind(release: EffectiveVersion) -> Kind:
         to_hub=pod_to_hub,
         from_hub=pod_to_nested if nested else None,
     )
-    subresources: dict[str, UpdateStrategy] = {
+    subresources: dict[str, UpdateStrategy[Pod]] = {
         "ephemeralcontainers": PodEphemeralContainersStrategy(nested_claims=nested),
         "status": PodStatusStrategy(nested_claims=nested),
     }

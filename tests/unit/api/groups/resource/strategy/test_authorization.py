@@ -6,7 +6,8 @@ import pytest
 
 from dray.api.groups import resource
 from dray.api.release import EffectiveVersion
-from dray.api.scheme.kinds import Context, UserInfo
+from dray.api.scheme.strategy import Context
+from dray.api.user import UserInfo
 
 CLAIM = next(
     kind for kind in resource.kinds(EffectiveVersion()) if kind.kind == "ResourceClaim" and kind.hub == "v1"

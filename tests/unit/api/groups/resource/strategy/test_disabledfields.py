@@ -8,7 +8,7 @@ import pytest
 
 from dray.api.groups.resource import modern
 from dray.api.release import EffectiveVersion
-from dray.api.scheme.kinds import Context
+from dray.api.scheme.strategy import Context
 
 KINDS = {kind.kind: kind for kind in modern.kinds(EffectiveVersion())}
 GATES = EffectiveVersion().gates()

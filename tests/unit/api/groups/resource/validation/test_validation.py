@@ -9,7 +9,7 @@ import pytest
 from dray.api.groups.resource import modern
 from dray.api.groups.resource.classic import kinds as classic
 from dray.api.release import EffectiveVersion
-from dray.api.scheme.kinds import Context
+from dray.api.scheme.strategy import Context
 from dray.api.validation.expressions import CompilationResult, Environment
 
 MODERN = {kind.kind: kind for kind in modern.kinds(EffectiveVersion())}
