@@ -17,11 +17,13 @@ from dray.client.events import EventRecorder
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.node.container.cdi import CdiCache
 from dray.node.container.runtime_config import BareConfigs, HostConfigs
+from dray.node.dra.checkpoint import Checkpoint
 from dray.node.dra.claiminfo import ClaimInfoCache
 from dray.node.dra.classic.noderesources import NodeResourcesController
 from dray.node.dra.healthinfo import HealthInfoCache
 from dray.node.dra.manager import RECONCILE_PERIOD, Manager
-from dray.node.dra.plugin_manager import AssumedPlugins, DRAPluginManager, HealthReport, Plugins
+from dray.node.dra.plugin import AssumedPlugins, HealthReport, Plugins
+from dray.node.dra.plugin_manager import DRAPluginManager
 from dray.node.dra.plugin_watcher import PluginWatcher
 from dray.node.dra.slice_withdrawal import SliceWithdrawal
 from dray.node.metrics import Metrics
@@ -88,7 +90,7 @@ class Agent:
             )
         self._manager = Manager(
             claims=self._get_claim,
-            state=ClaimInfoCache(options.paths.kubelet if options.drivers else None),
+            state=ClaimInfoCache(Checkpoint(options.paths.kubelet) if options.drivers else None),
             plugins=plugins,
             metrics=shared.metrics,
             fixed_names=quirks.names_claims_after_pod_and_entry,

@@ -1,4 +1,4 @@
-"""HTTP over TLS or plain TCP: listens, owns every connection, sends away those that take too long, drains at the end."""
+"""The HTTP/1.1 server over TLS or plain TCP. It owns its connections and closes those whose client takes too long."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class HTTPServer(Generic[R]):
 
 
 class _Sniffer:
-    """Looks at the first byte a client sends to the TLS port, so that plain HTTP gets an answer it can read."""
+    """Looks at the first byte that a client sends to the TLS port, so that a client of plain HTTP gets an answer it can read."""
 
     def __init__(self, server: HTTPServer[Any], sock: socket.socket) -> None:
         self.server = server

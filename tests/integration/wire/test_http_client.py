@@ -97,9 +97,9 @@ async def test_a_pool_keeps_no_more_than_it_may_and_forgets_those_that_are_hung_
             await read_all(connection)
         for connection in connections:
             pool.give("a", connection)
-        assert not connections[1].usable
+        assert connections[1].closed
     async with asyncio.timeout(5):
-        while connections[0].usable:  # noqa: ASYNC110
+        while not connections[0].closed:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     assert pool.take("a") is None
 

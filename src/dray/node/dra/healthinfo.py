@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dray.api.claims import base_request
 from dray.api.identity import PoolDevice
 from dray.node.dra.claiminfo import PreparedDevice
-from dray.node.dra.claims import base_request
 from dray.node.dra.manager import Manager
-from dray.node.dra.plugin_manager import HealthReport
+from dray.node.dra.plugin import HealthReport
 
 if TYPE_CHECKING:
     from dray.api.types.core import Container, Pod, ResourceHealth, ResourceStatus

@@ -26,13 +26,12 @@ from dray.node.dra.claims import (
     check_claim,
     container_claims,
     drivers_of,
-    is_classic,
     known_claims,
     pod_claims,
-    resource_handles,
 )
+from dray.node.dra.classic.handles import is_classic, resource_handles
 from dray.node.dra.grpc_versions import CallFailed, ClaimRef
-from dray.node.dra.plugin_manager import Plugin, Plugins
+from dray.node.dra.plugin import Plugin, Plugins
 from dray.node.metrics import Metrics
 
 if TYPE_CHECKING:
