@@ -124,7 +124,7 @@ def check_drivers(names: Sequence[str], emulate: str) -> None:
         if name != "none" and name not in _DRIVERS:
             raise OptionError(f"--drivers {name}: there are {', '.join(_DRIVERS)} and none")
         if name == "gpu" and not Quirks.of(version).serves_device_classes:
-            raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.name}")
+            raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.emulation}")
 
 
 @dataclass(slots=True)

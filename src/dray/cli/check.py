@@ -80,6 +80,7 @@ def check(
 def _findings(
     found: list[Manifest], known: Snapshot, emulate: str, broken: list[Unreadable], *, complete: bool
 ) -> list[Finding]:
+    from dray.api.quirks import APIQuirks
     from dray.api.release import EffectiveVersion, SettingError
     from dray.explain import Cluster
     from dray.explain.lint.rules import LintContext, lint
@@ -102,6 +103,7 @@ def _findings(
     findings = checked(
         found,
         gates=release.gates(),
+        quirks=APIQuirks.of(release),
         compiler=compile_expression,
         namespace_labels=labels,
         served=release.serving({"api/all": True}) if emulate else None,
