@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from dray.api.intstr import scaled_value
 from dray.api.objects import controller_of
+from dray.api.pods import is_ready
 from dray.api.selectors import label_selector
 from dray.api.times import from_epoch, to_epoch
 from dray.client.informers import Informer
@@ -20,8 +22,6 @@ from dray.client.resources import (
     key_of,
 )
 from dray.controllers.controller import Controller, ControllerContext
-from dray.controllers.pod_status import is_ready
-from dray.controllers.workloads.deployment.rollout import scaled_value
 
 if TYPE_CHECKING:
     from dray.api.types.apps import Deployment, ReplicaSet, StatefulSet

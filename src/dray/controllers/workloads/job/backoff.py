@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dray.controllers.pod_status import pod_condition
+from dray.api.pods import condition as pod_condition
+from dray.api.pods import phase
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.job.indexes import (
     INDEX_IGNORED_FAILURE_COUNT,
@@ -43,7 +44,7 @@ class IndexFailures(NamedTuple):
 def index_failures(job: Job, index: int, pods: Iterable[Pod]) -> IndexFailures:
     found = IndexFailures()
     for pod in pods:
-        if completion_index(pod) == index and owned_pods.phase(pod) == "Failed":
+        if completion_index(pod) == index and phase(pod) == "Failed":
             ignored = match_pod_failure_policy(job, pod).action == "Ignore"
             counts = (
                 index_failure_count(pod) + (not ignored),

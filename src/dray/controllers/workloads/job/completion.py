@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from dray.api.pods import phase
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.job.indexes import (
     completion_index,
@@ -79,7 +80,7 @@ def count_finished(job: Job, before: JobCounts, finished: Iterable[Pod]) -> JobC
         index = completion_index(pod)
         if not has_valid_index(job, pod):
             continue
-        if owned_pods.phase(pod) == "Succeeded":
+        if phase(pod) == "Succeeded":
             if not is_indexed(job):
                 job_counts = replace(job_counts, succeeded=job_counts.succeeded + 1)
             else:
@@ -177,7 +178,7 @@ def _restarts_too_often(job: Job, pods: Collection[Pod]) -> bool:
     restarts = sum(
         known.get("restartCount", 0)
         for pod in pods
-        if owned_pods.phase(pod) in ("Running", "Pending")
+        if phase(pod) in ("Running", "Pending")
         for group in ("initContainerStatuses", "containerStatuses")
         for known in (pod.get("status") or {}).get(group) or ()
     )

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.objects import controller_of
+from dray.api.pods import is_active, is_terminal, phase
+from dray.api.times import from_epoch
 from dray.client.client import PatchType
 from dray.client.resources import JOBS, PODS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each
@@ -56,7 +58,7 @@ def has_tracking_finalizer(pod: Pod) -> bool:
 
 def has_ended(job: Job, pod: Pod) -> bool:
     """Finished; or deleted before it could, where the job does not want to wait for how that ends."""
-    if owned_pods.is_finished(pod):
+    if is_terminal(pod):
         return True
     return not completion.only_replace_failed_pods(job) and "deletionTimestamp" in pod["metadata"]
 
@@ -176,11 +178,11 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
         ended = [p for p in tracked if has_ended(job, p) and indexes.has_valid_index(job, p)]
         backoff = self._backoff.get(key, Backoff()).after(*_by_success(ended))
         job_counts = completion.count_finished(job, counts_with_uncounted(job), ended)
-        active = [p for p in pods if owned_pods.is_active(p)]
+        active = [p for p in pods if is_active(p)]
         decided = self._finished_condition(job, job_counts, active=len(active), pods=pods)
         if decided is not None and decided.kind == "Failed":
             # Whatever still runs has failed with the job.
-            running = [p for p in tracked if owned_pods.is_active(p) and indexes.has_valid_index(job, p)]
+            running = [p for p in tracked if is_active(p) and indexes.has_valid_index(job, p)]
             job_counts = completion.count_finished(job, job_counts, running)
             ended += running
         if ended:
@@ -189,7 +191,7 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
                 job_counts,
                 ended,
                 decided,
-                owned_pods.timestamp(now),
+                from_epoch(now),
                 interim=self.context.quirks.adds_interim_job_conditions,
             )
             job = await self._update_status(key, job, status)
@@ -203,7 +205,7 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
                 await self._release(key, pods)
             else:
                 await self._release(key, pods if leaving else [p for p in pods if has_ended(job, p)])
-                managed = not leaving and self._expected.met(key, self._owned_pods(job))
+                managed = not leaving and self._expected.satisfied(key, self._owned_pods(job))
                 if managed:
                     wait = await self._fill(key, job, job_counts, active, pods)
         except Conflict:
@@ -376,8 +378,8 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
 
 def _by_success(pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
     listed = list(pods)
-    succeeded = [p for p in listed if owned_pods.phase(p) == "Succeeded"]
-    return succeeded, [p for p in listed if owned_pods.phase(p) != "Succeeded"]
+    succeeded = [p for p in listed if phase(p) == "Succeeded"]
+    return succeeded, [p for p in listed if phase(p) != "Succeeded"]
 
 
 def _sooner(a: float | None, b: float | None) -> float | None:

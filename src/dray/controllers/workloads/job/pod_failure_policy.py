@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from dray.controllers.workloads import owned_pods
+from dray.api.pods import phase
 
 if TYPE_CHECKING:
     from dray.api.types.batch import (
@@ -25,7 +25,7 @@ class PodFailureMatch(NamedTuple):
 
 def match_pod_failure_policy(job: Job, pod: Pod) -> PodFailureMatch:
     """The first rule of the failure policy that fits a failed pod; others that end early count as failures."""
-    if owned_pods.phase(pod) != "Failed":
+    if phase(pod) != "Failed":
         return PodFailureMatch()
     who = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     for at, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):

@@ -25,19 +25,18 @@ from dray.server.admission.reinvocation import ReinvokeContext, reinvoke_context
 from dray.server.apiserver import APIServer
 
 if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import MutatingAdmissionPolicy as AdmissionPolicy
     from dray.cel import CompileError
     from dray.cel.environment.admission import Expression
 
-_PARTS = {
-    "ApplyConfiguration": ("applyConfiguration", "Object"),
-    "JSONPatch": ("jsonPatch", "list(JSONPatch)"),
-}
+#: The type of a mutation's expression.
+_RESULTS = {"ApplyConfiguration": "Object", "JSONPatch": "list(JSONPatch)"}
 
 
 class Mutator:
     """A compiled policy."""
 
-    def __init__(self, policy: Object) -> None:
+    def __init__(self, policy: AdmissionPolicy) -> None:
         from dray.cel.environment.admission import compile_variables
 
         spec = policy.get("spec", {})
@@ -50,16 +49,17 @@ class Mutator:
             variables=self._variables,
             ignore_failures=spec.get("failurePolicy") == "Ignore",
         )
+        self.reinvocable = spec.get("reinvocationPolicy") == "IfNeeded"
         self.mutations: list[tuple[str, Expression | CompileError]] = []
         for mutation in spec.get("mutations") or ():
             kind = mutation.get("patchType", "")
-            part, result = _PARTS[kind]
+            part = mutation.get("applyConfiguration" if kind == "ApplyConfiguration" else "jsonPatch") or {}
             expression = compiled(
-                (mutation.get(part) or {}).get("expression", ""),
+                part.get("expression", ""),
                 params=params,
                 patch_types=True,
                 variables=self._variables,
-                results=(result,),
+                results=(_RESULTS[kind],),
             )
             self.mutations.append((kind, expression))
 
@@ -151,7 +151,7 @@ class MutatingAdmissionPolicy:
                 inputs = Inputs(attributes, matched, answer, params=invocation.param, namespace=namespace)
             if attributes.object != before:
                 memory.changed(rounds)
-            if policy.spec.get("reinvocationPolicy") == "IfNeeded":
+            if policy.evaluator.reinvocable:
                 memory.repeatable.add(key)
         memory.keep(attributes)
         return refusals
