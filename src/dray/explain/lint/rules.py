@@ -21,9 +21,9 @@ from dray.explain.devices.states import compiled, in_class, selected
 from dray.explain.lint.validation import Finding, Level, finding
 from dray.explain.model.cluster import Cluster
 from dray.explain.model.manifests import Manifest
+from dray.explain.model.workloads import pod_template
 
 if TYPE_CHECKING:
-    from dray.api.types.batch import CronJob
     from dray.api.types.core import Container, Pod, PodResourceClaim, PodSpec
     from dray.api.types.resource import (
         DeviceClass,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ResourceClaimSpec,
         ResourceClaimTemplate,
     )
+    from dray.explain.model.workloads import Workload
 
 RULES: Final[Mapping[str, str]] = {
     "schema": "The document does not have the shape of its kind.",
@@ -220,19 +221,14 @@ def _count(
 
 
 def _pod_spec(manifest: Manifest) -> tuple[str, PodSpec] | None:
-    match manifest.kind:
-        case "Pod":
-            pod: Pod = manifest.document
-            return "spec", pod.get("spec") or {}
-        case "CronJob":
-            cron_job: CronJob = manifest.document
-            job = (cron_job.get("spec") or {}).get("jobTemplate") or {}
-            template = (job.get("spec") or {}).get("template") or {}
-            return "spec.jobTemplate.spec.template.spec", template.get("spec") or {}
-    found = (manifest.document.get("spec") or {}).get("template")
-    if isinstance(found, Mapping) and "spec" in found:
-        return "spec.template.spec", found["spec"]
-    return None
+    if manifest.kind == "Pod":
+        pod: Pod = manifest.document
+        return "spec", pod.get("spec") or {}
+    template = pod_template(manifest.document)
+    if template is None:
+        return None
+    path = "spec.jobTemplate.spec.template.spec" if manifest.kind == "CronJob" else "spec.template.spec"
+    return path, template["spec"]
 
 
 def _containers(root: str, spec: PodSpec) -> Iterator[tuple[str, Container]]:
@@ -246,7 +242,7 @@ def _pods(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
     if found is None:
         return
     root, spec = found
-    namespace = (manifest.document.get("metadata") or {}).get("namespace") or "default"
+    namespace = manifest.namespace or "default"
     requests: dict[str, set[str] | None] = {}
     for position, entry in enumerate(spec.get("resourceClaims") or ()):
         path = f"{root}.resourceClaims[{position}]"
@@ -301,7 +297,8 @@ def _shared(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
     if found is None or manifest.kind == "Pod":
         return
     root, spec = found
-    outer = manifest.document.get("spec") or {}
+    workload: Workload = manifest.document
+    outer = workload.get("spec") or {}
     several = (
         manifest.kind == "DaemonSet" or max(outer.get("replicas") or 1, outer.get("parallelism") or 1) > 1
     )

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api.objects import clone
+from dray.api.quirks import APIQuirks
 from dray.api.release import RESOURCE_GROUP, Gates, Serving
 from dray.api.scheme.strategy import Context, name_is_path_segment
 from dray.api.validation import expressions, objectmeta
 from dray.explain.model.manifests import Manifest
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 NOW = "1970-01-01T00:00:00Z"  # validation compares with it only what a manifest cannot have yet
 
@@ -53,6 +57,7 @@ def check(
     manifests: Iterable[Manifest],
     *,
     gates: Gates,
+    quirks: APIQuirks,
     compiler: expressions.Compiler,
     namespace_labels: Mapping[str, Mapping[str, str]] | None = None,
     served: Serving | None = None,
@@ -64,6 +69,7 @@ def check(
     labels = namespace_labels
     context = Context(
         gates=gates,
+        quirks=quirks,
         now=NOW,
         verb="create",
         expressions=compiler,
@@ -117,7 +123,7 @@ def _check(manifest: Manifest, context: Context) -> Iterator[Finding]:
         yield finding(manifest, "schema", Level.ERROR, problem, path=_path_in(problem))
     kind = found.kind
     obj: dict[str, Any] = clone(manifest.document)
-    metadata = obj.setdefault("metadata", {})
+    metadata: ObjectMeta = obj.setdefault("metadata", {})
     if kind.namespaced:
         metadata.setdefault("namespace", "default")
     if metadata.get("generateName") and not metadata.get("name"):

@@ -27,7 +27,16 @@ from dray.client.resources import (
 from dray.explain.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from typing import TypedDict
+
     from dray.api.types import Object
+
+    class VersionInfo(TypedDict, total=False):
+        """The part of ``/version`` that counts."""
+
+        major: str
+        minor: str
+
 
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
@@ -130,7 +139,7 @@ def _without_managed_fields(item: Object) -> Object:
 
 async def _version(client: Client) -> str:
     try:
-        version = (await client.request("GET", "/version")).object
+        version: VersionInfo = (await client.request("GET", "/version")).object
     except StatusError:
         return ""
     return f"{version.get('major', '1')}.{re.sub(r'[^0-9]', '', version.get('minor', ''))}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from dray.api import schema
 from dray.api.errors import BadRequest
@@ -14,7 +14,7 @@ from dray.api.scheme.registry import KindVersion, scheme
 from dray.explain.model.snapshot import SnapshotError
 
 if TYPE_CHECKING:
-    from dray.api.types.meta import ObjectMeta
+    from dray.api.types import Object
 
 Lines = Mapping[str, int]
 
@@ -37,8 +37,14 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        metadata = cast("ObjectMeta", self.document.get("metadata") or {})
+        obj: Object = self.document
+        metadata = obj.get("metadata") or {}
         return metadata.get("name") or metadata.get("generateName") or ""
+
+    @property
+    def namespace(self) -> str:
+        obj: Object = self.document
+        return (obj.get("metadata") or {}).get("namespace") or ""
 
     def line_of(self, path: str) -> int:
         """The line of a field, or of the nearest thing around it that is there."""

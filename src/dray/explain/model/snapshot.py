@@ -15,6 +15,8 @@ import msgspec
 from dray.api.identity import ObjectKey, object_key
 
 if TYPE_CHECKING:
+    from typing import TypedDict
+
     from dray.api.types import Object
     from dray.api.types.core import Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
     from dray.api.types.resource import (
@@ -25,6 +27,16 @@ if TYPE_CHECKING:
         ResourceSlice,
     )
     from dray.api.types.storage import StorageClass
+
+    class SnapshotHeader(TypedDict, total=False):
+        """A snapshot file, its lists of objects aside."""
+
+        apiVersion: str
+        kind: str
+        release: str
+        gates: Sequence[str]
+        unread: Sequence[str]
+
 
 API_VERSION: Final = "dray.dev/v1"
 KIND: Final = "Snapshot"
@@ -89,12 +101,12 @@ class Snapshot:
         return replace(self, **changes)
 
     def dump(self) -> bytes:
-        head: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "release": self.release}
+        header: SnapshotHeader = {"apiVersion": API_VERSION, "kind": KIND, "release": self.release}
         if self.gates is not None:
-            head["gates"] = sorted(self.gates)
+            header["gates"] = sorted(self.gates)
         if self.unread:
-            head["unread"] = self.unread
-        return msgspec.json.encode(head | {name: getattr(self, name) for name in KINDS})
+            header["unread"] = self.unread
+        return msgspec.json.encode({**header, **{name: getattr(self, name) for name in KINDS}})
 
 
 def save(snapshot: Snapshot, path: Path) -> None:
@@ -147,13 +159,14 @@ def _parsed(data: bytes, name: str) -> Snapshot | None:
     if not data.startswith(b'{"apiVersion":"%s"' % API_VERSION.encode()):
         return None
     try:
-        document = msgspec.json.decode(data)
+        content = msgspec.json.decode(data)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"{name}: damaged snapshot: {error}") from None
-    gates = document.get("gates")
+    header: SnapshotHeader = content
+    gates = header.get("gates")
     return Snapshot(
-        release=document.get("release") or "",
+        release=header.get("release") or "",
         gates=None if gates is None else frozenset(gates),
-        unread=tuple(document.get("unread") or ()),
-        **{name: tuple(document.get(name) or ()) for name in KINDS},
+        unread=tuple(header.get("unread") or ()),
+        **{name: tuple(content.get(name) or ()) for name in KINDS},
     )
