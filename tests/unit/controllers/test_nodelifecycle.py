@@ -8,7 +8,7 @@ import pytest
 
 from dray.client.resources import EVENTS, LEASES, NODES, PODS
 from dray.controllers import nodelifecycle, tainteviction
-from dray.controllers.pod_status import pod_condition
+from dray.api.pods import condition as pod_condition
 from tests.support.controlplane import ControlPlane, control_plane
 from tests.support.wait import wait_for
 
