@@ -1,6 +1,6 @@
 """Claims, read once: what each request asks for, which alternatives it has, which constraints bind it.
 
-What is wrong with a claim is kept where upstream would find it and told only when the search gets there, so that of
+What is wrong with a request is kept with it and reported when the search gets there, as upstream does, so that of
 several mistakes the same one is reported.
 """
 
