@@ -14,7 +14,7 @@ from itertools import combinations, product
 from typing import Any, NamedTuple
 
 from dray.allocation.attributes import Values
-from dray.allocation.constraints import DistinctAttribute, MatchAttribute
+from dray.allocation.constraints import DistinctConstraint, MatchAttribute
 from dray.allocation.counters import Counter
 from dray.allocation.pools import Pool
 from dray.allocation.search.candidates import (
@@ -112,9 +112,9 @@ class Bounds:
         for position in choice.request.constraints:
             constraint = constraints[position]
             spectrum = (
-                self._all_values((number, position)) if isinstance(constraint, DistinctAttribute) else None
+                self._all_values((number, position)) if isinstance(constraint, DistinctConstraint) else None
             )
-            if isinstance(constraint, DistinctAttribute) and spectrum is not None:
+            if isinstance(constraint, DistinctConstraint) and spectrum is not None:
                 wanted = constraint.wanted(missing) + self._wanted_later(index, number, position)
                 state = self._state.constraints[number][position]
                 taken = constraint.taken(state, choice.request.base if missing else None)
@@ -131,7 +131,7 @@ class Bounds:
                 choices = self._steps[step]
                 if choices[0].claim.number == claim and self._safe(step):
                     constraint = choices[0].claim.demand.constraints[position]
-                    assert isinstance(constraint, DistinctAttribute)
+                    assert isinstance(constraint, DistinctConstraint)
                     total += min(
                         constraint.wanted(c.count) if position in c.request.constraints else 0
                         for c in choices
