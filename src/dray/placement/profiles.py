@@ -1,10 +1,12 @@
-"""One lane per profile: how its pods are decided upon, and which nodes have been promised to them."""
+"""The profiles of one scheduler: each has its own plugins and nominated pods, and all share the caches."""
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dray.allocation import POLICIES, Features
 from dray.api.release import Gates
@@ -15,16 +17,23 @@ from dray.placement.config import SchedulerProfile
 from dray.placement.placement import Placement
 from dray.placement.plugins import dynamic_resources
 
+if TYPE_CHECKING:
+    from dray.placement.claims import ClaimPlugin
+    from dray.placement.classic.plugin import ClassicPlugin
+
 
 @dataclass(frozen=True, slots=True)
 class Framework:
+    """Upstream's framework: a profile with its plugins, ready to schedule pods."""
+
     profile: SchedulerProfile
     options: dynamic_resources.Options
     placement: Placement
+    claims: ClaimPlugin
 
 
 class Profiles:
-    """All lanes of one process, over the same cluster."""
+    """The frameworks of all profiles, over the same cluster."""
 
     def __init__(self, profiles: Iterable[Framework]) -> None:
         self.by_name: Mapping[str, Framework] = {framework.profile.name: framework for framework in profiles}
@@ -33,22 +42,19 @@ class Profiles:
         return self.by_name[pod.document["spec"].get("schedulerName", "default-scheduler")]
 
     def delete_nominated_pod(self, uid: str) -> None:
-        """No node is promised to the pod any more."""
         for framework in self.by_name.values():
-            if framework.placement.nominated:
-                framework.placement.delete_nominated_pod(uid)
+            if framework.placement.nominator.nominated:
+                framework.placement.nominator.delete_nominated_pod(uid)
 
     def pop_lower_nominated(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """Those who were promised room on a node where a more important pod is about to make room for itself."""
+        """Remove the nominations to a node of all pods with a lower priority than ``pod``, which preempts there."""
         lower_nominated: list[PodInfo] = []
         for framework in self.by_name.values():
-            nominated_pods = framework.placement.nominated.get(node, {}).values()
-            less = [
-                nominated_pod for nominated_pod in nominated_pods if nominated_pod.priority < pod.priority
-            ]
-            for nominated_pod in less:
-                framework.placement.delete_nominated_pod(nominated_pod.uid)
-            lower_nominated += less
+            nominator = framework.placement.nominator
+            lower = [p for p in nominator.nominated.get(node, {}).values() if p.priority < pod.priority]
+            for nominated_pod in lower:
+                nominator.delete_nominated_pod(nominated_pod.uid)
+            lower_nominated += lower
         return lower_nominated
 
 
@@ -60,10 +66,14 @@ def build_profiles(
     gates: Gates,
     release: int,
     advice: bool,
+    classic: ClassicPlugin | None = None,
     namespaces: Callable[[], Mapping[str, Mapping[str, str]]],
     rng: random.Random,
+    new_share_id: Callable[[], str],
+    clock: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Profiles:
-    """``advice``: pending pods are told more than upstream's words; without it upstream is followed to the letter."""
+    """``classic``: the plugin for claims of the classic generation, where the API server has it."""
     features = Features.of(gates, release=release)
 
     def framework(profile: SchedulerProfile) -> Framework:
@@ -79,7 +89,7 @@ def build_profiles(
         )
         placement = Placement(
             cluster,
-            profile=profile.placement,
+            plugins=profile.plugins,
             rng=rng,
             namespaces=namespaces,
             served_by_devices=claim_cache.classes if "DRAExtendedResource" in gates else (),
@@ -87,6 +97,16 @@ def build_profiles(
             release=release,
             thorough=not advice,
         )
-        return Framework(profile, options, placement)
+        devices = dynamic_resources.DynamicResources(
+            claim_cache,
+            options,
+            placement.nominator,
+            new_share_id=new_share_id,
+            clock=clock,
+            monotonic=monotonic,
+        )
+        return Framework(
+            profile, options, placement, devices if classic is None else classic.beside(devices)
+        )
 
     return Profiles(map(framework, profiles))

@@ -43,7 +43,7 @@ class Listers:
     def spread(self, pod: PodInfo, profile: SchedulerProfile) -> list[SpreadConstraint]:
         if not profile.enabled("PodTopologySpread"):
             return []
-        chosen = profile.placement.default_spread
+        chosen = profile.plugins.default_spread
         return pod_topology_spread.spread_constraints(
             pod, self._owners, pod_topology_spread.SYSTEM_DEFAULT_CONSTRAINTS if chosen is None else chosen
         )

@@ -12,7 +12,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.allocation import Features
 from dray.api import claims
@@ -23,18 +23,22 @@ from dray.client.resources import PODS, Resource
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.config import SchedulerProfile
-from dray.placement.decision import Bind, ClaimPlugin, Failure, Unschedulable, decide
+from dray.placement.decision import decide
+from dray.placement.outcome import Bind, Failure, Gated, Unschedulable
 from dray.placement.profiles import build_profiles
-from dray.placement.status import Gated
 from dray.scheduler.binding.binder import NominatedNodePolicy
-from dray.scheduler.binding.binding_cycle import BindingCycles, FailureHandler
+from dray.scheduler.binding.binding_cycle import BindingCycles
 from dray.scheduler.event_handlers import EventHandlers
 from dray.scheduler.events.reporter import Recorder
+from dray.scheduler.failure_handler import FailureHandler
 from dray.scheduler.listers import Listers
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.queue.pending_pods import PendingPods
 from dray.scheduler.queue.scheduling_queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPodInfo, SchedulingQueue
 from dray.scheduler.writers import Writers, build_writers
+
+if TYPE_CHECKING:
+    from dray.scheduler.classic.generation import ClassicGeneration
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +70,6 @@ class Scheduler:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
         self._monotonic = monotonic
         self._rng = rng or random.Random()
         self._advice = advice
@@ -76,23 +79,25 @@ class Scheduler:
         self.claim_cache = ClaimCache(freed=self.cluster.touch_nodes)
         self.queue = SchedulingQueue(clock=monotonic, initial_backoff=backoff[0], max_backoff=backoff[1])
         self._listers = Listers(informers, release=release)
+        dra = "DynamicResourceAllocation" in gates
+        generation = _classic(client, classic, alone=not modern, release=release) if dra and classic else None
         self._profiles = build_profiles(
             profiles, self.cluster, self.claim_cache, gates=gates, release=release, advice=advice,
-            namespaces=self._listers.namespace_labels, rng=self._rng,
+            classic=generation.plugin if generation is not None else None, namespaces=self._listers.namespace_labels,
+            rng=self._rng, new_share_id=self._share_id, clock=clock, monotonic=monotonic,
         )  # fmt: skip
         self._writers = _writers(
             client, self.claim_cache, recorder, gates=gates, release=release, every_write=every_write, advice=advice,
-            metrics=self.metrics, clock=clock,
+            metrics=self.metrics, classic=generation, clock=clock,
         )  # fmt: skip
         self._pending = PendingPods(
             self.queue,
-            self.claim_cache,
             self._profiles,
             requeued_by_any_change="SchedulerQueueingHints" not in gates,
             skipped=self._writers.reporter.skipped,
         )
         self._binding_cycles = BindingCycles(
-            self.cluster, self.claim_cache, self._pending, self._writers, pods=informers.get(PODS), spawn=self._spawn,
+            self.cluster, self._pending, self._writers, pods=informers.get(PODS), spawn=self._spawn,
             metrics=self.metrics, monotonic=monotonic,
         )  # fmt: skip
         self._failure_handler = FailureHandler(
@@ -101,19 +106,14 @@ class Scheduler:
         self.metrics.register_gauges(
             pending=lambda: self.queue.counts, rejected=self._rejected, cached=self._cached
         )
-        dra = "DynamicResourceAllocation" in gates
-        self._classic: ClaimPlugin | None = None
-        if dra and classic:
-            self._classic = _classic(
-                client, informers, classic, self._pending, alone=not modern, release=release
-            )
-            self._pending.classic = self._classic
+        if generation is not None:
+            generation.add_event_handlers(informers, self._pending)
         EventHandlers(
             self.cluster,
             self.claim_cache,
             self._pending,
             self._profiles,
-            claims_changed=self._writers.readiness.claims_changed,
+            claims_changed=self._writers.waiter.claims_changed,
         ).start(
             informers,
             devices=dra and modern,
@@ -183,17 +183,10 @@ class Scheduler:
         began = self._monotonic()
         decision = decide(
             pod,
-            profile=profile,
-            placement=framework.placement,
-            claim_cache=self.claim_cache,
-            options=framework.options,
+            framework,
             spread=self._listers.spread(pod, profile),
             budgets=self._listers.budgets,
             storage=self._listers.storage if profile.enabled("VolumeBinding") else None,
-            classic=self._classic,
-            new_share_id=self._share_id,
-            clock=self._clock,
-            monotonic=self._monotonic,
         )
         if isinstance(decision, Gated):
             self.queue.gate_again(entry, decision.reason)
@@ -247,6 +240,7 @@ def _writers(
     every_write: bool,
     advice: bool,
     metrics: Metrics,
+    classic: ClassicGeneration | None,
     clock: Callable[[], float],
 ) -> Writers:
     """What writes, with the habits of the release."""
@@ -262,6 +256,7 @@ def _writers(
         cancels_waiting_pods=release >= 36,
         dates_all=not advice,
         metrics=metrics,
+        classic=classic,
         clock=clock,
     )
 
@@ -273,24 +268,9 @@ def _nominate(gates: Gates, *, every_write: bool) -> NominatedNodePolicy:
 
 
 def _classic(
-    client: Client,
-    informers: Informers,
-    served: Collection[Resource[Any]],
-    pending: PendingPods,
-    *,
-    alone: bool,
-    release: int,
-) -> ClaimPlugin:
-    """Claims of v1alpha2 and before; what deals with them is loaded only where a server has them."""
-    from dray.scheduler.classic import event_handlers
+    client: Client, served: Collection[Resource[Any]], *, alone: bool, release: int
+) -> ClassicGeneration:
+    """The modules for classic claims are loaded only where a server has them."""
+    from dray.scheduler.classic.generation import ClassicGeneration
 
-    return event_handlers.add_event_handlers(
-        client,
-        informers,
-        served=served,
-        alone=alone,
-        early=claims.has_fixed_names((1, release)),
-        claim_changed=pending.requeue_users,
-        requeue=lambda: pending.requeue("Classic", "update"),
-        requeue_pod=lambda uid: pending.requeue_pods((uid,)),
-    )
+    return ClassicGeneration(client, served, alone=alone, early=claims.has_fixed_names((1, release)))

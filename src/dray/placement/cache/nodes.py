@@ -13,7 +13,7 @@ class NodeInfo:
     """One node: what it offers, what is taken, who is there. ``generation`` moves with every change."""
 
     __slots__ = (
-        "allocatable", "document", "generation", "holders", "labels", "max_pods", "name", "pods", "ports", "requested",
+        "allocatable", "document", "generation", "pods_with_node_allocatable", "labels", "max_pods", "name", "pods", "ports", "requested",
         "score_cpu", "score_memory", "taints", "unschedulable",
     )  # fmt: skip
 
@@ -28,7 +28,7 @@ class NodeInfo:
         self.requested = ComputeResources()
         self.score_cpu = self.score_memory = 0
         self.pods: dict[str, PodInfo] = {}
-        self.holders = 0  # pods whose claims take something of the node's own resources
+        self.pods_with_node_allocatable = 0  # pods whose claims take something of the node's own resources
         self.ports: dict[HostPort, int] = {}
         self.generation = 0
 
@@ -42,17 +42,17 @@ class NodeInfo:
         self.allocatable = compute_resources(offered)
         self.max_pods = whole(str(offered.get("pods", 0)))
 
-    def add(self, pod: PodInfo) -> None:
+    def add_pod(self, pod: PodInfo) -> None:
         self.pods[pod.uid] = pod
         self.requested = plus(self.requested, pod.requests)
         self.score_cpu += pod.score_cpu
         self.score_memory += pod.score_memory
         if _has_node_allocatable(pod):
-            self._hold(pod.held, 1)
+            self._hold(pod.node_allocatable, 1)
         for port in pod.host_ports:
             self.ports[port] = self.ports.get(port, 0) + 1
 
-    def remove(self, uid: str) -> PodInfo | None:
+    def remove_pod(self, uid: str) -> PodInfo | None:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return None
@@ -60,7 +60,7 @@ class NodeInfo:
         self.score_cpu -= pod.score_cpu
         self.score_memory -= pod.score_memory
         if _has_node_allocatable(pod):
-            self._hold(pod.held, -1)
+            self._hold(pod.node_allocatable, -1)
         for port in pod.host_ports:
             left = self.ports[port] - 1
             if left:
@@ -70,7 +70,7 @@ class NodeInfo:
         return pod
 
     def _hold(self, held: ComputeResources, sign: int) -> None:
-        self.holders += sign
+        self.pods_with_node_allocatable += sign
         self.requested = (plus if sign > 0 else minus)(self.requested, held)
         self.score_cpu += sign * held.cpu
         self.score_memory += sign * held.memory
@@ -82,7 +82,7 @@ class NodeInfo:
             setattr(copy, slot, getattr(self, slot))
         for uid, pod in self.pods.items():
             if uid not in uids:
-                copy.add(pod)
+                copy.add_pod(pod)
         return copy
 
 
@@ -182,7 +182,7 @@ class ClusterCache:
         if node is None:
             node = self._nodes[name] = NodeInfo(name)
             self._unknown.add(name)
-        node.add(pod)
+        node.add_pod(pod)
         self._where[pod.uid] = name
         self.pods_with_affinity += _has_affinity_terms(pod)
         self.touch(name)
@@ -194,7 +194,7 @@ class ClusterCache:
             return False
         if known.requests != pod.requests or known.labels != pod.labels or known.host_ports != pod.host_ports:
             return False
-        if (_has_node_allocatable(known) or _has_node_allocatable(pod)) and known.held != pod.held:
+        if (_has_node_allocatable(known) or _has_node_allocatable(pod)) and known.node_allocatable != pod.node_allocatable:
             return False
         node.pods[pod.uid] = pod
         return True
@@ -204,7 +204,7 @@ class ClusterCache:
         if name is None:
             return None
         node = self._nodes[name]
-        pod = node.remove(uid)
+        pod = node.remove_pod(uid)
         if pod is not None:
             self.pods_with_affinity -= _has_affinity_terms(pod)
         if node.document is None and not node.pods:
@@ -214,6 +214,11 @@ class ClusterCache:
 
     def node_of(self, uid: str) -> str | None:
         return self._where.get(uid)
+
+    def missing_pods(self, copy: NodeInfo) -> list[PodInfo]:
+        """The pods of a node that are missing from a copy of it."""
+        node = self.get(copy.name)
+        return [p for uid, p in node.pods.items() if uid not in copy.pods] if node is not None else []
 
 
 def _has_node_allocatable(pod: PodInfo) -> bool:

@@ -180,7 +180,7 @@ class PodInfo(msgspec.Struct, eq=False):
         )
 
     @property
-    def held(self) -> ComputeResources:
+    def node_allocatable(self) -> ComputeResources:
         """What the pod's claims take of its node's resources, beyond what the pod asks for itself."""
         document = self.document
         if "status" not in document or not document["status"].get(NODE_ALLOCATABLE_CLAIM_STATUSES):
@@ -194,9 +194,9 @@ class PodInfo(msgspec.Struct, eq=False):
             )
         return total
 
-    def holding(self, held: Sequence[Mapping[str, Any]]) -> PodInfo:
+    def with_node_allocatable(self, statuses: Sequence[Mapping[str, Any]]) -> PodInfo:
         """The view of the pod as it will be when its claims take so much of its node's resources."""
-        status = {**(self.document.get("status") or {}), NODE_ALLOCATABLE_CLAIM_STATUSES: held}
+        status = {**(self.document.get("status") or {}), NODE_ALLOCATABLE_CLAIM_STATUSES: statuses}
         return self.updated({**self.document, "status": status})
 
     @property

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dray.api import claims
-from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.pods import PodInfo, PodInfoFactory
-from dray.placement.decision import ClaimPlugin
 from dray.placement.plugins import dynamic_resources
 from dray.placement.profiles import Profiles
 from dray.scheduler.queue import queueing_hints
@@ -28,7 +26,6 @@ class PendingPods:
     def __init__(
         self,
         queue: SchedulingQueue,
-        claim_cache: ClaimCache,
         profiles: Profiles,
         *,
         requeued_by_any_change: bool,
@@ -41,8 +38,6 @@ class PendingPods:
         self.queue = queue
         self.wakeup = asyncio.Event()  # the queue is worth looking into
         self.assumed: dict[str, str] = {}  # pods on their way to a node, not yet seen there
-        self.classic: ClaimPlugin | None = None  # set while wiring, as its informers wake pods in turn
-        self._claim_cache = claim_cache
         self._profiles = profiles
         self._requeued_by_any_change = requeued_by_any_change
         self._skipped = skipped
@@ -66,7 +61,7 @@ class PendingPods:
             pod = self._pod_infos.of(document)
             self._link(pod)
             if pod.nominated_node:
-                self._profiles.of(pod).placement.nominate(pod, pod.nominated_node)
+                self._profiles.of(pod).placement.nominator.nominate(pod, pod.nominated_node)
             self.queue.add(pod, gate=self._gate(pod))
         else:
             before = entry.pod
@@ -136,13 +131,10 @@ class PendingPods:
         """What keeps the pod from being tried at all."""
         if pod.document["spec"].get("schedulingGates"):
             return "SchedulingGates"
-        if not self._profiles.of(pod).profile.enabled(dynamic_resources.PLUGIN):
+        framework = self._profiles.of(pod)
+        if not framework.profile.enabled(dynamic_resources.PLUGIN):
             return ""
-        if self.classic is not None and self.classic.concerns(pod):
-            return self.classic.gate(
-                pod, lambda others: dynamic_resources.gate(pod, self._claim_cache, others=others)
-            )
-        return dynamic_resources.gate(pod, self._claim_cache)
+        return framework.claims.pre_enqueue(pod)
 
     def _users_of(self, claim: Document) -> set[str]:
         """The pods that name a claim, and the one it was made for."""

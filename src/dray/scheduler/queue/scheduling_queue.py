@@ -48,6 +48,11 @@ class QueuedPodInfo:
     in_flight: bool = False  # what became of the last attempt is still being written
     requeued: bool = False  # meanwhile something has happened that may help
 
+    def adopt_newer(self, written: Pod) -> None:
+        """Go on with the pod as it was written, unless a newer version of it is known already."""
+        if _version(written) > _version(self.pod.document):
+            self.pod = self.pod.updated(written)
+
 
 QueueingHint = Callable[[QueuedPodInfo, ClusterEvent], bool]
 
@@ -269,3 +274,7 @@ class SchedulingQueue:
         )
         self._backing_off[entry.pod.uid] = (entry, serial)
         heapq.heappush(self._backoff_heap, (due, serial, entry.pod.uid))
+
+
+def _version(pod: Pod) -> int:
+    return int(pod["metadata"].get("resourceVersion") or 0)
