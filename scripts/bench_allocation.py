@@ -14,9 +14,11 @@ from typing import Any
 
 from dray.allocation import Features, Inventory, Plan, Usage, allocate
 from dray.allocation.requests import demand_key
+from dray.api.release import V1_36
 
 DRIVER = "gpu.example.com"
 FEATURES = Features.named(
+    V1_36,
     [
         "DRAAdminAccess",
         "DRAConsumableCapacity",
@@ -24,7 +26,7 @@ FEATURES = Features.named(
         "DRADeviceTaints",
         "DRAPartitionableDevices",
         "DRAPrioritizedList",
-    ]
+    ],
 )
 
 

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.paths import CONFORMANCE, TOOLS
+
 # How long an example takes tells how busy the machine is, and nothing else.
 settings.register_profile("dray", deadline=None)
 settings.load_profile("dray")
 
-ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ROOT / ".tools" / "bin"
-CONFORMANCE = ROOT.parent / "shared" / "conformance"
 
 #: Go drivers and upstream's kubelet are tried where somebody has built them; there is no package that carries them.
 _BUILT = {

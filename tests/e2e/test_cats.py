@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_hands_on import until
+from tests.support.paths import SEEDS
 from tests.support.process import dray_process
+from tests.support.wait import wait_for_sync
 
 from .conftest import Kubectl, kubectl_for
 
-SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
 POD = "pod-with-cats"
 #: release → the manifests that run there
 RELEASES = {
@@ -46,7 +46,10 @@ def test_every_container_sees_a_cat_of_its_own(
     with dray_process(tmp_path / "c", "up", *(("--emulate", release) if release else ())) as cluster:
         newest = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache-new")
         kubectl = newest if not release else kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache")
-        until(lambda: "claimparameters" in kubectl("api-resources", "-o", "name", code=None))
+        wait_for_sync(
+            "claimparameters to be served",
+            lambda: "claimparameters" in kubectl("api-resources", "-o", "name", code=None),
+        )
         spaces = {folder.partition("-")[0]: folder for folder in RELEASES[release]}
         for space, folder in spaces.items():
             kubectl("create", "namespace", space)
@@ -60,7 +63,10 @@ def test_every_container_sees_a_cat_of_its_own(
             assert len(claims) == 2 and all("allocated,reserved" in claim for claim in claims)
             kubectl("delete", "-n", space, "pod", POD, "--grace-period=1", "--wait=false")
         for space in spaces:
-            until(lambda s=space: not kubectl("get", "resourceclaims", "-n", s, "--no-headers"))
+            wait_for_sync(
+                f"the claims of {space} to go",
+                lambda s=space: not kubectl("get", "resourceclaims", "-n", s, "--no-headers"),
+            )
         if not release:
             kubectl("apply", "-f", "-", stdin=ALL_IN_ONE)
             kubectl("wait", "--for=condition=Ready", "pod/all", "--timeout=30s")
@@ -79,7 +85,9 @@ def test_plain_claims_are_allocated_at_once_or_with_their_first_consumer(
         kubectl = kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache")
         kubectl("apply", "-f", "-", stdin=PLAIN)
         kubectl("wait", "--for=condition=Ready", "pod/plain", "--timeout=30s")
-        assert "CAT_NAME=" in until(lambda: kubectl("logs", "plain", "-c", "now"))
+        assert "CAT_NAME=" in wait_for_sync(
+            "the log of container now", lambda: kubectl("logs", "plain", "-c", "now")
+        )
         of_claims = "NAME RESOURCECLASSNAME ALLOCATIONMODE STATE AGE"
         assert columns(kubectl, "resourceclaims") == of_claims
         assert columns(kubectl, "resourceclasses") == "NAME DRIVERNAME AGE"
@@ -90,7 +98,10 @@ def test_plain_claims_are_allocated_at_once_or_with_their_first_consumer(
 
         # Since 1.28 the one that was allocated for the pod is given back with it.
         later = "pending" if release == "1.30" else "allocated"
-        until(lambda: states() == [["WaitForFirstConsumer", later], ["Immediate", "allocated"]])
+        wait_for_sync(
+            "one claim waiting for its consumer and one allocated",
+            lambda: states() == [["WaitForFirstConsumer", later], ["Immediate", "allocated"]],
+        )
         kubectl("delete", "resourceclaims", "--all", "--timeout=20s")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Kubectl, kubectl_for
 from tests.support.process import dray_process
+from tests.support.wait import wait_for_sync
 
 pytestmark = pytest.mark.xdist_group("scenes")
 
@@ -57,17 +57,11 @@ class Scene:
         found: Document = self.get("pod", name)
         return found
 
-    def until(self, true: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + 50
-        while time.monotonic() < deadline:
-            if found := true():
-                return found
-            time.sleep(0.1)
-        raise AssertionError("it did not happen in time")
-
     def gpus(self, pod: str, container: str = "main") -> set[str]:
         """The devices that a container was given, as it sees them."""
-        said = self.until(lambda: self.kubectl("logs", pod, "-c", container))
+        said = wait_for_sync(
+            f"the log of {pod}/{container}", lambda: self.kubectl("logs", pod, "-c", container)
+        )
         return {
             line.partition("=")[2].strip("'\"") for line in said.splitlines() if " GPU_DEVICE_" in line
             and line.partition("=")[0].rpartition("_")[2].isdecimal()
@@ -149,7 +143,9 @@ def test_the_pods_of_a_deployment_share_a_claim(scene: Scene) -> None:
     assert users == {p["metadata"]["name"] for p in pods}
     assert "allocated,reserved" in scene.kubectl("get", "resourceclaim", "shared")
     scene.kubectl("scale", "deployment/it", "--replicas=0")
-    scene.until(lambda: "pending" in scene.kubectl("get", "resourceclaim", "shared"))
+    wait_for_sync(
+        "claim shared to be pending", lambda: "pending" in scene.kubectl("get", "resourceclaim", "shared")
+    )
 
 
 def test_every_pod_of_a_stateful_set_has_a_claim_of_its_own(scene: Scene) -> None:
@@ -164,9 +160,9 @@ def test_every_pod_of_a_stateful_set_has_a_claim_of_its_own(scene: Scene) -> Non
     }
     assert len(devices) == 3
     scene.kubectl("scale", "statefulset/it", "--replicas=1")
-    scene.until(lambda: len(scene.claims()) == 1)
+    wait_for_sync("the claim of the pod", lambda: len(scene.claims()) == 1)
     scene.kubectl("delete", "statefulset", "it")
-    scene.until(lambda: not scene.claims())
+    wait_for_sync("the claims to go", lambda: not scene.claims())
 
 
 def test_a_pod_that_names_its_node_bypasses_the_scheduler(scene: Scene) -> None:
@@ -191,10 +187,11 @@ def test_a_node_selector_decides_where_the_device_is(scene: Scene) -> None:
 def test_describe_tells_what_to_change(scene: Scene) -> None:
     too_big = f'device.capacity["{CLASS}"].memory.compareTo(quantity("1000Gi")) >= 0'
     scene.apply(template(selectors=[{"cel": {"expression": too_big}}]), pod("p", body(FROM_TEMPLATE)))
-    said = scene.until(
+    said = wait_for_sync(
+        "pod p to say that its claims cannot be allocated",
         lambda: (
             text if "cannot allocate all claims" in (text := scene.kubectl("describe", "pod", "p")) else ""
-        )
+        ),
     )
     assert "0/2 nodes are available: 2 cannot allocate all claims." in said
     assert f"wants 1 device; of 8 on 2 nodes: 8 not matching {too_big}." in said

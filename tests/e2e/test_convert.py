@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.support.paths import SEEDS
 from tests.support.process import DRAY, DrayProcess, dray_process
+from tests.support.wait import wait_for_sync
 
 from .conftest import Kubectl, kubectl_for
 
-SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
 RULES = """
 parameters:
 - apiGroup: cats.resource.example.com
@@ -45,11 +45,11 @@ def convert(*arguments: str, code: int = 0) -> str:
     return done.stdout
 
 
-def until_says(kubectl: Kubectl, wanted: str, *command: str, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while wanted not in (said := kubectl(*command, code=None, merged=True)):
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
+def wait_says(kubectl: Kubectl, wanted: str, *command: str) -> None:
+    def says() -> str:
+        return kubectl(*command, code=None, merged=True)
+
+    wait_for_sync(f"kubectl {' '.join(command)} to say {wanted!r}", lambda: wanted in says(), log=says)
 
 
 @pytest.mark.parametrize("folder", ["classic-1.27", "structured-1.30", "beta-1.32"])
@@ -79,7 +79,7 @@ def test_every_old_manifest_applies_and_runs_as_v1(kubectl: Kubectl, folder: str
         only_try = ("--dry-run=server",) if "slices" in file.name else ()
         kubectl("apply", *where, *only_try, "-f", "-", stdin=text)
     pod = ("--namespace", namespace, "pod-with-cats")
-    until_says(kubectl, "Running", "get", "pod", *pod, "-o", "jsonpath={.status.phase}")
+    wait_says(kubectl, "Running", "get", "pod", *pod, "-o", "jsonpath={.status.phase}")
     for container in ("container0", "container1"):
         seen = kubectl("exec", *pod, "-c", container, "--", "env")
         assert "CAT_COLOR=black" in seen and "CAT_SIZE=large" in seen

@@ -8,25 +8,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import Kubectl, kubectl_for
+from tests.support.paths import ROOT, SEEDS
 from tests.support.process import dray_process
+from tests.support.wait import wait_for_sync
 
-ROOT = Path(__file__).resolve().parents[2]
-NOTES = ROOT / "examples" / "seeds" / "hands-on"
-
-
-def until(what: Callable[[], Any], *, seconds: float = 30) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = what()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError("it did not happen in time")
+NOTES = SEEDS / "hands-on"
 
 
 def phase(kubectl: Kubectl, pod: str) -> str:
@@ -55,14 +45,16 @@ def test_the_notes_play_as_written(tool: Callable[[str], str], tmp_path: Path, r
         kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
         (pod,) = json.loads(kubectl("get", "pods", "-o", "json"))["items"]
         name = pod["metadata"]["name"]
-        until(lambda: phase(kubectl, name) == "Running")
-        assert "GPU_DEVICE_0" in until(lambda: kubectl("logs", name))
+        wait_for_sync(f"pod {name} to run", lambda: phase(kubectl, name) == "Running")
+        assert "GPU_DEVICE_0" in wait_for_sync(f"the log of {name}", lambda: kubectl("logs", name))
         node = kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
         cdi = cluster.data / "nodes" / node / "cdi"
         during = set(cdi.iterdir())
         kubectl("delete", "pod", name)
-        until(lambda: "No resources" in kubectl("get", "resourceclaims", merged=True))
-        until(lambda: len(set(cdi.iterdir())) < len(during))
+        wait_for_sync(
+            "all claims to go", lambda: "No resources" in kubectl("get", "resourceclaims", merged=True)
+        )
+        wait_for_sync("CDI files to go", lambda: len(set(cdi.iterdir())) < len(during))
         watch.join()
         states = [line.split()[1] for line in seen[0].splitlines() if not line.startswith("NAME")]
         # Upstream's scheduler adds a finalizer first; where no release is stood in for, claims are born with it.
@@ -105,8 +97,10 @@ def test_the_driver_is_installed_as_the_notes_do_it(
             "-o",
             "jsonpath={.status.numberReady}",
         )
-        until(lambda: kubectl(*daemons) == "3")
-        until(lambda: len(kubectl("get", "resourceslices", "-o", "name").split()) == 3)
+        wait_for_sync("three ready pods of the DaemonSet", lambda: kubectl(*daemons) == "3")
+        wait_for_sync(
+            "three ResourceSlices", lambda: len(kubectl("get", "resourceslices", "-o", "name").split()) == 3
+        )
         shown = [line.split() for line in kubectl_old("get", "all", "-n", space).splitlines()]
         pods = [line for line in shown if line and line[0].startswith(f"pod/{space}-kubeletplugin-")]
         assert [line[1:3] for line in pods] == [["1/1", "Running"]] * 3
@@ -122,7 +116,7 @@ def test_the_driver_is_installed_as_the_notes_do_it(
         kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
         kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
         (name,) = [p["metadata"]["name"] for p in json.loads(kubectl("get", "pods", "-o", "json"))["items"]]
-        until(lambda: phase(kubectl, name) == "Running")
+        wait_for_sync(f"pod {name} to run", lambda: phase(kubectl, name) == "Running")
         control_plane = kubectl(
             "get", "po", "-n", "kube-system", "-l", "tier=control-plane", "-o", "name"
         ).split()
@@ -131,9 +125,13 @@ def test_the_driver_is_installed_as_the_notes_do_it(
         ]  # fmt: skip
         kubectl("delete", "pod", name)
         helm("uninstall", space)
-        until(lambda: not kubectl("get", "pods", "-n", space, "-o", "name"))
+        wait_for_sync(
+            f"all pods of {space} to go", lambda: not kubectl("get", "pods", "-n", space, "-o", "name")
+        )
         if not release:
-            until(lambda: not kubectl("get", "resourceslices", "-o", "name"))
+            wait_for_sync(
+                "all ResourceSlices to go", lambda: not kubectl("get", "resourceslices", "-o", "name")
+            )
             return
         # In that release they stay for ever, and the notes say what to type.
         said = kubectl("delete", "resourceslice", "--field-selector", "spec.driver=gpu.example.com")

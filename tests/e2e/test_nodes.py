@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.test_hands_on import NOTES, until
+from tests.e2e.test_hands_on import NOTES
 from tests.support.process import DRAY, dray_process
+from tests.support.wait import wait_for_sync
 
 from .conftest import Kubectl, kubectl_for
 
@@ -28,7 +29,7 @@ def test_a_thousand_simulated_nodes_run_pods_in_half_a_gigabyte(
             conditions = [c for n in nodes for c in n["status"].get("conditions", ()) if c["type"] == "Ready"]
             return len(nodes) == sum(c["status"] == "True" for c in conditions) == 1000
 
-        until(ready)
+        wait_for_sync("a thousand ready nodes", ready)
         kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
         made = kubectl(
             "create", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": pods(200)})
@@ -39,7 +40,7 @@ def test_a_thousand_simulated_nodes_run_pods_in_half_a_gigabyte(
             found = cluster.get("/api/v1/namespaces/default/pods")["items"]
             return sum(p["status"].get("phase") == "Running" for p in found)
 
-        until(lambda: running_pods() == 200)
+        wait_for_sync("200 running pods", lambda: running_pods() == 200)
         status = Path(f"/proc/{cluster.process.pid}/status").read_text()
         (peak,) = [int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM")]
         assert peak < MEGABYTES
@@ -97,7 +98,7 @@ def test_the_health_of_devices_shows_in_the_status_of_pods(
                     f"{r['health']} {r.get('message', '')}".strip() for e in entries for r in e["resources"]
                 ]
 
-            until(lambda: health() == ["Healthy"])
+            wait_for_sync("the device to be healthy", lambda: health() == ["Healthy"])
             pod = json.loads(kubectl("get", "pod", name, "-o", "json"))
             claim = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
             path = "jsonpath={.status.allocation.devices.results[0].device}"
@@ -105,11 +106,11 @@ def test_the_health_of_devices_shows_in_the_status_of_pods(
             ailing = place / "kubelet" / "plugins" / "gpu.example.com" / "ailing"
             ailing.mkdir()
             (ailing / device).write_text("too hot\n")
-            until(lambda: health() == ["Unhealthy too hot"])
+            wait_for_sync("the device to be too hot", lambda: health() == ["Unhealthy too hot"])
             (ailing / device).unlink()
-            until(lambda: health() == ["Healthy"])
+            wait_for_sync("the device to be healthy again", lambda: health() == ["Healthy"])
             driver.kill()  # nobody knows any more
-            until(lambda: health() == ["Unknown"])
+            wait_for_sync("the device's health to be unknown", lambda: health() == ["Unknown"])
         finally:
             driver.kill()
             driver.wait()
@@ -123,8 +124,8 @@ def test_a_cluster_that_was_killed_finds_its_pods_running(tool: Callable[[str], 
         kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
         kubectl("run", "once", "--image=any", "--restart=Never", "--command", "--", "echo", "done")
         (name,) = [n for n in names(kubectl) if n != "once"]
-        until(lambda: status(kubectl, name).get("phase") == "Running")
-        until(lambda: status(kubectl, "once").get("phase") == "Succeeded")
+        wait_for_sync(f"pod {name} to run", lambda: status(kubectl, name).get("phase") == "Running")
+        wait_for_sync("pod once to succeed", lambda: status(kubectl, "once").get("phase") == "Succeeded")
         before = status(kubectl, name)["containerStatuses"][0]
         prepared = specs(data)
         cluster.process.kill()
@@ -139,7 +140,7 @@ def test_a_cluster_that_was_killed_finds_its_pods_running(tool: Callable[[str], 
         assert kubectl("exec", name, "--", "echo", "still here") == "still here\n"
         assert kubectl("logs", "once") == "done\n"
         kubectl("delete", "pod", name, "once", "--timeout=30s")
-        until(lambda: not specs(data))
+        wait_for_sync("CDI specs to go", lambda: not specs(data))
         assert "Traceback" not in cluster.log
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import SEEDS
 from tests.support.process import DrayProcess, dray_process
 
 from .conftest import Kubectl, kubectl_for
-
-SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
 
 #: folder → the releases it applies to; "" serves everything at once
 RELEASES = {

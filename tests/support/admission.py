@@ -10,7 +10,7 @@ from dray.api.errors import StatusError
 from dray.api.scheme.kinds import Object
 from dray.server.admission import AdmissionChain
 from dray.server.admission.registration import build_plugins
-from dray.server.auth import Authorizer
+from dray.server.auth.authorizer import Authorizer
 from dray.server.inprocess import InProcessTransport
 from dray.server.registry.cel import compile_policy
 from tests.support.apiserver import Server, make_server

@@ -7,9 +7,11 @@ from typing import Any
 
 from dray.allocation import Features, Inventory, Plan, Policy, Unallocatable, Usage, allocate
 from dray.allocation.policies import DEFAULT
+from dray.api.release import V1_36
 
 DRIVER = "gpu.example.com"
-EVERYTHING = Features(
+EVERYTHING = Features.for_release(
+    V1_36,
     admin_access=True,
     binding_conditions=True,
     consumable_capacity=True,

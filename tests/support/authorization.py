@@ -7,19 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from dray.api.scheme.kinds import Object, UserInfo
-from dray.app.options import ServerOptions
-from dray.app.server import assemble
-from dray.server import subresources
 from dray.server.apiserver import APIServer
-from dray.server.auth import MASTERS, policy
-from dray.server.bootstrap import bootstrap
-from dray.server.endpoints.requests import Headers, Request
+from dray.server.auth.user import MASTERS
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
 from dray.server.inprocess import InProcessTransport
-from dray.server.routes.discovery import Discovery
-from dray.server.routes.healthz import Health
-from dray.server.routes.index import IndexRoutes
-from dray.store.memory import MemoryStore
+from dray.wire.messages import Headers
+from tests.support.apiserver import assembled
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -58,18 +52,8 @@ class Guarded:
 
 @asynccontextmanager
 async def guarded(tmp_path: Path, **options: object) -> AsyncIterator[Guarded]:
-    settings = ServerOptions(data=tmp_path, admin_token="admin", emulate="1.36", **options)  # type: ignore[arg-type]
-    api = await assemble(settings, MemoryStore())
-    for part in (Discovery(api), Health(api), IndexRoutes(api)):
-        part.install()
-    subresources.install(api)
-    await bootstrap(api, port=6443)
-    await policy.reconcile(api)
-    try:
+    async with assembled(tmp_path, admin_token="admin", emulate="1.36", **options) as api:
         yield Guarded(api)
-    finally:
-        api.resources.close()
-        await api.store.close()
 
 
 def rule(verbs: str, resources: str, *, group: str = "", names: str = "") -> Object:

@@ -7,7 +7,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -15,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+
+from tests.support.paths import DRAY
 
 _CONFIGURATION = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -24,8 +25,6 @@ leaderElection:
 profiles:
 - schedulerName: {name}
 """
-
-DRAY = str(Path(sys.executable).parent / "dray")
 
 
 @dataclass

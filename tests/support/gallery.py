@@ -17,8 +17,8 @@ from dray.explain.model.explanation import Explanation
 from dray.explain.model.workloads import expand_workload
 from dray.explain.nodes.filters import node_filters
 from dray.explain.render.text import render_text
+from tests.support.paths import GALLERY
 
-GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 POD = Key("default", "train")
 RELEASE = "1.36"  # of Kubernetes, whose words are shown
 

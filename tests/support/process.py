@@ -8,7 +8,6 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DRAY = str(Path(sys.executable).parent / "dray")
+from tests.support.paths import DRAY
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dray.allocation import POLICIES, Features
-from dray.api.release import everything
+from dray.api.release import NEWEST, EffectiveVersion
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.cache.pods import PodInfo
@@ -102,7 +102,7 @@ class Harness:
         self.claim_cache.set_class({"metadata": {"name": "gpu"}, "spec": {}})
         for name, devices in nodes.items():
             self.claim_cache.set_slice(slice_of(name, devices))
-        features = Features.of(everything().gates(), release=37)
+        features = Features.of(NEWEST, EffectiveVersion().gates())
         policy = POLICIES[self.profile.device_policy]
         self.options = Options(features=features, policy=policy, advice=advice, faithful=faithful)
         self.placement = Placement(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from mypy import api
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 SNIPPET = """
 from __future__ import annotations

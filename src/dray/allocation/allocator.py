@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.allocation import reasons, results
 from dray.allocation.errors import AllocationError
@@ -16,7 +16,11 @@ from dray.allocation.pools import Pool
 from dray.allocation.search.search import Clock, Search
 from dray.allocation.search.state import AllocationState, Claim, DeviceInPool
 from dray.allocation.usage import Usage
-from dray.api.identity import Document, object_name
+from dray.api.identity import object_name
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Node
+    from dray.api.types.resource import AllocationResult, ResourceClaim
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 INVALID_POOLS = "invalid resource pools were encountered"
@@ -26,7 +30,7 @@ INVALID_POOLS = "invalid resource pools were encountered"
 class Plan:
     """One AllocationResult for each claim, in the order of the claims."""
 
-    results: list[dict[str, Any]]
+    results: list[AllocationResult]
 
 
 class Unallocatable:
@@ -39,7 +43,7 @@ class Unallocatable:
         message: str,
         pools: Sequence[Pool],
         usage: Usage,
-        node: Document,
+        node: Node,
         claims: Sequence[Claim],
         features: Features,
     ) -> None:
@@ -88,8 +92,8 @@ class _Unmetered(AllocationState):
 def allocate(
     inventory: Inventory,
     usage: Usage,
-    node: Document,
-    claims: Sequence[Document],
+    node: Node,
+    claims: Sequence[ResourceClaim],
     *,
     features: Features,
     new_share_id: results.NewShareID,

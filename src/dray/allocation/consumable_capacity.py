@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.allocation.devices import Shape
 from dray.allocation.features import Features
-from dray.api.identity import Document
 from dray.api.quantity import Format, Quantity
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 
 Wanted = Mapping[str, Quantity]
 Consumed = Mapping[str, int]
@@ -21,7 +23,7 @@ _MAX_INT64 = (1 << 63) - 1
 
 
 class CapacityOutOfRange(Exception):
-    """A request that cannot be expressed in the arithmetic of a device's valid range (1.37 refuses it)."""
+    """A request that cannot be expressed in the arithmetic of a device's valid range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def consumed_capacity(shape: Shape, wanted: Wanted, key: Any, features: Features
 
     ``key`` identifies what is wanted, so that each shape works it out once.
     """
-    key = (key, features.fractional_capacity, features.release >= 37)
+    key = (key, features.capacity_rules)
     try:
         found: ConsumedCapacity | None = shape.consumed_capacities[key]
     except KeyError:
@@ -54,13 +56,15 @@ def consumed_capacity(shape: Shape, wanted: Wanted, key: Any, features: Features
     return found
 
 
-def _work_out(capacity: Document, wanted: Wanted, features: Features) -> ConsumedCapacity | None:
+def _work_out(
+    capacity: Mapping[str, DeviceCapacity], wanted: Wanted, features: Features
+) -> ConsumedCapacity | None:
     if any(name not in capacity for name in wanted):
         return None
     quantities = {
         name: consumption(wanted.get(name), document, features) for name, document in capacity.items()
     }
-    if features.release >= 37:
+    if features.refuses_negative_capacity:
         for name, quantity in quantities.items():
             if quantity.sign < 0:
                 raise CapacityOutOfRange(f'capacity "{name}": capacity value is negative')
@@ -72,7 +76,7 @@ def _work_out(capacity: Document, wanted: Wanted, features: Features) -> Consume
     return ConsumedCapacity(tuple(amounts), quantities)
 
 
-def consumption(wanted: Quantity | None, capacity: Document, features: Features) -> Quantity:
+def consumption(wanted: Quantity | None, capacity: DeviceCapacity, features: Features) -> Quantity:
     """The amount consumed of one capacity: the policy's default, or what is wanted rounded up to what is valid."""
     policy = capacity.get("requestPolicy") or {}
     if wanted is None:
@@ -88,14 +92,14 @@ def consumption(wanted: Quantity | None, capacity: Document, features: Features)
     return wanted
 
 
-def _up_to_step(wanted: Quantity, valid_range: Document, features: Features) -> Quantity:
+def _up_to_step(wanted: Quantity, valid_range: CapacityRequestPolicyRange, features: Features) -> Quantity:
     smallest = Quantity.from_json(valid_range["min"])
     if wanted < smallest:
         return smallest
     if valid_range.get("step") is None:
         return wanted
     step = Quantity.from_json(valid_range["step"])
-    if features.release >= 37:
+    if features.exact_capacity_steps:
         return _up_to_step_exactly(wanted, smallest, step, valid_range, features)
     first, stride = smallest.value(), step.value()
     if stride == 0:
@@ -105,9 +109,13 @@ def _up_to_step(wanted: Quantity, valid_range: Document, features: Features) -> 
 
 
 def _up_to_step_exactly(
-    wanted: Quantity, smallest: Quantity, step: Quantity, valid_range: Document, features: Features
+    wanted: Quantity,
+    smallest: Quantity,
+    step: Quantity,
+    valid_range: CapacityRequestPolicyRange,
+    features: Features,
 ) -> Quantity:
-    """1.37's way: fractions where they are allowed, the step's format, and no silent overflow."""
+    """Fractions where they are allowed, the step's format, and no silent overflow."""
     milli = _in_milli(valid_range, features)
     unit = 10**6 if milli else 10**9
     amount = -(-wanted.nano // unit)
@@ -127,7 +135,7 @@ def _up_to_step_exactly(
 _OUT_OF_RANGE = "capacity request cannot be represented in the device's range arithmetic"
 
 
-def _in_milli(valid_range: Document, features: Features) -> bool:
+def _in_milli(valid_range: CapacityRequestPolicyRange, features: Features) -> bool:
     if not features.fractional_capacity:
         return False
     bounds = [
@@ -141,7 +149,7 @@ def _in_milli(valid_range: Document, features: Features) -> bool:
     )
 
 
-def _violates(amount: Quantity, policy: Document | None, features: Features) -> bool:
+def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, features: Features) -> bool:
     if not policy:
         return False
     default = policy.get("default")
@@ -154,14 +162,14 @@ def _violates(amount: Quantity, policy: Document | None, features: Features) -> 
     return bool(values) and all(Quantity.from_json(value) != amount for value in values)
 
 
-def _outside(amount: Quantity, valid_range: Document, features: Features) -> bool:
+def _outside(amount: Quantity, valid_range: CapacityRequestPolicyRange, features: Features) -> bool:
     largest, step = valid_range.get("max"), valid_range.get("step")
     if largest is not None and amount > Quantity.from_json(largest):
         return True
     if step is None:
         return False
     smallest = Quantity.from_json(valid_range.get("min") or "0")
-    if features.release >= 37 and _in_milli(valid_range, features):
+    if features.exact_capacity_steps and _in_milli(valid_range, features):
         offset, stride = amount.nano - smallest.nano, Quantity.from_json(step).nano
     else:
         offset, stride = amount.value() - smallest.value(), Quantity.from_json(step).value()

@@ -6,9 +6,10 @@ it is shared by all devices that have it, and whatever is found out about it is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -16,11 +17,14 @@ import msgspec
 from dray.allocation.attributes import Values, lookup_attribute
 from dray.allocation.node_selection import NodeSelection
 from dray.allocation.selectors import CELDevice, DerivedAttribute, Expression, Verdict, cel_device
-from dray.api.identity import DeviceID, Document, PoolID
+from dray.api.identity import DeviceID, PoolID
 from dray.api.quantity import Quantity
 
+if TYPE_CHECKING:
+    from dray.api.types import resource
+
 _encode = msgspec.json.Encoder().encode
-_NOTHING: dict[str, Any] = {}
+_NOTHING: Mapping[str, Any] = {}
 _VERDICTS_KEPT = 256
 _FINGERPRINTS_KEPT = 65536
 
@@ -39,7 +43,7 @@ class Shape:
         "restricted",
     )
 
-    def __init__(self, driver: str, document: Document, known: dict[Any, Verdict]) -> None:
+    def __init__(self, driver: str, document: resource.Device, known: dict[Any, Verdict]) -> None:
         self.driver = driver
         self.document = document
         self._known = known  # verdicts on other shapes, by what the selector sees of them
@@ -51,7 +55,7 @@ class Shape:
         self._values: dict[tuple[str, bool], Values | None] = {}
 
     @property
-    def capacity(self) -> Document:
+    def capacity(self) -> Mapping[str, resource.DeviceCapacity]:
         return self.document.get("capacity") or _NOTHING
 
     def verdict(self, expression: Expression) -> Verdict:
@@ -108,7 +112,7 @@ class Shapes:
         self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._verdicts: dict[Any, Verdict] = {}
 
-    def of(self, driver: str, document: Document) -> Shape:
+    def of(self, driver: str, document: resource.Device) -> Shape:
         visible_fields = (
             driver,
             document.get("allowMultipleAllocations"),
@@ -127,8 +131,8 @@ class CounterConsumption:
 
     __slots__ = ("amounts", "counter_set", "groups")
 
-    def __init__(self, document: Document) -> None:
-        self.counter_set: str = document["counterSet"]
+    def __init__(self, document: resource.DeviceCounterConsumption) -> None:
+        self.counter_set = document["counterSet"]
         self.amounts: dict[str, int] = {
             name: Quantity.from_json(counter["value"]).nano
             for name, counter in (document.get("counters") or {}).items()
@@ -142,7 +146,7 @@ class Origin(NamedTuple):
     pool: PoolID
     selection: NodeSelection
     per_device: bool  # each device says for itself which nodes it is for
-    skips_node_operations: list[str] | None
+    skips_node_operations: Sequence[str] | None
 
 
 class Device:
@@ -163,8 +167,8 @@ class Device:
         "taints",
     )
 
-    def __init__(self, document: Document, origin: Origin, shapes: Shapes) -> None:
-        self.name: str = document["name"]
+    def __init__(self, document: resource.Device, origin: Origin, shapes: Shapes) -> None:
+        self.name = document["name"]
         self.id = DeviceID(*origin.pool, self.name)
         self.document = document
         self.origin = origin
@@ -177,10 +181,10 @@ class Device:
             tuple(map(CounterConsumption, consumes_counters)) if consumes_counters else ()
         )
         taints = document.get("taints")
-        self.taints: tuple[dict[str, Any], ...] = (
+        self.taints: tuple[resource.DeviceTaint, ...] = (
             tuple(t for t in taints if t.get("effect") in ("NoSchedule", "NoExecute")) if taints else ()
         )
-        self.binding_conditions: list[str] | None = document.get("bindingConditions")
+        self.binding_conditions: Sequence[str] | None = document.get("bindingConditions")
         self.binds_to_node = document.get("bindsToNode") is True
         #: its own nodes, where each device of the slice has its own
         self.selection = NodeSelection(document) if origin.per_device else None
@@ -193,7 +197,7 @@ class Device:
         return shape
 
     @property
-    def skips_node_operations(self) -> list[str] | None:
+    def skips_node_operations(self) -> Sequence[str] | None:
         return self.origin.skips_node_operations
 
     @property

@@ -6,34 +6,37 @@ the nodes that see its pool. What a node sees is put together when somebody asks
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Set
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dray.allocation.devices import Device, Shapes
 from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
-from dray.allocation.node_selection import index_keys
+from dray.allocation.node_selection import Labels, index_keys
 from dray.allocation.pools import Pool, Slice, build_pool, newest_generation, sort_pools
 from dray.allocation.requests import Demand, demand_key, read_claim
-from dray.api.identity import DeviceID, Document, PoolID
+from dray.api.identity import DeviceID, PoolID
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Node
+    from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 
 _DEMANDS_KEPT = 10_000
-_NOBODY: Set[str] = frozenset()
 
 
 class NodeView(msgspec.Struct, frozen=True):
     """What one node sees."""
 
-    labels: Document
-    pooling: tuple[bool, bool, bool]
+    labels: Labels
+    pooling: tuple[bool, ...]
     epoch: int
     pools: tuple[Pool, ...]
 
 
 class Inventory:
-    def __init__(self, *, slices: Iterable[Document] = (), classes: Iterable[Document] = ()) -> None:
+    def __init__(self, *, slices: Iterable[ResourceSlice] = (), classes: Iterable[DeviceClass] = ()) -> None:
         self._shapes = Shapes()
         self._slices: dict[str, Slice] = {}
         self._order = 0
@@ -49,17 +52,17 @@ class Inventory:
         self._troubled: dict[PoolID, Pool] = {}  # pools with counters that are incomplete or unsound
         self._checked: tuple[bool, ...] = ()
         self._epoch = 0
-        self._classes: dict[str, Document] = {}
+        self._classes: dict[str, DeviceClass] = {}
         self._demands: dict[bytes, Demand] = {}
         self._demanded_with: Features | None = None
-        for document in slices:
-            self.add_slice(document)
-        for document in classes:
-            self.add_class(document)
+        for resource_slice in slices:
+            self.add_slice(resource_slice)
+        for device_class in classes:
+            self.add_class(device_class)
 
     # --- slices ---
 
-    def add_slice(self, document: Document, *, key: str | None = None) -> set[str] | None:
+    def add_slice(self, document: ResourceSlice, *, key: str | None = None) -> set[str] | None:
         """Add a slice, or replace the one that has this key; the key is the slice's name unless said otherwise.
 
         Returns the nodes for which it makes a difference; None: it may be any.
@@ -109,10 +112,6 @@ class Inventory:
         self._views.pop(one.local, None)
         return nodes | {one.local}
 
-    def nodes_seeing(self, pool: PoolID) -> Set[str]:
-        """The nodes that have looked at a pool since it last changed."""
-        return self._seen_by.get(pool, _NOBODY)
-
     def slices(self) -> Iterable[Slice]:
         return self._slices.values()
 
@@ -126,7 +125,7 @@ class Inventory:
 
     # --- classes and claims ---
 
-    def add_class(self, document: Document) -> None:
+    def add_class(self, document: DeviceClass) -> None:
         self._classes[document["metadata"]["name"]] = document
         self._demands.clear()
 
@@ -134,10 +133,10 @@ class Inventory:
         self._classes.pop(name, None)
         self._demands.clear()
 
-    def device_class(self, name: str) -> Document | None:
+    def device_class(self, name: str) -> DeviceClass | None:
         return self._classes.get(name)
 
-    def demand(self, claim: Document, features: Features) -> Demand:
+    def demand(self, claim: ResourceClaim, features: Features) -> Demand:
         """What a claim asks for, read once for all claims that ask for the same."""
         # One set of features is in force for as long as an inventory lives, or nearly so.
         if features is not self._demanded_with:
@@ -154,11 +153,11 @@ class Inventory:
 
     # --- nodes ---
 
-    def pools(self, node: Document, features: Features) -> tuple[Pool, ...]:
+    def pools(self, node: Node, features: Features) -> tuple[Pool, ...]:
         """The pools a node sees, in the order in which their devices are tried."""
         metadata = node.get("metadata") or {}
-        name: str = metadata.get("name") or ""
-        labels: Document = metadata.get("labels") or {}
+        name = metadata.get("name") or ""
+        labels: Labels = metadata.get("labels") or {}
         view = self._views.get(name)
         if (
             view is None
@@ -168,8 +167,7 @@ class Inventory:
         ):
             view = NodeView(labels, features.pooling, self._epoch, self._look(name, labels, features))
             self._views[name] = view
-        # 1.36 shows a pool's counters to every node, and with them whether there is something wrong with the pool.
-        if self._counting and features.release < 37 and features.partitionable_devices:
+        if self._counting and features.counters_reach_every_node and features.partitionable_devices:
             return self._with_trouble(view.pools, features)
         return view.pools
 
@@ -177,7 +175,7 @@ class Inventory:
         """Drop what was put together for a node that is gone."""
         self._views.pop(name, None)
 
-    def _look(self, name: str, labels: Document, features: Features) -> tuple[Pool, ...]:
+    def _look(self, name: str, labels: Labels, features: Features) -> tuple[Pool, ...]:
         seen: dict[PoolID, list[Slice]] = {}
         for one in self._candidates(name, labels, features):
             if one.admitted(features) and self._reaches(one, name, labels, features):
@@ -190,19 +188,18 @@ class Inventory:
                 pools.append(pool)
         return sort_pools(pools)
 
-    def _candidates(self, name: str, labels: Document, features: Features) -> list[Slice]:
+    def _candidates(self, name: str, labels: Labels, features: Features) -> list[Slice]:
         found: dict[str, Slice] = {}
         for key in index_keys(name, labels):
             found.update(self._by_node.get(key, {}))
-        if features.release < 37:
-            # Counters count for a pool whatever nodes their slice is for, once the pool is seen at all.
+        if features.counters_reach_every_node:
             for id in {one.pool for one in found.values()} & self._counting.keys():
                 found.update(self._counting[id])
         # Upstream looks at a node's own slices before those of several nodes.
         return sorted(found.values(), key=lambda one: (not one.local or bool(one.counter_sets), one.order))
 
-    def _reaches(self, one: Slice, name: str, labels: Document, features: Features) -> bool:
-        if one.counter_sets and features.release < 37:
+    def _reaches(self, one: Slice, name: str, labels: Labels, features: Features) -> bool:
+        if one.counter_sets and features.counters_reach_every_node:
             return True
         try:
             return one.reaches(name, labels)

@@ -6,13 +6,17 @@ that may match it without looking at the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from dray.allocation.errors import AllocationError
-from dray.api.identity import Document
 
-NodeTest = Callable[[str, Document], bool]  # node name, node labels
+if TYPE_CHECKING:
+    from dray.api.types.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+    from dray.api.types.resource import Device, ResourceSliceSpec
+
+Labels = Mapping[str, str]
+NodeTest = Callable[[str, Labels], bool]  # node name, node labels
 
 EVERYWHERE: Hashable = None
 
@@ -22,10 +26,10 @@ class NodeSelection:
 
     __slots__ = ("_tests", "every", "keys", "name", "selector")
 
-    def __init__(self, spec: Document) -> None:
-        self.name: str = spec.get("nodeName") or ""
+    def __init__(self, spec: ResourceSliceSpec | Device) -> None:
+        self.name = spec.get("nodeName") or ""
         self.every = bool(spec.get("allNodes")) and not self.name
-        self.selector: dict[str, Any] | None = spec.get("nodeSelector")
+        self.selector = spec.get("nodeSelector")
         self._tests: list[list[NodeTest]] | None = None
         #: index keys; a node that matches has at least one of them
         self.keys: tuple[Hashable, ...] = tuple(_keys(self))
@@ -35,7 +39,7 @@ class NodeSelection:
         """False for some future kind of selection, which matches no node."""
         return bool(self.name) or self.every or self.selector is not None
 
-    def matches(self, name: str, labels: Document) -> bool:
+    def matches(self, name: str, labels: Labels) -> bool:
         if self.name:
             return name == self.name
         if self.every:
@@ -47,7 +51,7 @@ class NodeSelection:
         return any(all(test(name, labels) for test in tests) for tests in self._tests)
 
 
-def index_keys(name: str, labels: Document) -> Iterator[Hashable]:
+def index_keys(name: str, labels: Labels) -> Iterator[Hashable]:
     """The index keys under which selections for this node are found."""
     yield EVERYWHERE
     yield name
@@ -65,7 +69,7 @@ def _keys(selection: NodeSelection) -> Iterator[Hashable]:
         yield from _term_keys(term)
 
 
-def _term_keys(term: Document) -> list[Hashable]:
+def _term_keys(term: NodeSelectorTerm) -> list[Hashable]:
     for requirement in term.get("matchFields") or ():
         if requirement.get("operator") == "In" and requirement.get("key") == "metadata.name":
             return list(requirement.get("values") or ())
@@ -75,7 +79,7 @@ def _term_keys(term: Document) -> list[Hashable]:
     return [EVERYWHERE]
 
 
-def _terms(selector: Document) -> list[dict[str, Any]]:
+def _terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
     # An empty term matches nothing.
     return [
         term
@@ -84,13 +88,13 @@ def _terms(selector: Document) -> list[dict[str, Any]]:
     ]
 
 
-def _term(term: Document) -> list[NodeTest]:
+def _term(term: NodeSelectorTerm) -> list[NodeTest]:
     tests = [_on_labels(requirement) for requirement in term.get("matchExpressions") or ()]
     tests += [_on_fields(requirement) for requirement in term.get("matchFields") or ()]
     return tests
 
 
-def _on_labels(requirement: Document) -> NodeTest:
+def _on_labels(requirement: NodeSelectorRequirement) -> NodeTest:
     key, operator = requirement.get("key", ""), requirement.get("operator", "")
     values = requirement.get("values") or []
     match operator:
@@ -110,7 +114,7 @@ def _on_labels(requirement: Document) -> NodeTest:
             raise AllocationError(f"failed to parse node selector: {operator!r} is not a valid operator")
 
 
-def _on_fields(requirement: Document) -> NodeTest:
+def _on_fields(requirement: NodeSelectorRequirement) -> NodeTest:
     key, operator = requirement.get("key", ""), requirement.get("operator", "")
     values = requirement.get("values") or []
     if operator not in ("In", "NotIn") or len(values) != 1:
@@ -121,14 +125,14 @@ def _on_fields(requirement: Document) -> NodeTest:
     return lambda name, _: (name == value) is wanted
 
 
-def _integer(text: Any) -> int | None:
+def _integer(text: str | None) -> int | None:
     try:
-        return int(text)
+        return int(text)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
 
 
-def _beyond(value: Any, limit: int | None, *, above: bool) -> bool:
+def _beyond(value: str | None, limit: int | None, *, above: bool) -> bool:
     number = _integer(value)
     if number is None or limit is None:
         return False

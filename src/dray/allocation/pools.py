@@ -6,14 +6,17 @@ other, offers nothing; that it exists still matters to requests for all devices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dray.allocation.devices import Device, Origin, Shapes
 from dray.allocation.features import Features
-from dray.allocation.node_selection import NodeSelection
-from dray.api.identity import Document, PoolID
+from dray.allocation.node_selection import Labels, NodeSelection
+from dray.api.identity import PoolID
 from dray.api.quantity import Quantity
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceSlice
 
 
 class Slice:
@@ -34,21 +37,21 @@ class Slice:
         "spec",
     )
 
-    def __init__(self, document: Document, shapes: Shapes, *, key: str, order: int) -> None:
+    def __init__(self, document: ResourceSlice, shapes: Shapes, *, key: str, order: int) -> None:
         spec = document["spec"]
         pool = spec["pool"]
-        self.spec: dict[str, Any] = spec
+        self.spec = spec
         self.key = key  # what tells it from all others
-        self.name: str = (document.get("metadata") or {}).get("name") or ""
+        self.name = (document.get("metadata") or {}).get("name") or ""
         self.order = order  # slices are considered in the order in which they were first seen
         self.pool = PoolID(spec["driver"], pool["name"])
-        self.generation: int = pool.get("generation") or 0
-        self.expected: int = pool.get("resourceSliceCount") or 0
+        self.generation = pool.get("generation") or 0
+        self.expected = pool.get("resourceSliceCount") or 0
         self.selection = NodeSelection(spec)
-        self.per_device: bool = spec.get("perDeviceNodeSelection") is True
+        self.per_device = spec.get("perDeviceNodeSelection") is True
         origin = Origin(self.pool, self.selection, self.per_device, spec.get("skipNodeOperations"))
         self.devices = tuple(Device(device, origin, shapes) for device in spec.get("devices") or ())
-        self.counter_sets: list[dict[str, Any]] = spec.get("sharedCounters") or []
+        self.counter_sets = spec.get("sharedCounters") or []
         #: some device may share a counter set only with devices of its compatibility groups
         self.has_compatibility_groups = any(
             draw.groups for device in self.devices for draw in device.consumes_counters
@@ -59,13 +62,13 @@ class Slice:
         """The node this slice belongs to, if it belongs to one."""
         return self.selection.name
 
-    def node_keys(self) -> Iterable[Any]:
+    def node_keys(self) -> Iterable[Hashable]:
         """Index keys of the nodes this slice may be for."""
         if self.selection.known or not self.per_device:
             return self.selection.keys
         return {key for device in self.devices if device.selection for key in device.selection.keys}
 
-    def reaches(self, name: str, labels: Document) -> bool:
+    def reaches(self, name: str, labels: Labels) -> bool:
         """Whether a node sees this slice."""
         if self.selection.known:
             return self.selection.matches(name, labels)
@@ -79,8 +82,11 @@ class Slice:
             self.counter_sets or self.spec.get("perDeviceNodeSelection") is not None
         ):
             return False
-        # While compatibility groups are off nobody could honour them. 1.36 did not know them yet.
-        return not self.has_compatibility_groups or features.compatibility_groups or features.release < 37
+        return (
+            not self.has_compatibility_groups
+            or features.compatibility_groups
+            or features.ignores_compatibility_groups
+        )
 
 
 class Pool:
@@ -156,7 +162,7 @@ def build_pool(id: PoolID, seen: Sequence[Slice], whole: Sequence[Slice], featur
         current = [
             one
             for one in whole
-            if one.generation == generation and (features.release < 37 or one.admitted(features))
+            if one.generation == generation and (features.counts_unsupported_slices or one.admitted(features))
         ]
         if len(current) != expected:
             return Pool(id, incomplete=True, withheld=tuple(d for one in seen for d in one.devices))
@@ -178,7 +184,7 @@ def _checked_pool(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], fe
     if not features.partitionable_devices:
         return Pool(id, devices=devices)
     counting = [one for one in seen if one.counter_sets]
-    if features.release >= 37:
+    if not features.counters_reach_every_node:
         counting += [one for one in unseen if one.counter_sets]
     counter_sets: dict[str, dict[str, int]] = {}
     for one in counting:

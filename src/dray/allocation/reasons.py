@@ -251,7 +251,11 @@ def _feature(state: AllocationState, choice: Choice, device_in_pool: DeviceInPoo
         return _Verdict(Cause.FEATURE, "needs DRADeviceBindingConditions")
     if device.consumes_counters and not features.partitionable_devices:
         return _Verdict(Cause.FEATURE, "needs DRAPartitionableDevices")
-    if device.skips_node_operations and not features.optional_node_operations and features.release >= 37:
+    if (
+        device.skips_node_operations
+        and features.honours_skip_node_operations
+        and not features.optional_node_operations
+    ):
         return _Verdict(Cause.FEATURE, "needs DRAOptionalNodeOperations")
     return None
 

@@ -7,19 +7,30 @@ several mistakes the same one is reported.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
 from dray.allocation.constraints import Constraint, DistinctAttribute, DistinctFromLastDevice, MatchAttribute
 from dray.allocation.features import Features
 from dray.allocation.selectors import Expression, expression
-from dray.api.identity import Document
 from dray.api.quantity import Quantity
 
-RESULTS_LIMIT = 32  # devices in one claim
+if TYPE_CHECKING:
+    from dray.api.types.resource import (
+        DeviceClaimConfiguration,
+        DeviceClass,
+        DeviceConstraint,
+        DeviceRequest,
+        DeviceSelector,
+        DeviceToleration,
+        ExactDeviceRequest,
+        ResourceClaim,
+    )
 
-ClassLookup = Callable[[str], Document | None]
+    ClassLookup = Callable[[str], DeviceClass | None]
+
+RESULTS_LIMIT = 32  # devices in one claim
 
 _key = msgspec.json.Encoder().encode
 _ARITHMETIC_LIMIT = (1 << 63) - 1
@@ -37,11 +48,11 @@ class Request:
     """A request, or one of its alternatives: some number of devices with certain properties."""
 
     __slots__ = (
-        "admin", "all", "alternative", "capacity", "capacity_key", "class_document", "class_selectors", "constraints",
+        "admin", "all", "capacity", "capacity_key", "class_document", "constraints",
         "count", "derived", "document", "name", "parent", "problem", "selectors", "tolerations",
     )  # fmt: skip
 
-    def __init__(self, name: str, document: Document, parent: str | None) -> None:
+    def __init__(self, name: str, document: ExactDeviceRequest, parent: str | None) -> None:
         self.name = name
         self.parent = parent  # the request this is an alternative of
         self.document = document
@@ -49,14 +60,14 @@ class Request:
         #: administrators may look at devices that are in use; alternatives cannot ask for that
         self.admin = parent is None and document.get("adminAccess") is True
         self.all = document.get("allocationMode") == "All"
-        self.count: int = max(document.get("count") or 0, 0)
-        self.tolerations: list[dict[str, Any]] = document.get("tolerations") or []
+        self.count = max(document.get("count") or 0, 0)
+        self.tolerations: Sequence[DeviceToleration] = document.get("tolerations") or []
         wanted = (document.get("capacity") or {}).get("requests") or {}
         self.capacity = {name: Quantity.from_json(amount) for name, amount in wanted.items()}
         self.capacity_key = tuple(sorted(wanted.items())) if wanted else ()
         #: those of the class first
         self.selectors: tuple[Selector, ...] = ()
-        self.class_document: Document = {}
+        self.class_document: DeviceClass = {}
         #: attribute → expression that stands in for it on this request
         self.derived: dict[str, str] = {}
         #: positions, in the claim's list, of the constraints that bind this request
@@ -86,15 +97,15 @@ class Demand:
         self.requests = requests
         self.constraints = constraints
         self.problem = ""  # what is wrong with its constraints
-        self.config: list[dict[str, Any]] = []
+        self.config: Sequence[DeviceClaimConfiguration] = []
 
 
-def demand_key(claim: Document) -> bytes:
+def demand_key(claim: ResourceClaim) -> bytes:
     """What makes two claims alike for allocation."""
     return _key((claim.get("spec") or {}).get("devices"))
 
 
-def read_claim(claim: Document, key: bytes, classes: ClassLookup, features: Features) -> Demand:
+def read_claim(claim: ResourceClaim, key: bytes, classes: ClassLookup, features: Features) -> Demand:
     devices = (claim.get("spec") or {}).get("devices") or {}
     constraints: list[Constraint] = []
     problem = ""
@@ -105,8 +116,8 @@ def read_claim(claim: Document, key: bytes, classes: ClassLookup, features: Feat
             break
         constraints.append(constraint)
     requests = []
-    for document in devices.get("requests") or ():
-        alternatives = tuple(_alternatives(document, classes, features))
+    for entry in devices.get("requests") or ():
+        alternatives = tuple(_alternatives(entry, classes, features))
         for request in alternatives:
             request.constraints = tuple(
                 position
@@ -120,17 +131,17 @@ def read_claim(claim: Document, key: bytes, classes: ClassLookup, features: Feat
     return demand
 
 
-def _constraint(document: Document, features: Features) -> Constraint | None:
+def _constraint(document: DeviceConstraint, features: Features) -> Constraint | None:
     requests = document.get("requests") or ()
     if (attribute := document.get("matchAttribute")) is not None:
         return MatchAttribute(attribute, requests, lists=features.list_attributes)
     if (attribute := document.get("distinctAttribute")) is not None:
-        kind = DistinctAttribute if features.release >= 37 else DistinctFromLastDevice
+        kind = DistinctAttribute if features.compares_every_distinct_device else DistinctFromLastDevice
         return kind(attribute, requests, lists=features.list_attributes)
     return None
 
 
-def _alternatives(document: Document, classes: ClassLookup, features: Features) -> Iterator[Request]:
+def _alternatives(document: DeviceRequest, classes: ClassLookup, features: Features) -> Iterator[Request]:
     name = document["name"]
     several = document.get("firstAvailable") or ()
     problem = _unsupported(document, features)
@@ -139,12 +150,13 @@ def _alternatives(document: Document, classes: ClassLookup, features: Features) 
         request.problem = problem or _complete(request, classes, features)
         yield request
     for alternative in several:
-        request = Request(alternative["name"], alternative, name)
+        # A subrequest has the fields of an exact request but for adminAccess, and a name.
+        request = Request(alternative["name"], cast("ExactDeviceRequest", alternative), name)
         request.problem = problem or _complete(request, classes, features)
         yield request
 
 
-def _unsupported(document: Document, features: Features) -> str:
+def _unsupported(document: DeviceRequest, features: Features) -> str:
     name, several = document["name"], document.get("firstAvailable") or ()
     if several and not features.prioritized_list:
         return f", request {name}: has subrequests, but the DRAPrioritizedList feature is disabled"
@@ -194,7 +206,9 @@ def _complete(request: Request, classes: ClassLookup, features: Features) -> str
     return ""
 
 
-def _selectors(documents: Sequence[Document], features: Features, *, of_class: bool) -> Iterator[Selector]:
+def _selectors(
+    documents: Sequence[DeviceSelector], features: Features, *, of_class: bool
+) -> Iterator[Selector]:
     for position, document in enumerate(documents):
         source = (document.get("cel") or {}).get("expression") or ""
         yield Selector(expression(source, features), of_class, position)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.allocation.errors import AllocationError
 from dray.allocation.features import Features
 from dray.allocation.requests import Request
 from dray.allocation.search.state import Claim, DeviceAllocation
-from dray.api.identity import Document
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+    from dray.api.types.resource import (
+        AllocationResult,
+        DeviceAllocationConfiguration,
+        DeviceAllocationResult,
+        DeviceClaimConfiguration,
+        DeviceRequestAllocationResult,
+    )
 
 NewShareID = Callable[[], str]
 
@@ -18,19 +27,19 @@ def allocation_result(
     claim: Claim,
     device_allocations: Sequence[DeviceAllocation],
     chosen: Sequence[Request],
-    node: Document,
+    node: Node,
     features: Features,
     new_share_id: NewShareID,
-) -> dict[str, Any]:
+) -> AllocationResult:
     """``chosen`` is, request by request, the alternative that was taken."""
-    devices: dict[str, Any] = {}
+    devices: DeviceAllocationResult = {}
     if device_allocations:
         devices["results"] = [
             _result(device_allocation, features, new_share_id) for device_allocation in device_allocations
         ]
     if config := _config(claim, chosen, features):
         devices["config"] = config
-    result: dict[str, Any] = {"devices": devices}
+    result: AllocationResult = {"devices": devices}
     selector = _node_selector(claim, device_allocations, node)
     if selector is not None:
         result["nodeSelector"] = selector
@@ -39,9 +48,9 @@ def allocation_result(
 
 def _result(
     device_allocation: DeviceAllocation, features: Features, new_share_id: NewShareID
-) -> dict[str, Any]:
+) -> DeviceRequestAllocationResult:
     request, device = device_allocation.choice.request, device_allocation.device_in_pool.device
-    result: dict[str, Any] = {
+    result: DeviceRequestAllocationResult = {
         "request": request.full_name,
         "driver": device.id.driver,
         "pool": device.id.pool,
@@ -63,29 +72,26 @@ def _result(
                 name: str(quantity)
                 for name, quantity in device_allocation.consumed_capacity.quantities.items()
             }
-    if device.skips_node_operations and features.release >= 37:
+    if device.skips_node_operations and features.honours_skip_node_operations:
         result["skipNodeOperations"] = device.skips_node_operations
     return result
 
 
-def _config(claim: Claim, chosen: Sequence[Request], features: Features) -> list[dict[str, Any]]:
+def _config(
+    claim: Claim, chosen: Sequence[Request], features: Features
+) -> list[DeviceAllocationConfiguration]:
     """Configuration of the classes in use, each once with the requests it is for; then that of the claim."""
-    config: list[dict[str, Any]] = []
-    of_class: dict[str, list[dict[str, Any]]] = {}
+    config: list[DeviceAllocationConfiguration] = []
+    users: dict[str, list[Request]] = {}
     for request in chosen:
-        name = request.class_document["metadata"]["name"]
-        entries = of_class.get(name)
-        if entries is None:
-            entries = of_class[name] = [
-                {"source": "FromClass", "requests": [], **_parameters(document)}
-                for document in (request.class_document.get("spec") or {}).get("config") or ()
-            ]
-            config += entries
-        for entry in entries:
-            entry["requests"].append(request.full_name)
-    for document in claim.demand.config:
-        config += _of_claim(document, chosen, features)
-    if features.release >= 37:
+        users.setdefault(request.class_document["metadata"]["name"], []).append(request)
+    for requests in users.values():
+        for of_class in (requests[0].class_document.get("spec") or {}).get("config") or ():
+            names = [request.full_name for request in requests]
+            config.append({"source": "FromClass", "requests": names, **of_class})
+    for of_claim in claim.demand.config:
+        config += _of_claim(of_claim, chosen, features)
+    if features.drops_complete_request_lists:
         for entry in config:
             listed = entry.get("requests") or ()
             if listed and all(r.base in listed or r.full_name in listed for r in chosen):
@@ -93,32 +99,32 @@ def _config(claim: Claim, chosen: Sequence[Request], features: Features) -> list
     return config
 
 
-def _of_claim(document: Document, chosen: Sequence[Request], features: Features) -> Iterable[dict[str, Any]]:
-    listed = document.get("requests") or ()
-    entry = {"source": "FromClaim", **({"requests": listed} if listed else {}), **_parameters(document)}
+def _of_claim(
+    document: DeviceClaimConfiguration, chosen: Sequence[Request], features: Features
+) -> Iterable[DeviceAllocationConfiguration]:
+    listed = document.get("requests")
+    entry: DeviceAllocationConfiguration
     if not listed:
+        entry = {"source": "FromClaim", **document}
+        entry.pop("requests", None)
         return [entry]
+    entry = {"source": "FromClaim", "requests": listed, **document}
     uses = sum(request.base in listed or request.full_name in listed for request in chosen)
-    # 1.36 repeats an entry for every request it is for.
-    return [dict(entry) for _ in range(uses if features.release < 37 else min(uses, 1))]
-
-
-def _parameters(document: Document) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key != "requests"}
+    return [entry.copy() for _ in range(uses if features.repeats_claim_config else min(uses, 1))]
 
 
 def _node_selector(
-    claim: Claim, device_allocations: Sequence[DeviceAllocation], node: Document
-) -> dict[str, Any] | None:
+    claim: Claim, device_allocations: Sequence[DeviceAllocation], node: Node
+) -> NodeSelector | None:
     """The nodes on which all devices of the claim are available; None if that is everywhere."""
-    fields: list[dict[str, Any]] = []
-    expressions: list[dict[str, Any]] = []
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
     for device_allocation in device_allocations:
         device = device_allocation.device_in_pool.device
         selection = device.available_on
         if selection.name or device.binds_to_node:
             name = (node.get("metadata") or {}).get("name") or ""
-            only = {"key": "metadata.name", "operator": "In", "values": [name]}
+            only: NodeSelectorRequirement = {"key": "metadata.name", "operator": "In", "values": [name]}
             return {"nodeSelectorTerms": [{"matchFields": [only]}]}
         terms = (selection.selector or {}).get("nodeSelectorTerms") or ()
         if len(terms) > 1:
@@ -129,21 +135,21 @@ def _node_selector(
         for term in terms:
             _extend(fields, term.get("matchFields") or ())
             _extend(expressions, term.get("matchExpressions") or ())
-    term = {}
+    common: NodeSelectorTerm = {}
     if expressions:
-        term["matchExpressions"] = expressions
+        common["matchExpressions"] = expressions
     if fields:
-        term["matchFields"] = fields
-    return {"nodeSelectorTerms": [term]} if term else None
+        common["matchFields"] = fields
+    return {"nodeSelectorTerms": [common]} if common else None
 
 
-def _extend(requirements: list[dict[str, Any]], more: Iterable[Document]) -> None:
+def _extend(requirements: list[NodeSelectorRequirement], more: Iterable[NodeSelectorRequirement]) -> None:
     for requirement in more:
         if not any(_same(requirement, other) for other in requirements):
-            requirements.append(dict(requirement))
+            requirements.append(requirement.copy())
 
 
-def _same(one: Document, other: Document) -> bool:
+def _same(one: NodeSelectorRequirement, other: NodeSelectorRequirement) -> bool:
     return (
         one.get("key") == other.get("key")
         and one.get("operator") == other.get("operator")

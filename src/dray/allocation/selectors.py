@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dray.allocation.attributes import Values
 from dray.allocation.features import Features
-from dray.api.identity import Document
 from dray.api.semver import Version
 from dray.cel import CompileError, EvaluationError, compiler
 from dray.cel.environment import devices as cel_devices
 from dray.cel.environment.devices import MAX_COST, Selector, compile, environment
 from dray.cel.environment.reads import Reads
 
+if TYPE_CHECKING:
+    from dray.api.types import resource
+
 Verdict = bool | EvaluationError
 CELDevice = cel_devices.Device
 
 _encode = msgspec.json.Encoder().encode
-_NOTHING: dict[str, Any] = {}
 
 
 class Expression:
@@ -75,12 +76,12 @@ class Fingerprint:
         self._attribute_domains = tuple({domain for one in known for domain in one.attribute_domains})
         self._capacity_domains = tuple({domain for one in known for domain in one.capacity_domains})
 
-    def __call__(self, driver: str, document: Document) -> Hashable | None:
+    def __call__(self, driver: str, document: resource.Device) -> Hashable | None:
         if self._blind or not _plain(document, lists=self._lists):
             return None
         seen: list[Any] = [driver, document.get("allowMultipleAllocations")]
         if self._attributes:
-            entries = document.get("attributes") or _NOTHING
+            entries = document.get("attributes") or {}
             for full, domain, name in self._attributes:
                 value = entries.get(full)
                 if domain == driver and name in entries:
@@ -89,18 +90,20 @@ class Fingerprint:
                     value = entries[name]
                 seen.append(value)
         if self._capacity:
-            entries = document.get("capacity") or _NOTHING
+            capacities = document.get("capacity") or {}
             for full, domain, name in self._capacity:
-                value = entries.get(full)
-                if domain == driver and name in entries:
-                    if value is not None:
+                capacity = capacities.get(full)
+                if domain == driver and name in capacities:
+                    if capacity is not None:
                         return None
-                    value = entries[name]
-                seen.append(value and value.get("value"))
-        for field, domains in (("attributes", self._attribute_domains), ("capacity", self._capacity_domains)):
-            if domains:
-                there = {name.rpartition("/")[0] or driver for name in document.get(field) or ()}
-                seen += (domain in there for domain in domains)
+                    capacity = capacities[name]
+                seen.append(capacity and capacity.get("value"))
+        if self._attribute_domains:
+            there = {name.rpartition("/")[0] or driver for name in document.get("attributes") or ()}
+            seen += (domain in there for domain in self._attribute_domains)
+        if self._capacity_domains:
+            there = {name.rpartition("/")[0] or driver for name in document.get("capacity") or ()}
+            seen += (domain in there for domain in self._capacity_domains)
         return _encode(seen)
 
 
@@ -108,7 +111,7 @@ def _spellings(names: Iterable[tuple[str, str]]) -> tuple[tuple[str, str, str], 
     return tuple((f"{domain}/{name}", domain, name) for domain, name in sorted(set(names)))
 
 
-def _plain(document: Document, *, lists: bool) -> bool:
+def _plain(document: resource.Device, *, lists: bool) -> bool:
     """Whether all attributes are obviously usable."""
     known = _WITH_LISTS if lists else _SCALARS
     for attribute in (document.get("attributes") or {}).values():
@@ -172,7 +175,7 @@ def derived_attribute(source: str, features: Features) -> DerivedAttribute:
     return _derived(source, features.list_attributes)
 
 
-def cel_device(driver: str, document: Document) -> CELDevice:
+def cel_device(driver: str, document: resource.Device) -> CELDevice:
     """What CEL sees of a device."""
     return CELDevice.of(driver, document)
 

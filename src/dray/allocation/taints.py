@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from dray.allocation.devices import Device
-from dray.api.identity import Document
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceTaint, DeviceTaintRule, DeviceToleration, ResourceSlice
 
 
-def untolerated_taint(device: Device, tolerations: Sequence[Document]) -> Document | None:
+def untolerated_taint(device: Device, tolerations: Sequence[DeviceToleration]) -> DeviceTaint | None:
     """The first taint of a device that is not tolerated."""
     for taint in device.taints:
         if not any(tolerates(toleration, taint) for toleration in tolerations):
@@ -16,7 +19,7 @@ def untolerated_taint(device: Device, tolerations: Sequence[Document]) -> Docume
     return None
 
 
-def tolerates(toleration: Document, taint: Document) -> bool:
+def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     """Whether a toleration covers a taint. Which effects matter at all is the caller's business."""
     effect, key = toleration.get("effect"), toleration.get("key")
     if effect and effect != taint.get("effect"):
@@ -32,7 +35,7 @@ def tolerates(toleration: Document, taint: Document) -> bool:
             return False
 
 
-def with_taint_rules(document: Document, rules: Iterable[Document]) -> Document:
+def with_taint_rules(document: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
     """A ResourceSlice with the taints that DeviceTaintRules add to its devices; the slice itself if none does."""
     spec = document["spec"]
     driver, pool = spec["driver"], spec["pool"]["name"]

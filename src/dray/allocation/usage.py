@@ -7,12 +7,15 @@ its start, whatever is recorded meanwhile, and anything derived from a part is v
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dray.api.identity import DeviceID, Document, PoolID, object_name
+from dray.api.identity import DeviceID, PoolID, object_name
 from dray.api.quantity import Quantity
 
-_NOTHING: dict[str, Any] = {}
+if TYPE_CHECKING:
+    from dray.api.types.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 class PoolUsage:
@@ -52,15 +55,15 @@ class Usage:
         self._pools = dict(pools or {})
 
     @classmethod
-    def by(cls, claims: Iterable[Document], *, sharing: bool = True) -> Usage:
+    def by(cls, claims: Iterable[ResourceClaim], *, sharing: bool = True) -> Usage:
         """What all these claims have: the same as adding them one by one, but done at once."""
-        held: dict[PoolID, list[tuple[str, Document]]] = {}
+        held: dict[PoolID, list[tuple[str, DeviceRequestAllocationResult]]] = {}
         for claim in claims:
-            allocation = (claim.get("status") or _NOTHING).get("allocation")
+            allocation = (claim.get("status") or {}).get("allocation")
             if not allocation:
                 continue
             owner = object_name(claim)
-            for result in (allocation.get("devices") or _NOTHING).get("results") or ():
+            for result in (allocation.get("devices") or {}).get("results") or ():
                 if not result.get("adminAccess"):
                     held.setdefault(PoolID(result["driver"], result["pool"]), []).append((owner, result))
         pools: dict[PoolID, PoolUsage] = {}
@@ -79,17 +82,13 @@ class Usage:
         """A copy that later changes do not reach; it costs one entry a pool."""
         return Usage(sharing=self._sharing, pools=self._pools)
 
-    def add(self, claim: Document, allocation: Document | None = None) -> list[PoolID]:
+    def add(self, claim: ResourceClaim, allocation: AllocationResult | None = None) -> list[PoolID]:
         """Record an allocation: the claim's own, or one it is about to get. Returns the pools it touches."""
         return self._change(claim, allocation, 1)
 
-    def remove(self, claim: Document, allocation: Document | None = None) -> list[PoolID]:
+    def remove(self, claim: ResourceClaim, allocation: AllocationResult | None = None) -> list[PoolID]:
         """Take back what ``add`` recorded with the same arguments."""
         return self._change(claim, allocation, -1)
-
-    def owner(self, device: DeviceID) -> str | None:
-        """The claim that has the whole device, as ``namespace/name``."""
-        return self.of(device.pool_id).taken.get(device.device)
 
     def owners(self, device: DeviceID) -> Iterator[str]:
         """All claims that use a device."""
@@ -121,12 +120,12 @@ class Usage:
             part.taken, part.shares, {**part.consumed, device.device: consumed}
         )
 
-    def _change(self, claim: Document, allocation: Document | None, sign: int) -> list[PoolID]:
+    def _change(self, claim: ResourceClaim, allocation: AllocationResult | None, sign: int) -> list[PoolID]:
         if allocation is None:
-            allocation = (claim.get("status") or _NOTHING).get("allocation") or _NOTHING
+            allocation = (claim.get("status") or {}).get("allocation") or {}
         owner = object_name(claim)
-        touched: dict[PoolID, list[Document]] = {}
-        for result in (allocation.get("devices") or _NOTHING).get("results") or ():
+        touched: dict[PoolID, list[DeviceRequestAllocationResult]] = {}
+        for result in (allocation.get("devices") or {}).get("results") or ():
             # Looking at a device as an administrator does not take it away from anybody.
             if not result.get("adminAccess"):
                 touched.setdefault(PoolID(result["driver"], result["pool"]), []).append(result)
@@ -139,13 +138,13 @@ class Usage:
         return list(touched)
 
 
-def _whole(result: Document, *, sharing: bool) -> bool:
+def _whole(result: DeviceRequestAllocationResult, *, sharing: bool) -> bool:
     """Whether a result takes the device as a whole."""
     return not sharing or result.get("shareID") is None
 
 
 def _replace(
-    part: PoolUsage, results: Iterable[Document], owner: str, sign: int, *, sharing: bool
+    part: PoolUsage, results: Iterable[DeviceRequestAllocationResult], owner: str, sign: int, *, sharing: bool
 ) -> PoolUsage:
     taken, shares, consumed = part.taken, part.shares, part.consumed
     for result in results:

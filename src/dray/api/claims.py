@@ -1,4 +1,4 @@
-"""How pods and resource claims refer to one another: names, ownership, reservations.
+"""Reading resource claims, and how pods and claims refer to one another: names, ownership, reservations.
 
 Shared by the scheduler, the claim controller and the node agent, which must agree on every one of these rules.
 """
@@ -6,16 +6,33 @@ Shared by the scheduler, the claim controller and the node agent, which must agr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
-POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
-EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+from dray.api.objects import controller_of
+from dray.api.release import V1_27
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.core import Pod, PodResourceClaim
+    from dray.api.types.resource import (
+        AllocationResult,
+        DeviceRequestAllocationResult,
+        ResourceClaim,
+        ResourceClaimConsumerReference,
+    )
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicResourceClaim
+
+    Untyped = Mapping[str, Any]  # documents of callers that have no types yet
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+EXTENDED_RESOURCE_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 
 #: The last release in which a claim made for a pod was called ``<pod>-<entry>``; since then the pod's status names it.
-FIXED_NAMES_UNTIL = (1, 27)
+FIXED_NAMES_UNTIL: Final = V1_27
+_MAX_BASE: Final = 57  # leaves room for a hyphen and five random characters in a name of 63
 
 Document = Mapping[str, Any]
 
@@ -25,7 +42,15 @@ def has_fixed_names(release: tuple[int, int]) -> bool:
     return release <= FIXED_NAMES_UNTIL
 
 
-def legacy_claim_name(pod: Document, entry: Document) -> str:
+def claim_generate_name(pod: str, entry: str) -> str:
+    """``<pod>-<entry>-``, both cut in proportion where that is too long."""
+    whole = f"{pod}-{entry}-"
+    if len(whole) <= _MAX_BASE:
+        return whole
+    return f"{pod[: len(pod) * _MAX_BASE // len(whole)]}-{entry[: len(entry) * _MAX_BASE // len(whole)]}"
+
+
+def legacy_claim_name(pod: Pod | Untyped, entry: PodResourceClaim | Untyped) -> str:
     return f"{pod['metadata']['name']}-{entry['name']}"
 
 
@@ -41,13 +66,15 @@ class ClaimReference(msgspec.Struct, frozen=True, gc=False):
     generated: bool  # made from a template, so it must belong to the pod
 
 
-def claim_and_template_names(entry: Document) -> tuple[str | None, str | None]:
+def claim_and_template_names(entry: PodResourceClaim | Untyped) -> tuple[str | None, str | None]:
     """(claim name, template name) of an entry, in today's flat form or the nested one of old releases."""
     source = entry.get("source") or entry
     return source.get("resourceClaimName"), source.get("resourceClaimTemplateName")
 
 
-def reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> ClaimReference:
+def reference(
+    pod: Pod | Untyped, entry: PodResourceClaim | Untyped, *, fixed_names: bool = False
+) -> ClaimReference:
     """The claim an entry stands for. Raises ``ClaimNotCreated`` while its template has not been used yet.
 
     With ``fixed_names``, as old releases have them, the name is known even then.
@@ -58,7 +85,9 @@ def reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> C
     return found
 
 
-def known_reference(pod: Document, entry: Document, *, fixed_names: bool = False) -> ClaimReference | None:
+def known_reference(
+    pod: Pod | Untyped, entry: PodResourceClaim | Untyped, *, fixed_names: bool = False
+) -> ClaimReference | None:
     """The claim an entry stands for, or None while there is none. Every handler of pods asks, for each event."""
     source = entry.get("source") or entry
     if (name := source.get("resourceClaimName")) is not None:
@@ -73,14 +102,14 @@ def known_reference(pod: Document, entry: Document, *, fixed_names: bool = False
     return None
 
 
-def _why_unknown(pod: Document, entry: Document) -> str:
+def _why_unknown(pod: Pod | Untyped, entry: PodResourceClaim | Untyped) -> str:
     quoted = f'pod "{pod["metadata"]["namespace"]}/{pod["metadata"]["name"]}"'
     if claim_and_template_names(entry) == (None, None):
         return f'{quoted}, spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
     return f"{quoted}: ResourceClaim not created yet"
 
 
-def references(pod: Document, *, fixed_names: bool = False) -> Sequence[ClaimReference]:
+def references(pod: Pod | Untyped, *, fixed_names: bool = False) -> Sequence[ClaimReference]:
     """The claims of a pod that are known so far."""
     entries = pod["spec"].get("resourceClaims")
     if not entries:
@@ -92,16 +121,7 @@ def references(pod: Document, *, fixed_names: bool = False) -> Sequence[ClaimRef
     ]
 
 
-def controller_of(document: Document) -> Document | None:
-    owners = document["metadata"].get("ownerReferences")
-    if owners:
-        for owner in owners:
-            if owner.get("controller"):
-                return owner  # type: ignore[no-any-return]
-    return None
-
-
-def not_for_pod(pod: Document, claim: Document, *, kind: str = "Pod") -> str:
+def not_for_pod(pod: Pod | Untyped, claim: Object | Untyped, *, kind: str = "Pod") -> str:
     """Why a generated claim is not this pod's, or an empty string. Old releases write ``kind`` in lower case."""
     owner = controller_of(claim)
     if owner is not None and owner.get("uid") == pod["metadata"]["uid"]:
@@ -113,21 +133,23 @@ def not_for_pod(pod: Document, claim: Document, *, kind: str = "Pod") -> str:
     )
 
 
-def is_reserved_for(claim: Document, uid: str) -> bool:
+def is_reserved_for(claim: ResourceClaim | ClassicResourceClaim | Untyped, uid: str) -> bool:
     return any(entry.get("uid") == uid for entry in (claim.get("status") or {}).get("reservedFor") or ())
 
 
-def consumer_reference(pod: Document) -> dict[str, str]:
+def consumer_reference(pod: Pod | Untyped) -> ResourceClaimConsumerReference:
     """The entry that reserves a claim for a pod."""
     return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
 
 
-def allocation(claim: Document) -> Document | None:
+def allocation(claim: ResourceClaim | Untyped) -> AllocationResult | None:
     return (claim.get("status") or {}).get("allocation")
 
 
-def is_done(pod: Document) -> bool:
-    """The pod will not run any more: finished, or deleted before it got a node."""
-    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-        return True
-    return "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName")
+def allocation_results(claim: ResourceClaim | Untyped) -> Sequence[DeviceRequestAllocationResult]:
+    """The devices that are allocated to the claim."""
+    return ((allocation(claim) or {}).get("devices") or {}).get("results") or ()
+
+
+def reserved_for(claim: ResourceClaim | Untyped) -> Sequence[ResourceClaimConsumerReference]:
+    return (claim.get("status") or {}).get("reservedFor") or ()

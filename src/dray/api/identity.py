@@ -1,9 +1,12 @@
-"""Names of things: a pool, a device in it."""
+"""Names of things: a pool, a device in it, a share of a device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult
 
 Document = Mapping[str, Any]
 
@@ -27,6 +30,26 @@ class DeviceID(NamedTuple):
     @property
     def pool_id(self) -> PoolID:
         return PoolID(self.driver, self.pool)
+
+
+class SharedDeviceID(NamedTuple):
+    """A device, or one claim's share of it."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str  # empty: the whole device
+
+
+def device_id(result: DeviceRequestAllocationResult) -> DeviceID:
+    return DeviceID(result["driver"], result["pool"], result["device"])
+
+
+def shared_device_id(entry: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> SharedDeviceID:
+    """The device, or the share of it, that an allocation result or a device status is about."""
+    return SharedDeviceID(
+        entry.get("driver", ""), entry.get("pool", ""), entry.get("device", ""), entry.get("shareID") or ""
+    )
 
 
 def object_name(document: Document) -> str:

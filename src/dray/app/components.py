@@ -34,10 +34,10 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     options = component.Options(
         configuration=Configuration(profiles=(profile,)),
         gates=cluster.server.api.gates,
-        release=cluster.server.api.release.number[1],
-        classic=cluster.server.api.release.serves_classic,
-        every_write=cluster.server.api.release.emulated,
-        advice=not cluster.server.api.release.emulated,
+        release=cluster.server.api.version.release[1],
+        classic=cluster.server.api.version.serves_classic,
+        every_write=cluster.server.api.version.emulated,
+        advice=not cluster.server.api.version.emulated,
     )
     cluster.server.api.metrics.others.append(options.metrics.text)
     await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
@@ -60,6 +60,7 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
     )
     options = manager.Options(
         controllers=("*", "bootstrap-signer-controller", "token-cleaner-controller"),
+        version=cluster.server.api.version,
         gates=cluster.server.api.gates,
         settings=_controller_settings(cluster),
     )
@@ -70,7 +71,7 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
 
 def _controller_settings(cluster: RunningCluster) -> dict[str, dict[str, object]]:
     """What single controllers need to know about this cluster."""
-    keys, spare = cluster.server.pki, not cluster.server.api.release.emulated
+    keys, spare = cluster.server.pki, not cluster.server.api.version.emulated
     return {
         # The wait is for the caches of other API servers, and there are none. Yet whoever looks at a namespace that
         # was just deleted finds it and what is in it, as with upstream's releases.
@@ -113,9 +114,9 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     from dray.node.mirror import ControlPlanePart
     from dray.node.options import NodeOptions
 
-    version = f"v{cluster.server.api.release.git_version.removeprefix('v')}"
+    version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
     if cluster.options.runtime == "simulated":
-        return NodeOptions.simulated(name, version=version, release=cluster.server.api.release)
+        return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
     first = name == cluster.node_names[0]
     parts = tuple(ControlPlanePart(name=part, command=(part,)) for part in _CONTROL_PLANE) if first else ()
@@ -128,9 +129,9 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
         version=version,
         # Before 1.33 the slices of a driver that has gone were left where they were.
         withdraw_after=cluster.options.withdraw_after
-        if cluster.server.api.release.at_least("1.33")
+        if cluster.server.api.version.at_least("1.33")
         else None,
-        release=cluster.server.api.release,
+        release=cluster.server.api.version,
     )
 
 
@@ -161,7 +162,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     from dray.drivers.cats import CatsController, CatsDriver, control_plane, deviceclass
     from dray.drivers.cats.install import install
 
-    client, release = Client(cluster.transport(CATS)), cluster.server.api.release
+    client, release = Client(cluster.transport(CATS)), cluster.server.api.version
     await cluster.registered.wait()
     await install(Client(cluster.transport("system:dray:setup", "system:masters")), user=CATS)
     beside = cluster.options.drivers is None and release.at_least("1.32")
@@ -227,7 +228,7 @@ async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], 
                 options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
                 group.create_task(plugin.run(client, make(), options=options))
         slices = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
-        while slices is not None and len(slices.stored.documents) < len(cluster.node_names):  # noqa: ASYNC110
+        while slices is not None and len(slices.cache.documents) < len(cluster.node_names):  # noqa: ASYNC110
             await asyncio.sleep(0.005)  # a cluster is ready when its devices are there
         ready()
 

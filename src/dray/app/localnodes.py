@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
 
 from dray.api.errors import BadRequest, NotFound
 from dray.app.remotenodes import RemoteNodes
-from dray.app.streamed import Chunks
 from dray.node.server.host import NodeHost, PodLogOptions
 from dray.node.streaming import handshake
 from dray.runtimes.interface import PortConnection, Session
 from dray.runtimes.logs import LogOptions
+from dray.server.clock import Clock
 from dray.server.endpoints.call import Call
-from dray.server.endpoints.requests import Query, parse_int64
+from dray.server.endpoints.requests import integer, parse_int64
 from dray.server.endpoints.responses import RawBody, Response, StreamBody, UpgradeBody
-from dray.server.registry.metadata import Clock
 from dray.server.storage.documents import Document
+from dray.wire.duplex import Chunks
+from dray.wire.messages import Query
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 
 class LocalNodes:
@@ -33,13 +38,13 @@ class LocalNodes:
             previous=call.request.query.boolean("previous"),
             options=log_options(call.request.query, now=call.api.clock.seconds()),
         )
-        chunks = self._nodes.logs(pod.hub, container, query)
+        chunks = self._nodes.logs(_pod(pod), container, query)
         return Response(200, StreamBody(Chunks(chunks), "text/plain"))
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         if not self._nodes.serves(pod.hub["spec"]["nodeName"]):
             return await self._others.connect(call, pod, container)
-        action, query, headers = call.target.subresource, call.request.query, call.request.headers.all
+        action, query, headers = call.info.subresource, call.request.query, call.request.headers.all
         if action == "portforward":
             return self._forward(call, pod)
         tty, stdin = query.boolean("tty"), query.boolean("stdin")
@@ -48,19 +53,19 @@ class LocalNodes:
 
         async def start() -> Session:
             if action == "attach":
-                return await self._nodes.attach(pod.hub, container, tty=tty, stdin=stdin)
-            return await self._nodes.exec(pod.hub, container, query.all("command"), tty=tty, stdin=stdin)
+                return await self._nodes.attach(_pod(pod), container, tty=tty, stdin=stdin)
+            return await self._nodes.exec(_pod(pod), container, query.all("command"), tty=tty, stdin=stdin)
 
-        self._nodes.check_running(pod.hub, container)
+        self._nodes.check_running(_pod(pod), container)
         streams = [s for s in ("stdin", "stdout", "stderr") if query.boolean(s)]
         upgrade = handshake.for_command(headers, start, streams=streams, tty=tty)
         return Response(101, UpgradeBody(upgrade.duplex, upgrade.headers))
 
     def _forward(self, call: Call, pod: Document) -> Response:
         async def connect(port: int) -> PortConnection:
-            return await self._nodes.port_forward(pod.hub, port)
+            return await self._nodes.port_forward(_pod(pod), port)
 
-        self._nodes.check_running(pod.hub)
+        self._nodes.check_running(_pod(pod))
         asked = [parse_int64(p) for value in call.request.query.all("ports") for p in value.split(",")]
         metadata = pod.hub["metadata"]
         upgrade = handshake.for_ports(
@@ -69,16 +74,16 @@ class LocalNodes:
         return Response(101, UpgradeBody(upgrade.duplex, upgrade.headers))
 
     async def proxy(self, call: Call) -> Response:
-        target = call.target
-        if target.resource != "nodes" or not self._nodes.serves(target.name):
+        info = call.info
+        if info.resource != "nodes" or not self._nodes.serves(info.name):
             return await self._others.proxy(call)
-        match target.rest:
+        match info.rest:
             case ("healthz",):
                 return Response(200, RawBody(b"ok", "text/plain"))
             case ("metrics",):
                 return Response(200, RawBody(self._nodes.metrics().encode(), "text/plain; version=0.0.4"))
             case ("pods",):
-                items = [p for p in self._nodes.pods() if p["spec"].get("nodeName") == target.name]
+                items = [p for p in self._nodes.pods() if p["spec"].get("nodeName") == info.name]
                 body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
                 return Response(200, RawBody(json.dumps(body).encode()))
         raise NotFound("404 page not found")
@@ -87,14 +92,14 @@ class LocalNodes:
 def log_options(query: Query, *, now: float) -> LogOptions:
     """What ``kubectl logs`` asks for, checked."""
     for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
-        value = query.integer(name)
+        value = integer(query, name)
         if value is not None and value < least:
             raise BadRequest(f"{name}: Invalid value: {value}: must be greater than or equal to {least}")
-    seconds = query.integer("sinceSeconds")
+    seconds = integer(query, "sinceSeconds")
     return LogOptions(
         follow=query.boolean("follow"),
-        tail=query.integer("tailLines"),
-        limit_bytes=query.integer("limitBytes"),
+        tail=integer(query, "tailLines"),
+        limit_bytes=integer(query, "limitBytes"),
         since=_utc(query.get("sinceTime")) if seconds is None else Clock.format(int(now) - seconds),
         timestamps=query.boolean("timestamps"),
         stream=query.get("stream").lower().replace("all", ""),
@@ -108,3 +113,7 @@ def _utc(text: str) -> str:
         return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     except ValueError:
         raise BadRequest(f'parsing time "{text}": it is not RFC 3339') from None
+
+
+def _pod(document: Document) -> Pod:
+    return cast("Pod", document.hub)

@@ -6,7 +6,7 @@ What leaves HTTP is carried as it is, byte for byte: client and node agree on th
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import NamedTuple
@@ -15,15 +15,16 @@ from urllib.parse import quote, urlencode
 from dray.api.errors import InternalError, NotFound, StatusError
 from dray.api.scheme.kinds import Object
 from dray.app.pki import KUBELET_CLIENT, Pki
-from dray.app.streamed import Chunks
 from dray.server.endpoints.call import Call
-from dray.server.endpoints.requests import Wire
 from dray.server.endpoints.responses import Response, StreamBody, UpgradeBody
 from dray.server.storage.documents import Document
-from dray.wire.duplex import Throttle
+from dray.wire.client_connection import ClientConnection, Head
+from dray.wire.duplex import Chunks
+from dray.wire.errors import WireError
+from dray.wire.http_client import connect, encode
+from dray.wire.splice import Splice
 
 _CONNECT_SECONDS = 10.0
-_CHUNK = 64 << 10
 #: Headers that belong to the way from client to node, in both directions.
 _CARRIED = ("upgrade", "connection", "x-stream-protocol-version")
 _WEBSOCKET = "sec-websocket-"
@@ -52,7 +53,7 @@ class RemoteNodes:
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         namespace, name = pod.hub["metadata"]["namespace"], pod.hub["metadata"]["name"]
-        action, asked = call.target.subresource, call.request.query
+        action, asked = call.info.subresource, call.request.query
         if action == "portforward":
             path = f"/portForward/{namespace}/{name}"
             query = [("port", p) for value in asked.all("ports") for p in value.split(",")]
@@ -67,42 +68,29 @@ class RemoteNodes:
             for value in call.request.headers.all(header)
         ]
         address = self._address(call, pod.hub["spec"]["nodeName"])
-        reader, writer = await self._open(address, call.request.method, path, query, headers)
-        head = await _read_head(reader, writer)
+        connection, head = await self._send(address, call.request.method, path, query, headers)
         if head.status != 101:
-            body = b"".join([piece async for piece in _body(reader, head)])
-            writer.close()
-            raise _failure(head, body)
-        answer = [(k, v) for k, v in head.headers if k in _CARRIED or k.startswith(_WEBSOCKET)]
-        return Response(101, UpgradeBody(Splice(reader, writer), tuple(answer)))
+            raise await _failure(connection, head)
+        answer = [(k, v) for k, v in head.headers.items() if k in _CARRIED or k.startswith(_WEBSOCKET)]
+        return Response(101, UpgradeBody(Splice(connection), tuple(answer)))
 
     async def proxy(self, call: Call) -> Response:
-        target = call.target
-        if target.resource != "nodes" or call.request.method != "GET":
-            raise StatusError(f"{target.resource} cannot be proxied to", code=501, reason="NotImplemented")
+        info = call.info
+        if info.resource != "nodes" or call.request.method != "GET":
+            raise StatusError(f"{info.resource} cannot be proxied to", code=501, reason="NotImplemented")
         query = [(k, v) for k, vs in call.request.query.values.items() for v in vs]
-        return await self._get(self._address(call, target.name), "/" + "/".join(target.rest), query)
+        return await self._get(self._address(call, info.name), "/" + "/".join(info.rest), query)
 
     async def _get(self, address: Address, path: str, query: Iterable[tuple[str, str]]) -> Response:
-        reader, writer = await self._open(address, "GET", path, query, [("connection", "close")])
-        head = await _read_head(reader, writer)
+        connection, head = await self._send(address, "GET", path, query, [("connection", "close")])
         if head.status >= 400:
-            body = b"".join([piece async for piece in _body(reader, head)])
-            writer.close()
-            raise _failure(head, body)
-
-        async def pieces() -> AsyncIterator[bytes]:
-            try:
-                async for piece in _body(reader, head):
-                    yield piece
-            finally:
-                writer.close()
-
-        return Response(head.status, StreamBody(Chunks(pieces()), head.get("content-type") or "text/plain"))
+            raise await _failure(connection, head)
+        content_type = head.headers.get("content-type") or "text/plain"
+        return Response(head.status, StreamBody(Chunks(_body(connection)), content_type))
 
     def _address(self, call: Call, node: str) -> Address:
         nodes = call.api.resources.resource("", "nodes")
-        found = nodes.stored.get(node) if nodes is not None else None
+        found = nodes.cache.get(node) if nodes is not None else None
         if found is None:
             raise NotFound(f'nodes "{node}" not found', details={"name": node, "kind": "nodes"})
         address = address_of(found.hub)
@@ -112,31 +100,32 @@ class RemoteNodes:
             )
         return address
 
-    async def _open(
+    async def _send(
         self,
         address: Address,
         method: str,
         path: str,
         query: Iterable[tuple[str, str]],
         headers: Iterable[tuple[str, str]],
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    ) -> tuple[ClientConnection, Head]:
         target = quote(path) + (f"?{text}" if (text := urlencode(list(query))) else "")
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-        request = f"{method} {target} HTTP/1.1\r\nhost: {address.host}:{address.port}\r\n{lines}"
-        if method == "POST":
-            request += "content-length: 0\r\n"
+        request = encode(method, target, (("host", f"{address.host}:{address.port}"), *headers))
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                reader, writer = await asyncio.open_connection(
-                    address.host, address.port, ssl=self._tls(), limit=_CHUNK
-                )
+                connection = await connect(address.host, address.port, tls=self._tls())
         except (OSError, TimeoutError) as e:
             why = "i/o timeout" if isinstance(e, TimeoutError) else str(e)
             raise InternalError(
                 f"error dialing backend: dial tcp {address.host}:{address.port}: {why}"
             ) from e
-        writer.write(f"{request}\r\n".encode())
-        return reader, writer
+        try:
+            connection.send(request)
+            return connection, await connection.head()
+        except WireError as e:
+            raise InternalError(f"error reading the node's answer: {e}") from e
+        except asyncio.CancelledError:
+            connection.close()
+            raise
 
     def _tls(self) -> ssl.SSLContext:
         """Nodes sign their own certificates, and know us by ours."""
@@ -159,81 +148,20 @@ def address_of(node: Object) -> Address | None:
     return Address(host, port) if host and port else None
 
 
-class Splice:
-    """A client's upgraded connection, joined to the node's."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._throttle = Throttle()
-        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def opened(self, wire: Wire) -> None:
-        self._throttle.wire = wire
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._to_client(wire)), loop.create_task(self._to_node())]
-
-    def received(self, data: bytes) -> None:
-        self._throttle.arrived(len(data))
-        self._queue.put_nowait(data)
-
-    def lost(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        self._writer.close()
-
-    async def _to_client(self, wire: Wire) -> None:
-        with contextlib.suppress(OSError):
-            while data := await self._reader.read(_CHUNK):
-                wire.write(data)
-                await wire.drained()
-        wire.close()
-
-    async def _to_node(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                data = await self._queue.get()
-                self._writer.write(data)
-                await self._writer.drain()
-                self._throttle.taken(len(data))
-
-
-class _Head(NamedTuple):
-    status: int
-    headers: tuple[tuple[str, str], ...]
-
-    def get(self, name: str) -> str:
-        return next((value for key, value in self.headers if key == name), "")
-
-
-async def _read_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _Head:
+async def _body(connection: ClientConnection) -> AsyncIterator[bytes]:
+    """A body as it comes. One that breaks off just ends."""
     try:
-        text = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        first, *lines = text.split("\r\n")
-        pairs = (line.partition(":") for line in lines if line)
-        return _Head(int(first.split(" ")[1]), tuple((k.strip().lower(), v.strip()) for k, _, v in pairs))
-    except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError) as e:
-        writer.close()
-        raise InternalError(f"error reading the node's answer: {e}") from e
+        while (piece := await connection.read()) is not None:
+            yield piece
+    except WireError:
+        pass
+    finally:
+        connection.close()
 
 
-async def _body(reader: asyncio.StreamReader, head: _Head) -> AsyncIterator[bytes]:
-    """A body as it comes: in chunks, of a known length, or up to the end."""
-    with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
-        if head.get("transfer-encoding").lower() == "chunked":
-            while size := int((await reader.readline()).split(b";")[0], 16):
-                yield await reader.readexactly(size)
-                await reader.readexactly(2)
-            return
-        left = int(head.get("content-length") or 1 << 62)
-        while left > 0 and (data := await reader.read(min(left, _CHUNK))):
-            left -= len(data)
-            yield data
-
-
-def _failure(head: _Head, body: bytes) -> StatusError:
-    import json
-
+async def _failure(connection: ClientConnection, head: Head) -> StatusError:
+    """The error that a node answered with."""
+    body = b"".join([piece async for piece in _body(connection)])
     try:
         document = json.loads(body)
     except ValueError:

@@ -11,33 +11,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.api import claims
 from dray.api import release as releases
 from dray.api.scheme.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
 from dray.app.remotenodes import RemoteNodes
-from dray.server import auth, subresources
+from dray.server import beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.registration import build_plugins
 from dray.server.apiextensions.controller import CRDController, published_schema
 from dray.server.apiserver import APIServer
-from dray.server.auth import (
-    AuthenticatorChain,
-    Authorizer,
-    AuthorizerChain,
-    policy,
-    subjectaccessreview,
-    tokenreview,
-)
+from dray.server.auth import subjectaccessreview, tokenreview
+from dray.server.auth.authenticator import AuthenticatorChain
 from dray.server.auth.authenticator.bearertoken import BearerTokens
 from dray.server.auth.authenticator.bootstrap_token import BootstrapTokens
 from dray.server.auth.authenticator.serviceaccount_token import ServiceAccountTokens, SigningKey, new_key
-from dray.server.auth.authenticator.static import ADMIN, ClientCertificates, StaticTokens, read_token_file
+from dray.server.auth.authenticator.tokenfile import ADMIN, StaticTokens, read_token_file
+from dray.server.auth.authenticator.x509 import ClientCertificates
+from dray.server.auth.authorizer import (
+    MODES,
+    AlwaysAllow,
+    AlwaysDeny,
+    Authorizer,
+    AuthorizerChain,
+    PrivilegedGroups,
+)
 from dray.server.auth.nodes import Graph, NodeAuthorizer, unlisted_rules
-from dray.server.auth.rbac import EscalationCheck, RBACAuthorizer, RuleResolver
+from dray.server.auth.rbac import (
+    EscalationCheck,
+    RBACAuthorizer,
+    RuleResolver,
+    bootstrappolicy,
+)
 from dray.server.bootstrap import bootstrap
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responsewriter import ResponseWriter, refuse
+from dray.server.registry import serviceallocators
 from dray.server.registry.cel import compile_expression, compile_policy, compile_rule
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
@@ -92,9 +101,9 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         await definitions.start()
         await bootstrap(api, port=port)
         if "RBAC" in options.authorization:
-            await policy.reconcile(api)
+            await bootstrappolicy.reconcile(api)
         api.audit = _audit(options)
-        http = HTTPServer(ResponseWriter(api).serve, tls=keys.context(), refuse=refuse)
+        http = HTTPServer(ResponseWriter(api).serve, request_type=Request, tls=keys.context(), refuse=refuse)
         await http.listen(listener)
         url = f"https://{known_as}:{port}"
         kubeconfig.write_admin(options.kubeconfig_path, keys, url)
@@ -137,25 +146,27 @@ def _reachable(host: str) -> str:
 
 async def assemble(options: ServerOptions, store: Store, *, address: str = "") -> APIServer:
     try:
-        release = releases.release_named(options.emulate)
-        gates = release.gates(releases.parse_gates(options.feature_gates))
-        serving = release.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
+        version = releases.EffectiveVersion.parse(options.emulate)
+        gates = version.gates(releases.parse_gates(options.feature_gates))
+        serving = version.serving(releases.parse_runtime_config(options.runtime_config), gates=gates)
         chosen = enabled(options.enable_plugins, options.disable_plugins)
     except (releases.SettingError, UnknownPlugin) as e:
         raise OptionError(str(e)) from e
     api = APIServer(
         store,
-        release=release,
+        version=version,
         gates=gates,
         authenticator=AuthenticatorChain([], anonymous=False),  # nobody, until everything is in place
-        authorizer=auth.PrivilegedGroups(),
+        authorizer=PrivilegedGroups(),
         expressions=compile_expression,
         policies=compile_policy,
         rules=compile_rule,
     )
     api.admission = AdmissionChain(build_plugins(api, chosen))
-    await api.resources.serve(kinds(release), serving, gates)
-    _bridge_generations(api)
+    await api.resources.serve(kinds(version), serving, gates)
+    bridge_generations(api)
+    serviceallocators.install(api.resources)
+    beyond_upstream.install(api.resources, api.quirks)
     _install_auth(options, api, address=address)
     return api
 
@@ -173,14 +184,14 @@ def _audit(options: ServerOptions) -> Audit | None:
         raise OptionError(f"audit: {e}") from e
 
 
-def _bridge_generations(api: APIServer) -> None:
+def bridge_generations(api: APIServer) -> None:
     """Where classic and modern claims are served at once, the classic ones show through the modern versions too."""
     from dray.api.groups.resource.classic import bridge as classic
 
     newer = api.resources.find("resource.k8s.io", "v1", "resourceclaims")
     older = api.resources.find("resource.k8s.io", "v1alpha2", "resourceclaims")
     if newer is not None and older is not None and newer[0] is not older[0]:
-        bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
+        bridge(newer[0].cache, older[0].cache, show=classic.as_modern, merge=classic.merged)
 
 
 def _install_auth(options: ServerOptions, api: APIServer, *, address: str) -> None:
@@ -219,26 +230,24 @@ def _tokens(options: ServerOptions, api: APIServer, accounts: ServiceAccountToke
 
 
 def _node_authorizer(api: APIServer) -> NodeAuthorizer:
-    # From 1.34 on this cannot be switched off, and later releases have forgotten the gate.
-    selectors = "AuthorizeNodeWithSelectors" in api.gates or api.release.at_least("1.34")
-    relations = Graph(api.resources, fixed_names=claims.has_fixed_names(api.release.number))
-    return NodeAuthorizer(relations, policy.node_rules(api), api.gates, selectors=selectors)
+    graph = Graph(api.resources, fixed_names=api.quirks.names_claims_after_pod_and_entry)
+    return NodeAuthorizer(graph, bootstrappolicy.node_rules(api), api.quirks)
 
 
 def _authorizer(options: ServerOptions, api: APIServer, rbac: RBACAuthorizer | None) -> Authorizer:
     """The authorizers of ``--authorization-mode`` in their order; the administrators' group needs none of them."""
-    chain: list[Authorizer] = [auth.PrivilegedGroups()]
+    chain: list[Authorizer] = [PrivilegedGroups()]
     for mode in options.authorization:
         match mode:
             case "RBAC":
                 assert rbac is not None
                 chain.append(rbac)
             case "AlwaysAllow":
-                chain.append(auth.AlwaysAllow())
+                chain.append(AlwaysAllow())
             case "AlwaysDeny":
-                chain.append(auth.AlwaysDeny())
+                chain.append(AlwaysDeny())
             case "Node":
                 chain.append(_node_authorizer(api))
             case _:
-                raise OptionError(f"--authorization-mode: {mode} is none of {', '.join(auth.MODES)}")
+                raise OptionError(f"--authorization-mode: {mode} is none of {', '.join(MODES)}")
     return AuthorizerChain(chain)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dray.api.release import Release, SettingError, release_named
+from dray.api.release import EffectiveVersion, SettingError
 from dray.api.scheme.kinds import UserInfo
 from dray.app import components as parts
 from dray.app import datadir as clusters
@@ -84,7 +84,7 @@ class Component:
 
 def components(cluster: RunningCluster) -> Sequence[Component]:
     """What runs beside the API server, in the order in which it is started."""
-    options, release = cluster.options, cluster.server.api.release
+    options, release = cluster.options, cluster.server.api.version
     listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
     if options.nodes:
         listed.append(Component("nodes", parts.nodes))
@@ -97,7 +97,7 @@ def components(cluster: RunningCluster) -> Sequence[Component]:
 _DRIVERS = {"gpu": parts.gpu_driver, "cats": parts.cats_driver}
 
 
-def default_drivers(release: Release) -> list[str]:
+def default_drivers(release: EffectiveVersion) -> list[str]:
     """Those that fit the release, the one that is waited for first."""
     fitting = {"gpu": release.at_least("1.32"), "cats": release.serves_classic}
     return [name for name, fits in fitting.items() if fits]
@@ -105,7 +105,7 @@ def default_drivers(release: Release) -> list[str]:
 
 def check_drivers(names: Sequence[str], emulate: str) -> None:
     try:
-        release = release_named(emulate)
+        release = EffectiveVersion.parse(emulate)
     except SettingError as e:
         raise OptionError(str(e)) from e
     for name in names:
@@ -188,7 +188,7 @@ def published_devices(cluster: RunningCluster) -> list[str]:
     if resource is None:
         return []
     found: dict[tuple[str, str], int] = {}
-    for document in resource.stored.documents.values():
+    for document in resource.cache.documents.values():
         spec = document.hub.get("spec") or document.hub  # 1.30's slices are flat
         where = (spec.get("nodeName") or "-", spec.get("driver") or spec.get("driverName") or "")
         offered = spec.get("devices") or (spec.get("namedResources") or {}).get("instances") or ()

@@ -7,6 +7,6 @@ schemas of custom resources.
 
 from __future__ import annotations
 
-from dray.cel.errors import CompileError, CostExceeded, EvaluationError, Kind
+from dray.cel.errors import CompileError, CostExceeded, ErrorType, EvaluationError
 
-__all__ = ["CompileError", "CostExceeded", "EvaluationError", "Kind"]
+__all__ = ["CompileError", "CostExceeded", "ErrorType", "EvaluationError"]

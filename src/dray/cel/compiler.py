@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dray.cel.checker import validators
 from dray.cel.checker.checker import check
 from dray.cel.common.ast import Node
@@ -12,23 +10,9 @@ from dray.cel.common.recursion import with_deep_stack
 from dray.cel.common.source import Issue, Source
 from dray.cel.cost import estimator
 from dray.cel.cost.sizes import SizeHint, no_hints
-from dray.cel.errors import CompileError, Kind
+from dray.cel.errors import CompileError, ErrorType
 from dray.cel.interpreter.planner import Program, Unplannable, plan
 from dray.cel.parser.parser import parse
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A checked expression and its exact program."""
-
-    text: str
-    node: Node
-    environment: Environment
-    program: Program
-
-    def max_cost(self, *, hints: SizeHint = no_hints) -> int:
-        """The worst-case cost, given how large the inputs may be."""
-        return max_cost(self.node, self.environment, hints=hints)
 
 
 def parse_text(text: str, environment: Environment) -> Node:
@@ -69,14 +53,9 @@ def program(node: Node, environment: Environment) -> Program:
     try:
         return with_deep_stack(plan, node, environment)
     except Unplannable as failed:
-        raise CompileError(f"program instantiation failed: {failed}", kind=Kind.INTERNAL) from None
+        raise CompileError(f"program instantiation failed: {failed}", type=ErrorType.INTERNAL) from None
 
 
 def max_cost(node: Node, environment: Environment, *, hints: SizeHint = no_hints) -> int:
     """What a checked expression costs at worst."""
     return with_deep_stack(estimator.estimate, node, hints=hints, estimators=environment.estimators).high
-
-
-def compile_text(text: str, environment: Environment) -> Compiled:
-    node = check_text(text, environment)
-    return Compiled(text, node, environment, program(node, environment))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Kind(Enum):
-    """Whose fault a compile error is, as upstream tells it apart."""
+class ErrorType(Enum):
+    """Upstream's ErrorType: an expression that is wrong, or one that cannot be planned."""
 
     INVALID = "invalid"
     INTERNAL = "internal"
@@ -15,10 +15,10 @@ class Kind(Enum):
 class CompileError(Exception):
     """An expression that cannot be used. The message is upstream's, positions and source snippets included."""
 
-    def __init__(self, message: str, *, kind: Kind = Kind.INVALID) -> None:
+    def __init__(self, message: str, *, type: ErrorType = ErrorType.INVALID) -> None:
         super().__init__(message)
         self.message = message
-        self.kind = kind
+        self.type = type
 
 
 class EvaluationError(Exception):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.cel.environment import devices
 from dray.cel.errors import CompileError
 
+if TYPE_CHECKING:
+    from dray.api.types import resource
 
-def answers(cases: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The answer to each case: a match, a compile error or an evaluation error, with the costs."""
-    return (answer(case) for case in cases)
+    class Case(resource.Device, total=False):
+        """A device, its driver, and the selector to evaluate on it."""
+
+        driver: str
+        expression: str
+        listTypeAttributes: bool
+        consumableCapacity: bool
+        newExpressionsOnly: bool
 
 
-def answer(case: Mapping[str, Any]) -> dict[str, Any]:
+def answer(case: Case) -> dict[str, Any]:
+    """The answer to a case: a match, a compile error or an evaluation error, with the costs."""
     lists = bool(case.get("listTypeAttributes"))
     said: dict[str, Any] = {"name": case["name"], "listTypeAttributes": lists}
     try:

@@ -78,7 +78,7 @@ def check(
 def _findings(
     found: list[Manifest], known: Snapshot, emulate: str, broken: list[Unreadable], *, complete: bool
 ) -> list[Finding]:
-    from dray.api.release import SettingError, release_named
+    from dray.api.release import EffectiveVersion, SettingError
     from dray.explain import Cluster
     from dray.explain.lint.rules import LintContext, lint
     from dray.explain.lint.validation import Finding, Level
@@ -87,7 +87,7 @@ def _findings(
     from dray.server.registry.cel import compile_expression
 
     try:
-        release = release_named(emulate)
+        release = EffectiveVersion.parse(emulate)
     except SettingError as problem:
         raise click.UsageError(str(problem)) from None
     whole = [d for m in found if not m.problems for d in expand_workload(m.document, "default")]

@@ -68,7 +68,7 @@ def scheduler(
     options = component.Options(
         configuration=replace(configuration, leader_election=election),
         gates=gates,
-        release=release.number[1],
+        release=release.release[1],
         classic=release.serves_classic,
         advice=not release.emulated,
     )
@@ -119,7 +119,7 @@ def controllers(
     """
     from dray.controllers import manager
 
-    _, gates = _release(emulate, feature_gates)
+    version, gates = _release(emulate, feature_gates)
     wanted = tuple(n.strip() for n in names.split(",") if n.strip())
     try:
         manager.enabled_controllers(wanted, gates)
@@ -127,6 +127,7 @@ def controllers(
         raise click.ClickException(str(problem)) from None
     options = manager.Options(
         controllers=wanted,
+        version=version,
         gates=gates,
         leader_election=leader_elect,
         settings=_signing_settings(ca_file, ca_key_file, root_ca_file),
@@ -153,7 +154,7 @@ def _release(emulate: str, feature_gates: str) -> tuple[Any, Any]:
     from dray.api import release as releases
 
     try:
-        release = releases.release_named(emulate)
+        release = releases.EffectiveVersion.parse(emulate)
         return release, release.gates(releases.parse_gates(feature_gates))
     except releases.SettingError as problem:
         raise click.ClickException(str(problem)) from None

@@ -20,7 +20,7 @@ def read(path: Path) -> Iterator[Any]:
                 yield msgspec.json.decode(line)
 
 
-def answer_all(path: Path, answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+def answer_all(path: Path, answer: Callable[[Any], Mapping[str, Any]]) -> None:
     """Write each answer as soon as it is there."""
     encode = msgspec.json.Encoder().encode
     out = sys.stdout.buffer

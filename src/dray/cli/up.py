@@ -17,7 +17,7 @@ from dray.app.options import OptionError, ServerOptions, default_data, split_lis
 from dray.cli.server import server_flags, server_options
 
 if TYPE_CHECKING:
-    from dray.api.release import Release
+    from dray.api.release import EffectiveVersion
     from dray.app.up import RunningCluster
 
 _START_SECONDS = 30.0
@@ -90,7 +90,7 @@ def up(detach: bool, **flags: Any) -> None:
     def ready(cluster: RunningCluster) -> None:
         from dray.app.up import published_devices
 
-        release = cluster.server.api.release
+        release = cluster.server.api.version
         _print_next_steps(
             cluster.server.url, str(options.server.kubeconfig_path), published_devices(cluster), release
         )
@@ -121,13 +121,13 @@ def _detached(flags: dict[str, Any]) -> None:
         raise click.ClickException(str(e)) from None
     found = clusters.read_state(data)
     if found is not None:
-        from dray.api.release import release_named
+        from dray.api.release import EffectiveVersion
 
-        release = release_named("" if found.release == "all" else found.release)
+        release = EffectiveVersion.parse("" if found.release == "all" else found.release)
         _print_next_steps(found.url, found.kubeconfig, found.devices, release)
 
 
-def _print_next_steps(url: str, kubeconfig: str, devices: Sequence[str], release: Release) -> None:
+def _print_next_steps(url: str, kubeconfig: str, devices: Sequence[str], release: EffectiveVersion) -> None:
     today = release.at_least("1.32")
     click.echo(f"The cluster is ready on {url}")
     for line in devices:

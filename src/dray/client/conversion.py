@@ -36,14 +36,14 @@ class ConvertingTransport:
 
     def __init__(self, transport: Transport, version: str) -> None:
         from dray.api.groups.resource import modern
-        from dray.api.release import everything
+        from dray.api.release import EffectiveVersion
 
         self._transport = transport
         self._version = version
         self._root = f"/apis/resource.k8s.io/{version}/"
         self._codecs = {
             kind.plural: (v.to_hub or _same, v.from_hub or _same)
-            for kind in modern.kinds(everything())
+            for kind in modern.kinds(EffectiveVersion())
             for v in kind.versions
             if v.name == version
         }

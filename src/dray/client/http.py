@@ -16,7 +16,9 @@ from dray.api.errors import StatusError
 from dray.client.config import CertificateFile, Config, ConfigError, Credentials
 from dray.client.transport import Body, Reply, Unreachable, WatchEvent, WatchStream, WebSocket
 from dray.wire.client_connection import ClientConnection, Head
-from dray.wire.websocket_client import ClientWebSocket, client_handshake
+from dray.wire.errors import WireError
+from dray.wire.http_client import ConnectionPool, connect, encode, read_all
+from dray.wire.websocket import ClientWebSocket, client_handshake
 
 DEFAULT_TIMEOUT: Final = 60.0
 CONNECT_TIMEOUT: Final = 10.0
@@ -50,8 +52,11 @@ class HttpTransport:
         self._tls = config.ssl_context()
         self._credentials = Credentials(config)
         self._certificate = CertificateFile(config)
-        self._common = f"Host: {address.netloc.rpartition('@')[2]}\r\nUser-Agent: dray/{__version__}\r\n"
-        self._idle: list[ClientConnection] = []
+        self._common = (
+            ("Host", address.netloc.rpartition("@")[2]),
+            ("User-Agent", f"dray/{__version__}"),
+        )
+        self._pool: ConnectionPool[None] = ConnectionPool(CONNECTIONS)
         self._turns = asyncio.Semaphore(CONNECTIONS)
         self._closed = False
 
@@ -101,10 +106,11 @@ class HttpTransport:
             connection, head = await self._send(request, repeatable=True)
         try:
             if head.status >= 400:
-                raise _failure(head, await _read_all(connection))
+                async with self._deadline(self._timeout):
+                    raise _failure(head, await read_all(connection))
             yield _pieces(connection)
         finally:
-            self._release(connection)
+            self._pool.give(None, connection)
 
     @asynccontextmanager
     async def upgrade(
@@ -112,14 +118,14 @@ class HttpTransport:
     ) -> AsyncIterator[WebSocket]:
         headers, expected = client_handshake(subprotocols)
         connection = await self._open()
-        socket: ClientWebSocket | None = None
+        socket: _WebSocket | None = None
         try:
-            connection.send(self._encode("GET", path, list(query), headers, b""))
             async with self._deadline(self._timeout):
+                connection.send(self._encode("GET", path, list(query), headers, b""))
                 head = await connection.head()
                 if head.status != 101:
-                    raise _failure(head, await _read_all(connection))
-            socket = ClientWebSocket(connection, head, expected=expected)
+                    raise _failure(head, await read_all(connection))
+                socket = _WebSocket(connection, head, expected=expected)
             yield socket
         finally:
             if socket is not None:
@@ -128,7 +134,7 @@ class HttpTransport:
 
     async def close(self) -> None:
         self._closed = True
-        self._drop_idle()
+        self._pool.close()
 
     # Inside
 
@@ -143,15 +149,11 @@ class HttpTransport:
         target = self._prefix + quote(path, safe="/:@!$&'()*+,;=~-._")
         if query:
             target += "?" + urlencode(query)
-        lines = [f"{method} {target} HTTP/1.1\r\n", self._common]
-        for name, value in (*headers, *self._credentials.headers()):
-            if "\r" in value or "\n" in value:
-                raise ConfigError(f"the value for {name} has a line break in it")
-            lines.append(f"{name}: {value}\r\n")
-        if body or method in ("POST", "PUT", "PATCH"):
-            lines.append(f"Content-Length: {len(body)}\r\n")
-        lines.append("\r\n")
-        return "".join(lines).encode() + body
+        lines = (*self._common, *headers, *self._credentials.headers())
+        try:
+            return encode(method, target, lines, body)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
 
     async def _exchange(
         self, request: bytes, *, repeatable: bool, timeout: float | None
@@ -159,9 +161,9 @@ class HttpTransport:
         async with self._turns, self._deadline(self._timeout if timeout is None else timeout):
             connection, head = await self._send(request, repeatable=repeatable)
             try:
-                return head, await _read_all(connection)
+                return head, await read_all(connection)
             finally:
-                self._release(connection)
+                self._pool.give(None, connection)
 
     @asynccontextmanager
     async def _deadline(self, seconds: float) -> AsyncIterator[None]:
@@ -170,20 +172,18 @@ class HttpTransport:
                 yield
         except TimeoutError as error:
             raise Unreachable(f"the server gave no answer within {seconds:g} s") from error
+        except WireError as error:
+            raise Unreachable(str(error)) from error
 
     async def _send(self, request: bytes, *, repeatable: bool) -> tuple[ClientConnection, Head]:
         """Send on a kept connection, or on a new one. A kept one may turn out to be dead just now."""
         if self._tls is not None and self._certificate.renewed(self._tls):
-            self._drop_idle()  # who we are was said when they were opened
-        while self._idle:
-            connection = self._idle.pop()
-            connection.on_idle_close = None
-            if not connection.usable:
-                continue
+            self._pool.drop()  # their servers were told the old certificate
+        while (connection := self._pool.take(None)) is not None:
             try:
                 connection.send(request)
                 return connection, await connection.head()
-            except Unreachable:
+            except WireError:
                 connection.close()
                 if not repeatable:
                     raise
@@ -201,45 +201,40 @@ class HttpTransport:
     async def _open(self) -> ClientConnection:
         if self._closed:
             raise Unreachable("the client has been closed")
-        loop = asyncio.get_running_loop()
         name = (self.config.server_name or self._host) if self._tls is not None else None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                _, connection = await loop.create_connection(
-                    ClientConnection, self._host, self._port, ssl=self._tls, server_hostname=name
-                )
+                return await connect(self._host, self._port, tls=self._tls, server_name=name)
         except TimeoutError as error:
             raise Unreachable(f"{self.config.server} does not answer") from error
         except ssl.SSLCertVerificationError as error:
             raise Unreachable(f"{self.config.server} is not trusted: {error.verify_message}") from error
         except OSError as error:
             raise Unreachable(f"{self.config.server} cannot be reached: {error}") from error
-        return connection
-
-    def _drop_idle(self) -> None:
-        for connection in list(self._idle):
-            connection.close()
-        self._idle.clear()
-
-    def _release(self, connection: ClientConnection) -> None:
-        if self._closed or not connection.reusable() or len(self._idle) >= CONNECTIONS:
-            connection.close()
-        else:
-            connection.on_idle_close = self._forget
-            self._idle.append(connection)
-
-    def _forget(self, connection: ClientConnection) -> None:
-        if connection in self._idle:
-            self._idle.remove(connection)
 
 
 async def _pieces(connection: ClientConnection) -> AsyncIterator[bytes]:
-    while (piece := await connection.read()) is not None:
-        yield piece
+    try:
+        while (piece := await connection.read()) is not None:
+            yield piece
+    except WireError as error:
+        raise Unreachable(str(error)) from error
 
 
-async def _read_all(connection: ClientConnection) -> bytes:
-    return b"".join([piece async for piece in _pieces(connection)])
+class _WebSocket(ClientWebSocket):
+    """A WebSocket whose failures are the transport's."""
+
+    async def send(self, message: bytes) -> None:
+        try:
+            await super().send(message)
+        except WireError as error:
+            raise Unreachable(str(error)) from error
+
+    async def receive(self) -> bytes | None:
+        try:
+            return await super().receive()
+        except WireError as error:
+            raise Unreachable(str(error)) from error
 
 
 async def _watch_events(pieces: AsyncIterator[bytes]) -> WatchStream[Any]:

@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from dray.api.errors import BadRequest, Expired, Gone, Invalid, StatusError
+from dray.backoff import Backoff
 from dray.client.cache import IndexFunc, Store
 from dray.client.client import Client
 from dray.client.resources import ObjectKey, Resource, T, key_of
-from dray.client.retry import Backoff
 from dray.client.transport import AnyEvent
 
 if TYPE_CHECKING:

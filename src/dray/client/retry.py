@@ -1,32 +1,15 @@
-"""Trying again: how long to wait in between, and when it makes sense at all."""
+"""Writing again after a conflict."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from dray.api.errors import Conflict
+from dray.backoff import Backoff
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """Growing pauses: ``initial`` seconds, times ``factor`` each, at most ``maximum``, stretched at random by ``jitter``."""
-
-    initial: float
-    factor: float = 2.0
-    maximum: float = float("inf")
-    jitter: float = 0.0
-
-    def pauses(self, *, randomness: Callable[[], float] = random.random) -> Iterator[float]:
-        pause = min(self.initial, self.maximum)
-        while True:
-            yield pause * (1 + self.jitter * randomness())
-            pause = min(pause * self.factor, self.maximum)
 
 
 #: As client-go's: the other writer is done in no time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api import bootstraptoken
 from dray.api.bootstraptoken import CLUSTER_INFO, CLUSTER_INFO_NAMESPACE, NAMESPACE, SIGNATURE_PREFIX
@@ -12,12 +12,11 @@ from dray.api.errors import NotFound
 from dray.client.resources import CONFIGMAPS, SECRETS
 from dray.controllers.controller import Controller, ControllerContext
 
-Document = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import ConfigMap, Secret
 
 
-def signed_cluster_info(
-    data: Mapping[str, str], secrets: Iterable[Document], *, now: float
-) -> dict[str, str]:
+def signed_cluster_info(data: Mapping[str, str], secrets: Iterable[Secret], *, now: float) -> dict[str, str]:
     """The data of ``cluster-info`` with a signature for each token that may sign, and with no others."""
     kept = {key: value for key, value in data.items() if not key.startswith(SIGNATURE_PREFIX)}
     if "kubeconfig" not in kept:
@@ -46,12 +45,12 @@ class BootstrapSigner(Controller[str]):
             on_delete=self._secret_changed,
         )
 
-    def _map_changed(self, changed: Document) -> None:
+    def _map_changed(self, changed: ConfigMap) -> None:
         metadata = changed["metadata"]
         if (metadata["namespace"], metadata["name"]) == (CLUSTER_INFO_NAMESPACE, CLUSTER_INFO):
             self.enqueue(CLUSTER_INFO)
 
-    def _secret_changed(self, changed: Document) -> None:
+    def _secret_changed(self, changed: Secret) -> None:
         if changed.get("type") == bootstraptoken.TYPE:
             self.enqueue(CLUSTER_INFO)
 
@@ -78,7 +77,7 @@ class TokenCleaner(Controller[str]):
         self._secrets = context.informers.get(SECRETS, namespace=NAMESPACE)
         self._secrets.add_handler(on_add=self._changed, on_update=lambda old, new: self._changed(new))
 
-    def _changed(self, changed: Document) -> None:
+    def _changed(self, changed: Secret) -> None:
         if changed.get("type") == bootstraptoken.TYPE:
             self.enqueue(changed["metadata"]["name"])
 

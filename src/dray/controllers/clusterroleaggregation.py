@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from dray.api.selectors import label_selector
 from dray.client.resources import CLUSTER_ROLES
 from dray.controllers.controller import Controller, ControllerContext
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.rbac import ClusterRole, PolicyRule
 
-Document = Mapping[str, Any]
+
 MANAGER: Final = "clusterrole-aggregation-controller"
 
 
-def aggregated_rules(role: Document, roles: Iterable[Document]) -> list[Object]:
+def aggregated_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
     """The rules a role gets from others: selector by selector, role by role in the order of names, each rule once."""
     by_name = sorted(roles, key=lambda r: r["metadata"]["name"])
-    found: list[Object] = []
+    found: list[PolicyRule] = []
     for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
         test = label_selector(selector)
         for other in by_name:
@@ -41,7 +42,7 @@ class ClusterRoleAggregationController(Controller[str]):
             on_add=self._changed, on_update=lambda old, new: self._changed(new), on_delete=self._changed
         )
 
-    def _changed(self, role: Document) -> None:
+    def _changed(self, role: ClusterRole) -> None:
         for other in self._roles.items():
             if other.get("aggregationRule"):
                 self.enqueue(other["metadata"]["name"])
@@ -53,6 +54,8 @@ class ClusterRoleAggregationController(Controller[str]):
         rules = aggregated_rules(role, self._roles.items())
         if rules != (role.get("rules") or []):
             # None at all are not told: who applies nothing gives up what it had.
-            wanted: Object = {"metadata": {"name": key}} | ({"rules": rules} if rules else {})
+            wanted: ClusterRole = {"metadata": {"name": key}}
+            if rules:
+                wanted["rules"] = rules
             await self.context.client.apply(CLUSTER_ROLES, "", wanted, field_manager=MANAGER, force=True)
         return None

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from dray.api.errors import Conflict
-from dray.api.release import Gates
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.informers import Informer, Informers, Selection
@@ -18,6 +17,7 @@ from dray.client.resources import Resource, T
 from dray.client.workqueue import WorkQueue
 from dray.controllers.discovery import ServerResources
 from dray.controllers.owner_events import OwnerEvents
+from dray.controllers.quirks import Quirks
 from dray.metrics.registry import Registry
 from dray.metrics.workqueue import QueueMetrics
 
@@ -109,7 +109,7 @@ class ControllerContext:
     client: Client
     informers: SharedInformers
     recorder: EventRecorder
-    gates: Gates
+    quirks: Quirks
     clock: Callable[[], float] = time.time
     metrics: Metrics = field(default_factory=Metrics)
     discovered: ServerResources | None = None  # None: whatever is asked for is taken to be served

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.claims import controller_of
-from dray.api.scheme.kinds import Object
+from dray.api.objects import controller_of
 from dray.api.selectors import label_selector
 from dray.api.times import from_epoch, to_epoch
 from dray.client.resources import (
@@ -20,10 +19,16 @@ from dray.client.resources import (
     key_of,
 )
 from dray.controllers.controller import Controller, ControllerContext
-from dray.controllers.pod_status import pod_condition
+from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads.deployment.rollout import scaled_value
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.apps import Deployment, ReplicaSet, StatefulSet
+    from dray.api.types.core import Pod, ReplicationController
+    from dray.api.types.meta import Condition, LabelSelector, OwnerReference
+    from dray.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
+
+
 #: How long an evicted pod may take to be seen deleted before it counts again.
 DELETION_SECONDS: Final = 120.0
 
@@ -39,7 +44,7 @@ class NoScale(Exception):
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-def budget_selects(budget: Document, pod: Document) -> bool:
+def budget_selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """An empty selector protects all pods of the namespace, none at all protects nobody."""
     selector = budget["spec"].get("selector")
     if selector is None or budget["metadata"]["namespace"] != pod["metadata"]["namespace"]:
@@ -53,7 +58,7 @@ class ExpectedPods:
     healthy: int
 
 
-def expected_pods(budget: Document, pods: Sequence[Document], scale: int | None) -> ExpectedPods:
+def expected_pods(budget: PodDisruptionBudget, pods: Sequence[Pod], scale: int | None) -> ExpectedPods:
     """How many pods there should be, and how many of them healthy; ``scale`` is what their owners are to have."""
     most_away, least = budget["spec"].get("maxUnavailable"), budget["spec"].get("minAvailable")
     if most_away is not None:
@@ -64,12 +69,12 @@ def expected_pods(budget: Document, pods: Sequence[Document], scale: int | None)
     return ExpectedPods(len(pods), least or 0)
 
 
-def needs_scale(budget: Document) -> bool:
+def needs_scale(budget: PodDisruptionBudget) -> bool:
     spec = budget["spec"]
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
-def disrupted_pods(budget: Document, pods: Collection[Document], *, now: float) -> dict[str, str]:
+def disrupted_pods(budget: PodDisruptionBudget, pods: Collection[Pod], *, now: float) -> dict[str, str]:
     """Pods whose eviction was granted and that are not seen deleted yet, and when it was."""
     granted = (budget.get("status") or {}).get("disruptedPods") or {}
     alive = {p["metadata"]["name"] for p in pods if "deletionTimestamp" not in p["metadata"]}
@@ -81,14 +86,15 @@ def disrupted_pods(budget: Document, pods: Collection[Document], *, now: float) 
 
 
 def status_of(
-    budget: Document, pods: Collection[Document], wanted: ExpectedPods, *, now: float, problem: str = ""
-) -> Object:
+    budget: PodDisruptionBudget, pods: Collection[Pod], wanted: ExpectedPods, *, now: float, problem: str = ""
+) -> PodDisruptionBudgetStatus:
     before = budget.get("status") or {}
     if problem:
         # Nothing may be evicted by numbers that are not known.
         allowed = 0
-        status = {**before, "disruptionsAllowed": 0}
-        status = {"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0, **status}
+        status: PodDisruptionBudgetStatus = {
+            "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0, **before, "disruptionsAllowed": 0,
+        }  # fmt: skip
     else:
         granted = disrupted_pods(budget, pods, now=now)
         healthy = sum(1 for p in pods if _is_healthy(p) and p["metadata"]["name"] not in granted)
@@ -103,28 +109,29 @@ def status_of(
         if granted:
             status["disruptedPods"] = granted
     reason = "SyncFailed" if problem else "SufficientPods" if allowed else "InsufficientPods"
-    condition = {
+    condition: Condition = {
         "type": "DisruptionAllowed",
         "status": "True" if allowed else "False",
         "reason": reason,
         "message": problem,
         "observedGeneration": status.get("observedGeneration", 0),
+        "lastTransitionTime": from_epoch(now),
     }
-    return {**status, "conditions": _with(before.get("conditions") or (), condition, now=from_epoch(now))}
+    return {**status, "conditions": _with_condition(before.get("conditions") or (), condition)}
 
 
-def _is_healthy(pod: Document) -> bool:
-    ready = pod_condition(pod, "Ready") or {}
-    return ready.get("status") == "True" and "deletionTimestamp" not in pod["metadata"]
+def _is_healthy(pod: Pod) -> bool:
+    return is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
-def _with(conditions: Sequence[Object], wanted: Object, *, now: str) -> list[Object]:
+def _with_condition(conditions: Sequence[Condition], wanted: Condition) -> list[Condition]:
+    """The conditions with one of them replaced or added; while its status stays, so does its time."""
     known = next((c for c in conditions if c["type"] == wanted["type"]), None)
-    since = known["lastTransitionTime"] if known and known["status"] == wanted["status"] else now
-    made = {**wanted, "lastTransitionTime": since}
     if known is None:
-        return [*conditions, made]
-    return [made if c is known else c for c in conditions]
+        return [*conditions, wanted]
+    if known["status"] == wanted["status"]:
+        wanted = {**wanted, "lastTransitionTime": known["lastTransitionTime"]}
+    return [wanted if c is known else c for c in conditions]
 
 
 # -- the controller -------------------------------------------------------------------------------------------------
@@ -147,19 +154,19 @@ class DisruptionController(Controller[ObjectKey]):
         for informer in self._owners.values():
             informer.add_handler(on_update=self._owner_changed)
 
-    def _pod_updated(self, old: Document, new: Document) -> None:
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
         if not self._budgets.items():
             return  # as in most clusters, where pods are many and change often
         self._pod_changed(new)
         if old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._pod_changed(old)
 
-    def _pod_changed(self, pod: Document) -> None:
+    def _pod_changed(self, pod: Pod) -> None:
         for budget in self._budgets.items():
             if budget_selects(budget, pod):
                 self.enqueue(key_of(budget))
 
-    def _owner_changed(self, old: Document, new: Document) -> None:
+    def _owner_changed(self, old: Any, new: Any) -> None:
         """A budget in percent depends on how many pods there should be."""
         if old["spec"].get("replicas") != new["spec"].get("replicas"):
             for budget in self._budgets.items():
@@ -185,18 +192,18 @@ class DisruptionController(Controller[ObjectKey]):
                 self._resource, budget, "Warning", "CalculateExpectedPodCountFailed", message
             )
         else:
-            self._record_unmanaged_event(budget, pods)  # type: ignore[arg-type]
+            self._record_unmanaged_event(budget, pods)
         status = status_of(budget, pods, wanted, now=now, problem=problem)
         if status != (budget.get("status") or {}):
             await self.context.client.update_status(
                 self._resource,
                 key.namespace,
-                {**budget, "status": status},  # type: ignore[typeddict-item]
+                {**budget, "status": status},
             )
         waiting = [to_epoch(when) for when in status.get("disruptedPods", {}).values()]
         return max(min(waiting) + DELETION_SECONDS - now, 0.1) if waiting else None
 
-    def _record_unmanaged_event(self, budget: Object, pods: Collection[Document]) -> None:
+    def _record_unmanaged_event(self, budget: PodDisruptionBudget, pods: Collection[Pod]) -> None:
         """A budget that depends on how many pods there should be cannot know it of pods that nobody manages."""
         if needs_scale(budget) and any(controller_of(pod) is None for pod in pods):
             message = (
@@ -205,9 +212,9 @@ class DisruptionController(Controller[ObjectKey]):
                 'may result in undefined behavior. To account for these pods please set ".spec.minAvailable" field of '
                 "the PDB to an integer value."
             )
-            self.context.recorder.event(self._resource, budget, "Warning", "UnmanagedPods", message)  # type: ignore[arg-type]
+            self.context.recorder.event(self._resource, budget, "Warning", "UnmanagedPods", message)
 
-    def _scale(self, pods: Collection[Document]) -> int:
+    def _scale(self, pods: Collection[Pod]) -> int:
         """The sizes of all workloads that the pods belong to; pods of nobody are left out."""
         sizes: dict[str, int] = {}
         for pod in pods:
@@ -222,7 +229,9 @@ class DisruptionController(Controller[ObjectKey]):
             sizes[workload["metadata"]["uid"]] = workload["spec"].get("replicas", 1)
         return sum(sizes.values())
 
-    def _workload(self, namespace: str, owner: Document) -> Document | None:
+    def _workload(
+        self, namespace: str, owner: OwnerReference
+    ) -> Deployment | ReplicaSet | StatefulSet | ReplicationController | None:
         """What decides about the size: for a ReplicaSet that is its Deployment, if it has one."""
         informer = self._owners.get(owner["kind"])
         found = informer.get(namespace, owner["name"]) if informer is not None else None
@@ -232,7 +241,7 @@ class DisruptionController(Controller[ObjectKey]):
         return self._workload(namespace, above) if above is not None else found
 
 
-def _selector_text(selector: Document) -> str:
+def _selector_text(selector: LabelSelector) -> str:
     """A selector as Go prints it."""
     labels = "".join(f"{k}: {v}," for k, v in sorted((selector.get("matchLabels") or {}).items()))
     wanted = "".join(

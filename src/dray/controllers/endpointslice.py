@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.api.selectors import from_labels
 from dray.client.resources import ENDPOINTS, NODES, PODS, SERVICES, ObjectKey, Resource, key_of
+from dray.controllers import pod_status
 from dray.controllers.controller import Controller, ControllerContext
-from dray.controllers.pod_status import pod_condition
 from dray.controllers.serviceaccount import is_namespace_terminating
 
 if TYPE_CHECKING:
-    from dray.api.types.discovery import EndpointSlice
+    from dray.api.types.core import (
+        EndpointAddress,
+        EndpointPort,
+        Endpoints,
+        EndpointSubset,
+        ObjectReference,
+        Pod,
+        Service,
+        ServicePort,
+    )
+    from dray.api.types.discovery import Endpoint, EndpointSlice
+    from dray.api.types.discovery import EndpointPort as SlicePort
+    from dray.api.types.meta import ObjectMeta, OwnerReference
 
-Object = Any  # documents have no types here yet
-
-Document = Any  # documents have no types here yet
 
 ENDPOINT_SLICES: Final[Resource[EndpointSlice]] = Resource(
     "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"
@@ -36,7 +45,7 @@ _FAMILIES: Final = {"IPv4": ".", "IPv6": ":"}
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-def service_pods(service: Document, pods: Iterable[Document]) -> list[Document]:
+def service_pods(service: Service, pods: Iterable[Pod]) -> list[Pod]:
     """The pods behind a service, by name: those that have an address and have not ended."""
     selector = (service.get("spec") or {}).get("selector")
     if not selector:
@@ -54,7 +63,7 @@ def service_pods(service: Document, pods: Iterable[Document]) -> list[Document]:
     return sorted(found, key=lambda pod: pod["metadata"]["name"])
 
 
-def port_of(pod: Document, port: Document) -> int | None:
+def port_of(pod: Pod, port: ServicePort) -> int | None:
     """The port of a pod that a service's port leads to."""
     target = port.get("targetPort") or port["port"]
     if isinstance(target, int):
@@ -62,17 +71,16 @@ def port_of(pod: Document, port: Document) -> int | None:
     for container in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ())):
         for named in container.get("ports") or ():
             if named.get("name") == target and named.get("protocol", "TCP") == port.get("protocol", "TCP"):
-                number: int = named["containerPort"]
-                return number
+                return named["containerPort"]
     return None
 
 
-def ports_of(service: Document, pod: Document) -> list[Object]:
-    found = []
+def ports_of(service: Service, pod: Pod) -> list[EndpointPort]:
+    found: list[EndpointPort] = []
     for port in (service.get("spec") or {}).get("ports") or ():
         number = port_of(pod, port)
         if number is not None:
-            named: Object = {
+            named: EndpointPort = {
                 "name": port.get("name", ""),
                 "port": number,
                 "protocol": port.get("protocol", "TCP"),
@@ -83,17 +91,13 @@ def ports_of(service: Document, pod: Document) -> list[Object]:
     return found
 
 
-def is_ready(service: Document, pod: Document) -> bool:
+def is_ready(service: Service, pod: Pod) -> bool:
     if (service.get("spec") or {}).get("publishNotReadyAddresses"):
         return True
-    return _is_serving(pod) and "deletionTimestamp" not in pod["metadata"]
+    return pod_status.is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
-def _is_serving(pod: Document) -> bool:
-    return (pod_condition(pod, "Ready") or {}).get("status") == "True"
-
-
-def _target(pod: Document) -> Object:
+def _target(pod: Pod) -> ObjectReference:
     metadata = pod["metadata"]
     return {
         "kind": "Pod",
@@ -103,20 +107,19 @@ def _target(pod: Document) -> Object:
     }
 
 
-def _addresses(pod: Document, family: str) -> list[str]:
+def _addresses(pod: Pod, family: str) -> list[str]:
     status = pod["status"]
     listed = [entry["ip"] for entry in status.get("podIPs") or ()] or [status["podIP"]]
     return [address for address in listed if _FAMILIES[family] in address]
 
 
-def _hostname(service: Document, pod: Document) -> str:
+def _hostname(service: Service, pod: Pod) -> str:
     """The name by which one pod of a service is found, if it has one."""
     spec = pod["spec"]
-    named: str = spec.get("hostname") or ""
-    return named if spec.get("subdomain") == service["metadata"]["name"] else ""
+    return spec.get("hostname") or "" if spec.get("subdomain") == service["metadata"]["name"] else ""
 
 
-def _labels(service: Document) -> dict[str, str]:
+def _labels(service: Service) -> dict[str, str]:
     """A service's own labels, and whether it has an address."""
     found = {k: v for k, v in (service["metadata"].get("labels") or {}).items() if k not in _RESERVED}
     if (service.get("spec") or {}).get("clusterIP") in (None, "", "None"):
@@ -124,13 +127,13 @@ def _labels(service: Document) -> dict[str, str]:
     return found
 
 
-def endpoint(service: Document, pod: Document, addresses: list[str], *, zone: str = "") -> Object:
+def endpoint(service: Service, pod: Pod, addresses: list[str], *, zone: str = "") -> Endpoint:
     leaving = "deletionTimestamp" in pod["metadata"]
-    found: Object = {
+    found: Endpoint = {
         "addresses": addresses,
         "conditions": {
             "ready": is_ready(service, pod),
-            "serving": _is_serving(pod),
+            "serving": pod_status.is_ready(pod),
             "terminating": leaving,
         },
         "targetRef": _target(pod),
@@ -145,16 +148,16 @@ def endpoint(service: Document, pod: Document, addresses: list[str], *, zone: st
 
 
 def slices_for(
-    service: Document, pods: Collection[Document], zone_of: Callable[[str], str] = lambda node: ""
-) -> list[Object]:
+    service: Service, pods: Collection[Pod], zone_of: Callable[[str], str] = lambda node: ""
+) -> list[EndpointSlice]:
     """The slices a service should have, without names: for each address family and set of ports."""
-    groups: dict[str, tuple[Object, list[Object]]] = {}
+    groups: dict[str, tuple[EndpointSlice, list[Endpoint]]] = {}
     for family in (service.get("spec") or {}).get("ipFamilies") or ("IPv4",):
         for pod in pods:
             addresses = _addresses(pod, family)
             if addresses:
                 ports = ports_of(service, pod)
-                head = {"addressType": family, "ports": ports}
+                head: EndpointSlice = {"addressType": family, "ports": cast("Sequence[SlicePort]", ports)}
                 zone = zone_of(pod["spec"].get("nodeName", ""))
                 made = endpoint(service, pod, addresses, zone=zone)
                 groups.setdefault(repr(head), (head, []))[1].append(made)
@@ -168,22 +171,34 @@ def slices_for(
     ]
 
 
-def subsets_for(service: Document, pods: Collection[Document]) -> list[Object]:
+def subsets_for(service: Service, pods: Collection[Pod]) -> list[EndpointSubset]:
     """The same as Endpoints, which know one family only."""
-    groups: dict[str, Object] = {}
+    groups: dict[str, tuple[list[EndpointPort], list[EndpointAddress], list[EndpointAddress]]] = {}
     for pod in pods:
         if "deletionTimestamp" in pod["metadata"] and not is_ready(service, pod):
             continue
         ports = ports_of(service, pod)
-        subset = groups.setdefault(repr(ports), {"ports": ports} if ports else {})
-        address: Object = {"ip": pod["status"]["podIP"], "targetRef": _target(pod)}
+        _, ready, not_ready = groups.setdefault(repr(ports), (ports, [], []))
+        address: EndpointAddress = {"ip": pod["status"]["podIP"], "targetRef": _target(pod)}
         if pod["spec"].get("nodeName"):
             address["nodeName"] = pod["spec"]["nodeName"]
         if hostname := _hostname(service, pod):
             address["hostname"] = hostname
-        kind = "addresses" if is_ready(service, pod) else "notReadyAddresses"
-        subset.setdefault(kind, []).append(address)
-    return list(groups.values())
+        (ready if is_ready(service, pod) else not_ready).append(address)
+    return [_subset(*group) for group in groups.values()]
+
+
+def _subset(
+    ports: list[EndpointPort], ready: list[EndpointAddress], not_ready: list[EndpointAddress]
+) -> EndpointSubset:
+    subset: EndpointSubset = {}
+    if ports:
+        subset["ports"] = ports
+    if ready:
+        subset["addresses"] = ready
+    if not_ready:
+        subset["notReadyAddresses"] = not_ready
+    return subset
 
 
 # -- controllers ----------------------------------------------------------------------------------------------------
@@ -203,12 +218,12 @@ class _ServiceController(Controller[ObjectKey]):
             on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed
         )
 
-    def _pod_updated(self, old: Document, new: Document) -> None:
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
         self._pod_changed(new)
         if old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._pod_changed(old)
 
-    def _pod_changed(self, pod: Document) -> None:
+    def _pod_changed(self, pod: Pod) -> None:
         if "podIP" in (pod.get("status") or ()):
             labels = pod["metadata"].get("labels") or {}
             for service in self._services.items():
@@ -220,7 +235,7 @@ class _ServiceController(Controller[ObjectKey]):
                 ):
                     self.enqueue(key_of(service))
 
-    def _selecting(self, key: ObjectKey) -> Object | None:
+    def _selecting(self, key: ObjectKey) -> Service | None:
         """The service, if it is there and says which pods it is about."""
         service = self._services.get(*key)
         if service is None or not (service.get("spec") or {}).get("selector"):
@@ -240,11 +255,10 @@ class EndpointSliceController(_ServiceController):
 
     def _zone_of(self, name: str) -> str:
         node = self._nodes.get("", name) if name else None
-        found: str = (node["metadata"].get("labels") or {}).get(_ZONE, "") if node is not None else ""
-        return found
+        return (node["metadata"].get("labels") or {}).get(_ZONE, "") if node is not None else ""
 
-    def _slice_deleted(self, document: Document) -> None:
-        for name in _service_of(dict(document)):
+    def _slice_deleted(self, document: EndpointSlice) -> None:
+        for name in _service_of(document):
             namespace, _, service = name.partition("/")
             self.enqueue(ObjectKey(namespace, service))
 
@@ -256,7 +270,7 @@ class EndpointSliceController(_ServiceController):
         present = self._slices.by_index("service", f"{key.namespace}/{key.name}")
         spare = sorted(present, key=lambda s: str(s["metadata"]["name"]))
         for made in wanted:
-            same = next((s for s in spare if all(_slice_field(s, n) == made[n] for n in made)), None)
+            same = next((s for s in spare if _is_same(s, made)), None)
             if same is not None:
                 spare.remove(same)
                 continue
@@ -274,18 +288,18 @@ class EndpointSliceController(_ServiceController):
                 )
         return None
 
-    async def _create(self, key: ObjectKey, service: Document, made: Object) -> None:
-        owner = {
+    async def _create(self, key: ObjectKey, service: Service, made: EndpointSlice) -> None:
+        owner: OwnerReference = {
             "apiVersion": "v1", "kind": "Service", "name": key.name, "uid": service["metadata"]["uid"],
             "controller": True, "blockOwnerDeletion": True,
         }  # fmt: skip
-        metadata = {
+        metadata: ObjectMeta = {
             "generateName": f"{key.name}-",
             "labels": {**_labels(service), SERVICE_LABEL: key.name, MANAGED_BY: MANAGER},
             "ownerReferences": [owner],
         }
         try:
-            await self.context.client.create(self._resource, key.namespace, {"metadata": metadata, **made})  # type: ignore[typeddict-item]
+            await self.context.client.create(self._resource, key.namespace, {"metadata": metadata, **made})
         except Forbidden as problem:
             if not is_namespace_terminating(problem):
                 raise
@@ -313,7 +327,7 @@ class EndpointsController(_ServiceController):
                 await self.context.client.update(ENDPOINTS, key.namespace, {**present, "subsets": subsets})
             return None
         labels = {**_labels(service), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
-        made: Object = {"metadata": {"name": key.name, "labels": labels}, "subsets": subsets}
+        made: Endpoints = {"metadata": {"name": key.name, "labels": labels}, "subsets": subsets}
         try:
             await self.context.client.create(ENDPOINTS, key.namespace, made)
         except AlreadyExists:
@@ -324,11 +338,15 @@ class EndpointsController(_ServiceController):
         return None
 
 
-def _slice_field(document: Document, name: str) -> Any:
-    return document.get(name) or ([] if name != "addressType" else "")
+def _is_same(present: EndpointSlice, wanted: EndpointSlice) -> bool:
+    return (
+        present["addressType"] == wanted["addressType"]
+        and (present.get("ports") or []) == wanted["ports"]
+        and (present.get("endpoints") or []) == wanted["endpoints"]
+    )
 
 
-def _service_of(document: Object) -> list[str]:
+def _service_of(document: EndpointSlice) -> list[str]:
     """Index: the service whose slice it is, if the slice is ours."""
     labels = document["metadata"].get("labels") or {}
     if labels.get(MANAGED_BY) != MANAGER or SERVICE_LABEL not in labels:

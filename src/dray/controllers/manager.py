@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from dray.api.errors import StatusError
-from dray.api.release import Gates, everything
+from dray.api.release import EffectiveVersion, Gates
 from dray.client import holder_identity
 from dray.client.client import Client
 from dray.client.events import EventRecorder
@@ -26,6 +26,7 @@ from dray.controllers.controller import (
     SharedInformers,
 )
 from dray.controllers.discovery import ServerResources, discover
+from dray.controllers.quirks import Quirks
 
 _log = logging.getLogger(__name__)
 
@@ -182,7 +183,8 @@ class Options:
     """``controllers`` is upstream's list: ``*`` all on by default, ``name`` on, ``-name`` off."""
 
     controllers: tuple[str, ...] = ("*",)
-    gates: Gates = field(default_factory=lambda: everything().gates())
+    version: EffectiveVersion = field(default_factory=EffectiveVersion)
+    gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
     leader_election: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # what single controllers need, by their name
     clock: Callable[[], float] = time.time
@@ -237,6 +239,7 @@ async def _run(
     client_for: Callable[[str], Client] | None,
     ready: Callable[[], None] | None,
 ) -> None:
+    quirks = Quirks.of(options.version, options.gates)
     discovered = await _discover(client)
     informers = SharedInformers(client)
     recorders: list[EventRecorder] = []
@@ -248,7 +251,7 @@ async def _run(
             client=own,
             informers=informers,
             recorder=recorder,
-            gates=options.gates,
+            quirks=quirks,
             clock=options.clock,
             metrics=options.metrics,
             discovered=discovered,

@@ -6,19 +6,22 @@ as long as nobody keeps it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.scheme.kinds import Object
 from dray.client.client import Client, ObjectList
 from dray.client.resources import Resource
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
+
 
 _ONE: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _MANY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
-async def get(client: Client, resource: Resource[Any], namespace: str, name: str) -> Object:
+async def get(client: Client, resource: Resource[Any], namespace: str, name: str) -> ObjectMeta:
     """The metadata of one object."""
-    found: Object = (await client.request("GET", resource.path(namespace, name), accept=_ONE)).object[
+    found: ObjectMeta = (await client.request("GET", resource.path(namespace, name), accept=_ONE)).object[
         "metadata"
     ]
     return found

@@ -18,16 +18,12 @@ from dray.controllers import metadata
 from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.discovery import APIResource, ServerResources, discover
 
-Object = Any  # documents have no types here yet
-
 if TYPE_CHECKING:
-    from dray.api.types.core import NamespaceSpec
+    from dray.api.types import Object
+    from dray.api.types.core import Namespace, NamespaceCondition, NamespaceSpec, NamespaceStatus, Pod
 
-Document = Any  # documents have no types here yet
 
 FINALIZER: Final = "kubernetes"
-#: Since then pods go first without anybody's asking for it by the gate.
-_ORDERED_SINCE: Final = (1, 33)
 #: How long API servers beside this one may need to see that a namespace is being deleted.
 GRACE_SECONDS: Final = 5.0
 #: What finalizers are given before anybody looks again.
@@ -64,7 +60,7 @@ class DeletionResult:
     problem: str = ""
 
 
-def remaining_grace_seconds(pods: Iterable[Document], *, deleted: float, now: float) -> int:
+def remaining_grace_seconds(pods: Iterable[Pod], *, deleted: float, now: float) -> int:
     """The longest grace period among running pods, or 0 when it is over since the namespace was deleted."""
     longest = max(
         (
@@ -78,7 +74,7 @@ def remaining_grace_seconds(pods: Iterable[Document], *, deleted: float, now: fl
 
 
 def deletion_result(
-    resource: Resource[Any], namespace: str, left: Sequence[Document], *, grace: int
+    resource: Resource[Any], namespace: str, left: Sequence[Object], *, grace: int
 ) -> DeletionResult:
     """How things stand when everything of a kind was told to go and ``left`` is still there."""
     if not left:
@@ -95,13 +91,13 @@ def deletion_result(
 
 
 def conditions(
-    present: Sequence[Document],
+    present: Sequence[NamespaceCondition],
     outcomes: Iterable[DeletionResult],
     discovered: ServerResources,
     *,
     pods_left: bool,
     now: str,
-) -> list[Object] | None:
+) -> list[NamespaceCondition] | None:
     """The conditions as they should be; None if they are so already.
 
     While pods remain, only failures are told: the other kinds have not been looked at.
@@ -143,9 +139,9 @@ def _remaining(outcomes: Sequence[DeletionResult]) -> dict[str, tuple[str, str]]
 
 
 def _merged_conditions(
-    present: Sequence[Document], wrong: Mapping[str, tuple[str, str]], now: str
-) -> list[Object] | None:
-    result: dict[str, Object] = {c["type"]: dict(c) for c in present}
+    present: Sequence[NamespaceCondition], wrong: Mapping[str, tuple[str, str]], now: str
+) -> list[NamespaceCondition] | None:
+    result: dict[str, NamespaceCondition] = {c["type"]: c for c in present}
     changed = False
     for kind, fine in _CONDITIONS.items():
         reason, message = wrong.get(kind, fine)
@@ -175,18 +171,18 @@ class NamespaceController(Controller[str]):
     def __init__(self, context: ControllerContext, *, grace_seconds: float = GRACE_SECONDS) -> None:
         super().__init__(context)
         self._grace = grace_seconds
-        self._ordered = context.gates.release >= _ORDERED_SINCE or "OrderedNamespaceDeletion" in context.gates
+        self._ordered = context.quirks.deletes_pods_first
         self._attempts: dict[str, int] = {}  # uid → how often we found something left
         self._namespaces = context.informers.get(NAMESPACES)
         self._namespaces.add_handler(
             on_add=self._set, on_update=lambda old, new: self._set(new), on_delete=self._gone
         )
 
-    def _set(self, namespace: Document) -> None:
+    def _set(self, namespace: Namespace) -> None:
         if "deletionTimestamp" in namespace["metadata"]:
             self.queue.add_after(namespace["metadata"]["name"], self._grace)
 
-    def _gone(self, namespace: Document) -> None:
+    def _gone(self, namespace: Namespace) -> None:
         self._attempts.pop(namespace["metadata"]["uid"], None)
 
     async def sync(self, key: str) -> float | None:
@@ -209,14 +205,14 @@ class NamespaceController(Controller[str]):
         looks = self._attempts[uid] = self._attempts.get(uid, 0) + 1
         return min(estimate // 2 + 1, FIRST_RETRY_SECONDS * math.pow(2, min(looks - 1, 16)))
 
-    async def _mark_terminating(self, namespace: Object) -> Object:
+    async def _mark_terminating(self, namespace: Namespace) -> Namespace:
         status = namespace.get("status") or {}
         if status.get("phase") == "Terminating":
             return namespace
-        changed = {**namespace, "status": {**status, "phase": "Terminating"}}
-        return await self.context.client.update_status(NAMESPACES, "", changed)  # type: ignore[arg-type]
+        terminating: NamespaceStatus = {**status, "phase": "Terminating"}
+        return await self.context.client.update_status(NAMESPACES, "", {**namespace, "status": terminating})
 
-    async def _delete_all_content(self, namespace: Object) -> int:
+    async def _delete_all_content(self, namespace: Namespace) -> int:
         """Delete everything inside; returns the seconds after which what is left should be gone, or raises."""
         discovered = await discover(self.context.client)
         kinds = [s for s in discovered.resources if s.resource.namespaced and s.allows("delete")]
@@ -237,14 +233,14 @@ class NamespaceController(Controller[str]):
             await self.context.client.update_status(
                 NAMESPACES,
                 "",
-                {**namespace, "status": {**status, "conditions": wanted}},  # type: ignore[typeddict-item]
+                {**namespace, "status": {**status, "conditions": wanted}},
             )
         problems = [o.problem for o in outcomes if o.problem] + [discovered.problem] * bool(discovered.failed)
         if problems:
             raise StatusError("; ".join(problems))
         return max((o.estimate for o in outcomes), default=0)
 
-    async def _delete_all_of_resource(self, served: APIResource, namespace: Object) -> DeletionResult:
+    async def _delete_all_of_resource(self, served: APIResource, namespace: Namespace) -> DeletionResult:
         client, resource, name = self.context.client, served.resource, namespace["metadata"]["name"]
         grace = 0
         try:
@@ -272,7 +268,7 @@ class NamespaceController(Controller[str]):
             except (NotFound, MethodNotAllowed):
                 continue
 
-    async def _finalize(self, namespace: Object) -> None:
+    async def _finalize(self, namespace: Namespace) -> None:
         """Give up our hold. Other holders' finalizers stay, and so does the namespace, until they give up theirs."""
         name, uid = namespace["metadata"]["name"], namespace["metadata"]["uid"]
         while True:

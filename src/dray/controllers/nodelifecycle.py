@@ -11,18 +11,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api.errors import NotFound
 from dray.api.times import from_epoch
 from dray.client.client import PatchType
 from dray.client.resources import LEASES, NODES, PODS
 from dray.controllers.controller import Controller, ControllerContext, for_each
-from dray.controllers.pod_status import condition_patch, pod_condition
+from dray.controllers.pod_status import condition_patch, is_ready, pod_condition
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.coordination import Lease
+    from dray.api.types.core import Node, NodeCondition, NodeStatus, Pod, PodCondition, Taint
 
-Document = Any  # documents have no types here yet
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 MONITOR_GRACE_SECONDS: Final = 50.0
@@ -61,20 +62,20 @@ class TaintID(NamedTuple):
     effect: str
 
 
-def conditions_of(node: Document) -> list[Object]:
-    return list((node.get("status") or {}).get("conditions") or ())
+def conditions_of(node: Node) -> Sequence[NodeCondition]:
+    return (node.get("status") or {}).get("conditions") or ()
 
 
-def ready_status(node: Document) -> str:
+def ready_status(node: Node) -> str:
     """True, False or Unknown; empty where the node has not said anything yet."""
     return next((c["status"] for c in conditions_of(node) if c["type"] == "Ready"), "")
 
 
-def unknown_conditions(node: Document, *, now: str) -> list[Object] | None:
+def unknown_conditions(node: Node, *, now: str) -> list[NodeCondition] | None:
     """The conditions of a node that is not heard from; None if they say so already."""
     present = conditions_of(node)
     known = {c["type"] for c in present}
-    changed = []
+    changed: list[NodeCondition] = []
     for condition in present:
         if condition["type"] in _KUBELET_CONDITIONS and condition["status"] != "Unknown":
             condition = {
@@ -91,16 +92,16 @@ def unknown_conditions(node: Document, *, now: str) -> list[Object] | None:
             "status": "Unknown",
             "reason": "NodeStatusNeverUpdated",
             "message": "Kubelet never posted node status.",
-            "lastHeartbeatTime": node["metadata"].get("creationTimestamp"),
+            "lastHeartbeatTime": node["metadata"]["creationTimestamp"],
             "lastTransitionTime": now,
         }
         for kind in _KUBELET_CONDITIONS
         if kind not in known
     ]
-    return changed if changed != present else None
+    return changed if changed != list(present) else None
 
 
-def taints_for(node: Document) -> tuple[set[TaintID], TaintID | None]:
+def taints_for(node: Node) -> tuple[set[TaintID], TaintID | None]:
     """The taints that keep pods away for a node's conditions, and the one that drives them off, if any."""
     keys = [_CONDITION_TAINTS.get((c["type"], c["status"])) for c in conditions_of(node)]
     away = {TaintID(key, "NoSchedule") for key in keys if key is not None}
@@ -110,7 +111,7 @@ def taints_for(node: Document) -> tuple[set[TaintID], TaintID | None]:
     return away, TaintID(key, "NoExecute") if key is not None else None
 
 
-def reconciled_taints(node: Document, *, evict: bool, now: str) -> list[Object] | None:
+def reconciled_taints(node: Node, *, evict: bool, now: str) -> list[Taint] | None:
     """The node's taints as its conditions want them, others untouched; None if they are so already."""
     present = list((node.get("spec") or {}).get("taints") or ())
     wanted, driving = taints_for(node)
@@ -118,24 +119,26 @@ def reconciled_taints(node: Document, *, evict: bool, now: str) -> list[Object] 
         wanted.add(driving)
     kept = [t for t in present if not _is_managed(t) or TaintID(t["key"], t["effect"]) in wanted]
     there = {TaintID(t["key"], t["effect"]) for t in kept}
-    added = [{"key": t.key, "effect": t.effect, "timeAdded": now} for t in sorted(wanted - there)]
+    added: list[Taint] = [
+        {"key": t.key, "effect": t.effect, "timeAdded": now} for t in sorted(wanted - there)
+    ]
     return kept + added if added or len(kept) != len(present) else None
 
 
-def _is_no_execute(taint: Document) -> bool:
+def _is_no_execute(taint: Taint) -> bool:
     return taint["effect"] == "NoExecute" and taint["key"] in (NOT_READY, UNREACHABLE)
 
 
-def _is_managed(taint: Document) -> bool:
+def _is_managed(taint: Taint) -> bool:
     return _is_no_execute(taint) or (taint["effect"] == "NoSchedule" and taint["key"] in _MANAGED_TAINTS)
 
 
-def zone_of(node: Document) -> tuple[str, str]:
+def zone_of(node: Node) -> tuple[str, str]:
     labels = node["metadata"].get("labels") or {}
     return labels.get("topology.kubernetes.io/region", ""), labels.get("topology.kubernetes.io/zone", "")
 
 
-def eviction_rate(zone: Collection[Document], *, any_ready: bool) -> float:
+def eviction_rate(zone: Collection[Node], *, any_ready: bool) -> float:
     """How many of a zone's nodes a second pods may be driven from."""
     if not any_ready:
         return 0.0
@@ -145,7 +148,7 @@ def eviction_rate(zone: Collection[Document], *, any_ready: bool) -> float:
     return SECONDARY_EVICTION_RATE if len(zone) > LARGE_ZONE_NODES else 0.0
 
 
-def reconciled_labels(node: Document) -> dict[str, str]:
+def reconciled_labels(node: Node) -> dict[str, str]:
     """The labels that older software still looks for, where they are missing or wrong."""
     labels = node["metadata"].get("labels") or {}
     wanted = {old: labels[new] for new, old in _BETA_LABELS.items() if new in labels}
@@ -184,7 +187,7 @@ class NodeLifecycleController(Controller[str]):
 
     # -- signs of life
 
-    def _node_there(self, node: Document) -> None:
+    def _node_there(self, node: Node) -> None:
         name = node["metadata"]["name"]
         if name not in self._registered:
             self._registered.add(name)
@@ -193,7 +196,7 @@ class NodeLifecycleController(Controller[str]):
         self._record_heartbeat(name, posted=posted or "")
         self.enqueue(name)
 
-    def _renewed(self, lease: Document) -> None:
+    def _renewed(self, lease: Lease) -> None:
         name = lease["metadata"]["name"]
         silent = name in self._health and not self._health[name].leased
         self._record_heartbeat(name, renewed=(lease.get("spec") or {}).get("renewTime") or "-")
@@ -207,20 +210,20 @@ class NodeLifecycleController(Controller[str]):
             life.sign, life.heard = sign, self.context.clock()
         life.leased = life.leased or bool(renewed)
 
-    def _node_gone(self, node: Document) -> None:
+    def _node_gone(self, node: Node) -> None:
         name = node["metadata"]["name"]
         self._health.pop(name, None)
         self._registered.discard(name)
         self._record_event(node, "RemovingNode", f"event: Removing Node {name} from Controller")
 
-    def _pod_there(self, pod: Document) -> None:
+    def _pod_there(self, pod: Pod) -> None:
         name = pod["spec"].get("nodeName")
         if name:
             node = self._nodes.get("", name)
             if node is not None and ready_status(node) in ("False", "Unknown"):
                 self.enqueue(name)
 
-    def _pod_changed(self, old: Document, new: Document) -> None:
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
         if not old["spec"].get("nodeName"):
             self._pod_there(new)
 
@@ -250,13 +253,13 @@ class NodeLifecycleController(Controller[str]):
             return None
         return max(life.heard + self._grace - self.context.clock(), 0.0)
 
-    async def _mark_unknown(self, node: Object) -> Object:
+    async def _mark_unknown(self, node: Node) -> Node:
         conditions = unknown_conditions(node, now=from_epoch(self.context.clock()))
         if conditions is None:
             return node
         was_ready = ready_status(node) == "True"
-        changed = {**node, "status": {**(node.get("status") or {}), "conditions": conditions}}
-        node = await self.context.client.update_status(NODES, "", changed)  # type: ignore[arg-type]
+        status: NodeStatus = {**(node.get("status") or {}), "conditions": conditions}
+        node = await self.context.client.update_status(NODES, "", {**node, "status": status})
         if was_ready:
             self._record_event(node, "NodeNotReady", "status is now: NodeNotReady")
         return node
@@ -265,23 +268,21 @@ class NodeLifecycleController(Controller[str]):
         """Nobody vouches any more for the pods of a node that is not ready."""
         now = from_epoch(self.context.clock())
 
-        async def unready(pod: Document) -> None:
-            metadata, wanted = pod["metadata"], {**(pod_condition(pod, "Ready") or {}), "status": "False"}
+        async def unready(pod: Pod) -> None:
+            metadata, present = pod["metadata"], pod_condition(pod, "Ready")
+            if present is None:
+                return
+            wanted: PodCondition = {**present, "status": "False"}
             patch = {"metadata": {"uid": metadata["uid"]}, "status": condition_patch(pod, wanted, now=now)}
             with contextlib.suppress(NotFound):
                 await self.context.client.patch_status(
                     PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
                 )
-                self.context.recorder.event(PODS, dict(pod), "Warning", "NodeNotReady", "Node is not ready")  # type: ignore[arg-type]
+                self.context.recorder.event(PODS, pod, "Warning", "NodeNotReady", "Node is not ready")
 
-        ready = [
-            pod
-            for pod in self._pods.by_index("node", node)
-            if (pod_condition(pod, "Ready") or {}).get("status") == "True"
-        ]
-        await for_each(ready, unready)
+        await for_each([pod for pod in self._pods.by_index("node", node) if is_ready(pod)], unready)
 
-    async def _taint(self, node: Object) -> float | None:
+    async def _taint(self, node: Node) -> float | None:
         """Set the taints; returns when to come again if pods cannot be driven off yet."""
         name, zone, now = node["metadata"]["name"], zone_of(node), self.context.clock()
         pace = self._eviction_rate(zone) if ready_status(node) != "True" else EVICTION_RATE
@@ -307,13 +308,13 @@ class NodeLifecycleController(Controller[str]):
         any_ready = any(ready_status(node) == "True" for node in nodes)
         return eviction_rate([n for n in nodes if zone_of(n) == zone], any_ready=any_ready)
 
-    def _record_event(self, node: Document, reason: str, message: str) -> None:
+    def _record_event(self, node: Node, reason: str, message: str) -> None:
         name = node["metadata"]["name"]
-        about = {"metadata": {"name": name, "uid": node["metadata"]["uid"]}}
-        self.context.recorder.event(NODES, about, "Normal", reason, f"Node {name} {message}")  # type: ignore[arg-type]
+        about: Node = {"metadata": {"name": name, "uid": node["metadata"]["uid"]}}
+        self.context.recorder.event(NODES, about, "Normal", reason, f"Node {name} {message}")
 
 
-def by_node(pod: Object) -> Sequence[str]:
+def by_node(pod: Pod) -> Sequence[str]:
     """Index: the node a pod is on."""
     node = pod["spec"].get("nodeName")
     return (node,) if node else ()

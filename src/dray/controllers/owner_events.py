@@ -6,18 +6,21 @@ Every controller of a workload follows the pods of its own; were each told of al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dray.api.claims import controller_of
-from dray.api.scheme.kinds import Object
+from dray.api.objects import controller_of
 from dray.client.informers import Informer
 
+if TYPE_CHECKING:
+    from dray.api.types import Object
+
+
 #: Gets the object, and the one it replaces if there is one.
-OnChange = Callable[[Object, Object | None], None]
+OnChange = Callable[[Any, Any], None]
 #: Gets an object that is gone, or that its owner has lost, as it last was with that owner.
-OnDelete = Callable[[Object], None]
+OnDelete = Callable[[Any], None]
 #: Gets an object without a controller that somebody may want to adopt.
-OnOrphan = Callable[[Object], None]
+OnOrphan = Callable[[Any], None]
 
 
 class OwnerEvents:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dray.api.scheme.kinds import Object
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodCondition
 
 
-def pod_condition(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+def pod_condition(pod: Pod, kind: str) -> PodCondition | None:
     found = (pod.get("status") or {}).get("conditions") or ()
     return next((c for c in found if c["type"] == kind), None)
 
 
-def condition_patch(pod: Mapping[str, Any], wanted: Object, *, now: str) -> Object:
+def is_ready(pod: Pod) -> bool:
+    ready = pod_condition(pod, "Ready")
+    return ready is not None and ready["status"] == "True"
+
+
+def condition_patch(pod: Pod, wanted: PodCondition, *, now: str) -> dict[str, Any]:
     """The part of a strategic merge patch for ``status`` that sets a condition; empty if it is so already."""
-    present = pod_condition(pod, wanted["type"]) or {}
-    if all(present.get(name) == value for name, value in wanted.items()):
+    present = pod_condition(pod, wanted["type"])
+    if present is not None and wanted.items() <= present.items():
         return {}
-    since = present["lastTransitionTime"] if present.get("status") == wanted["status"] else now
+    since = present["lastTransitionTime"] if present and present["status"] == wanted["status"] else now
     types = [c["type"] for c in (pod.get("status") or {}).get("conditions") or ()]
     order = types if present else [*types, wanted["type"]]
     return {
@@ -29,32 +34,38 @@ def condition_patch(pod: Mapping[str, Any], wanted: Object, *, now: str) -> Obje
 
 
 def disruption_target_patch(
-    pod: Mapping[str, Any], *, reason: str, message: str, now: str, generation: int | None = None
-) -> Object | None:
+    pod: Pod, *, reason: str, message: str, now: str, generation: int | None = None
+) -> dict[str, Any] | None:
     """A patch of the status that says why a pod is about to be deleted; None if it says so already.
 
     Like all patches here it holds only for the pod with this uid. ``generation``: the pod's, where that is told, too.
     """
-    wanted: Object = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    wanted: PodCondition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+    }
     if generation:
         wanted["observedGeneration"] = generation
     return _patch(pod, condition_patch(pod, wanted, now=now))
 
 
-def failed_phase_patch(pod: Mapping[str, Any], *, condition: Object | None = None, now: str) -> Object | None:
+def failed_phase_patch(pod: Pod, *, condition: PodCondition | None = None, now: str) -> dict[str, Any] | None:
     """A patch of the status that ends a pod which nobody runs any more; None if it has ended already."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
         return None
     generation = pod["metadata"].get("generation")
-    changes: Object = {"phase": "Failed"}
+    changes: dict[str, Any] = {"phase": "Failed"}
     if generation and status.get("observedGeneration") != generation:
         changes["observedGeneration"] = generation
     if condition is not None:
-        wanted = {**condition, "observedGeneration": generation} if generation else condition
-        changes |= condition_patch(pod, wanted, now=now)
+        if generation:
+            condition = {**condition, "observedGeneration": generation}
+        changes |= condition_patch(pod, condition, now=now)
     return _patch(pod, changes)
 
 
-def _patch(pod: Mapping[str, Any], changes: Object) -> Object | None:
+def _patch(pod: Pod, changes: dict[str, Any]) -> dict[str, Any] | None:
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": changes} if changes else None

@@ -5,8 +5,8 @@ on nodes out of service, and finished ones beyond a number.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api.errors import NotFound
 from dray.api.times import from_epoch
@@ -15,9 +15,9 @@ from dray.client.resources import NODES, PODS
 from dray.controllers.controller import Controller, ControllerContext, for_each
 from dray.controllers.pod_status import failed_phase_patch
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import Node, Pod, PodCondition
 
-Document = Mapping[str, Any]
 
 #: How often things are looked over, and so how long a stuck pod may wait.
 CHECK_SECONDS: Final = 20.0
@@ -39,25 +39,25 @@ ORPHANS, STUCK, TERMINATED = Check("orphans"), Check("stuck"), Check("terminated
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-def is_terminated(pod: Document) -> bool:
+def is_terminated(pod: Pod) -> bool:
     phase = (pod.get("status") or {}).get("phase") or "Pending"
     return phase not in ("Pending", "Running", "Unknown")
 
 
-def excess_terminated(pods: Iterable[Document], *, threshold: int) -> list[Document]:
+def excess_terminated(pods: Iterable[Pod], *, threshold: int) -> list[Pod]:
     """Finished pods beyond the threshold: evicted ones first, then the oldest."""
     finished = [pod for pod in pods if is_terminated(pod)]
     count = len(finished) - threshold
     return sorted(finished, key=_age)[:count] if threshold > 0 and count > 0 else []
 
 
-def _age(pod: Document) -> tuple[bool, str, str]:
+def _age(pod: Pod) -> tuple[bool, str, str]:
     status, metadata = pod.get("status") or {}, pod["metadata"]
     evicted = status.get("phase") == "Failed" and status.get("reason") == "Evicted"
     return not evicted, metadata.get("creationTimestamp", ""), metadata["name"]
 
 
-def is_stuck_terminating(pod: Document, node: Document | None) -> bool:
+def is_stuck_terminating(pod: Pod, node: Node | None) -> bool:
     """Whether a pod is being deleted and nobody is there who could finish that."""
     if "deletionTimestamp" not in pod["metadata"]:
         return False
@@ -66,7 +66,7 @@ def is_stuck_terminating(pod: Document, node: Document | None) -> bool:
     return node is not None and _out_of_service(node)
 
 
-def _out_of_service(node: Document) -> bool:
+def _out_of_service(node: Node) -> bool:
     ready = any(
         c["type"] == "Ready" and c["status"] == "True"
         for c in (node.get("status") or {}).get("conditions") or ()
@@ -103,7 +103,7 @@ class PodGCController(Controller[Check]):
 
     # -- what happens
 
-    def _pod_set(self, pod: Document) -> None:
+    def _pod_set(self, pod: Pod) -> None:
         metadata = pod["metadata"]
         node = pod["spec"].get("nodeName")
         if node and self._nodes.get("", node) is None:
@@ -117,16 +117,16 @@ class PodGCController(Controller[Check]):
             if 0 < self._threshold < len(self._terminated):
                 self.queue.add_after(TERMINATED, self._check)
 
-    def _pod_gone(self, pod: Document) -> None:
+    def _pod_gone(self, pod: Pod) -> None:
         key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
         self._stuck.pop(key, None)
         self._terminated.pop(key, None)
 
-    def _node_changed(self, old: Document, new: Document) -> None:
+    def _node_changed(self, old: Node, new: Node) -> None:
         if self._stuck and _out_of_service(new):
             self.queue.add_after(STUCK, self._check)
 
-    def _node_gone(self, node: Document) -> None:
+    def _node_gone(self, node: Node) -> None:
         self._miss(node["metadata"]["name"])
 
     def _miss(self, node: str) -> None:
@@ -152,7 +152,7 @@ class PodGCController(Controller[Check]):
                 )
         return None
 
-    def _node_of(self, pod: Document) -> Object | None:
+    def _node_of(self, pod: Pod) -> Node | None:
         return self._nodes.get("", pod["spec"].get("nodeName") or "")
 
     async def _end_orphans(self) -> float | None:
@@ -167,7 +167,7 @@ class PodGCController(Controller[Check]):
                     gone[node] = since
                 del self._missing[node]
         if gone:
-            condition = {
+            condition: PodCondition = {
                 "type": "DisruptionTarget", "status": "True",
                 "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists",
             }  # fmt: skip
@@ -188,10 +188,10 @@ class PodGCController(Controller[Check]):
             return False
         return True
 
-    async def _end(self, pods: Sequence[Document], condition: Object | None = None) -> None:
+    async def _end(self, pods: Sequence[Pod], condition: PodCondition | None = None) -> None:
         client, now = self.context.client, from_epoch(self.context.clock())
 
-        async def end(pod: Document) -> None:
+        async def end(pod: Pod) -> None:
             metadata = pod["metadata"]
             namespace, name = metadata["namespace"], metadata["name"]
             patch = failed_phase_patch(pod, condition=condition, now=now)

@@ -6,11 +6,10 @@ Requests are removed an hour after they were answered, or a day after they were 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import NotFound
-from dray.api.scheme.kinds import Object
 from dray.api.times import from_epoch, to_epoch
 from dray.client.resources import (
     DEVICE_TAINT_RULES,
@@ -21,7 +20,15 @@ from dray.client.resources import (
 from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.devicetainteviction import eviction
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.meta import Condition
+    from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
+    from dray.api.types.resource_v1alpha3 import (
+        PoolStatus,
+        ResourcePoolStatusRequest,
+        ResourcePoolStatusRequestStatus,
+    )
+
 
 COMPLETED_REQUEST_TTL_SECONDS: Final = 3600.0
 PENDING_REQUEST_TTL_SECONDS: Final = 24 * 3600.0
@@ -59,17 +66,17 @@ class CountingRules:
 
     once: bool = True
     taints: bool = True
-    rules: tuple[Document, ...] = ()
+    rules: tuple[DeviceTaintRule, ...] = ()
 
 
 def pool_status(
-    request: Document,
-    slices: Iterable[Document],
-    claims: Iterable[Document],
+    request: ResourcePoolStatusRequest,
+    slices: Iterable[ResourceSlice],
+    claims: Iterable[ResourceClaim],
     *,
     counting: CountingRules,
     now: str,
-) -> Object:
+) -> ResourcePoolStatusRequestStatus:
     """The status that answers a request."""
     spec = request["spec"]
     found = _pools(spec["driver"], spec.get("poolName") or "", slices, counting)
@@ -78,18 +85,20 @@ def pool_status(
     shown = pools[: spec.get("limit") or _DEFAULT_LIMIT]
     incomplete = sum("validationError" in pool for pool in shown)
     text = f"Calculated status for {len(shown)} pools" + (f" ({incomplete} incomplete)" if incomplete else "")
-    condition = {
+    condition: Condition = {
         "type": "Complete", "status": "True", "lastTransitionTime": now,
         "reason": "CalculationComplete", "message": text,
     }  # fmt: skip
     return {"poolCount": len(pools), "pools": shown, "conditions": [condition]}
 
 
-def is_incomplete(status: Document) -> bool:
+def is_incomplete(status: ResourcePoolStatusRequestStatus) -> bool:
     return any("validationError" in pool for pool in status["pools"])
 
 
-def _pools(driver: str, only: str, slices: Iterable[Document], counting: CountingRules) -> dict[str, _Pool]:
+def _pools(
+    driver: str, only: str, slices: Iterable[ResourceSlice], counting: CountingRules
+) -> dict[str, _Pool]:
     found: dict[str, _Pool] = {}
     for document in slices:
         spec = document["spec"]
@@ -112,18 +121,18 @@ def _pools(driver: str, only: str, slices: Iterable[Document], counting: Countin
     return found
 
 
-def _unavailable(driver: str, pool: str, device: Document, rules: Iterable[Document]) -> bool:
+def _unavailable(driver: str, pool: str, device: Device, rules: Iterable[DeviceTaintRule]) -> bool:
     if any(t.get("effect") in _UNAVAILABLE_EFFECTS for t in device.get("taints") or ()):
         return True
-    identity = {"driver": driver, "pool": pool, "device": device["name"]}
     return any(
-        r["spec"]["taint"]["effect"] in _UNAVAILABLE_EFFECTS and eviction.rule_selects(r, identity)
+        r["spec"]["taint"]["effect"] in _UNAVAILABLE_EFFECTS
+        and eviction.rule_selects(r, driver, pool, device["name"])
         for r in rules
     )
 
 
 def _count_allocations(
-    driver: str, pools: Mapping[str, _Pool], claims: Iterable[Document], counting: CountingRules
+    driver: str, pools: Mapping[str, _Pool], claims: Iterable[ResourceClaim], counting: CountingRules
 ) -> None:
     for claim in claims:
         for result in eviction.allocation_results(claim):
@@ -134,8 +143,8 @@ def _count_allocations(
             pool.taken.add(result["device"])
 
 
-def _status(driver: str, name: str, pool: _Pool, counting: CountingRules) -> Object:
-    status: Object = {"driver": driver, "poolName": name, "generation": pool.generation}
+def _status(driver: str, name: str, pool: _Pool, counting: CountingRules) -> PoolStatus:
+    status: PoolStatus = {"driver": driver, "poolName": name, "generation": pool.generation}
     if pool.node and not pool.mixed:
         status["nodeName"] = pool.node
     if pool.slices < pool.expected:
@@ -155,7 +164,7 @@ def _status(driver: str, name: str, pool: _Pool, counting: CountingRules) -> Obj
     }
 
 
-def ttl_remaining(request: Document, now: float) -> float:
+def ttl_remaining(request: ResourcePoolStatusRequest, now: float) -> float:
     """How long a request is kept from now on."""
     created = to_epoch(request["metadata"]["creationTimestamp"])
     status = request.get("status")
@@ -182,16 +191,18 @@ class ResourcePoolStatusRequestController(Controller[str]):
         self._resource = context.resource(RESOURCE_POOL_STATUS_REQUESTS)
         self._slices = get(context.resource(RESOURCE_SLICES))
         self._claims = get(context.resource(RESOURCE_CLAIMS))
-        modern = context.gates.release >= (1, 37)
-        self._counting = CountingRules(once=modern, taints=modern)
-        self._answers_in_part = modern
+        quirks = context.quirks
+        self._counting = CountingRules(
+            once=quirks.counts_shared_devices_once, taints=quirks.counts_tainted_devices_as_unavailable
+        )
+        self._answers_for_incomplete_pools = quirks.answers_for_incomplete_pools
         self._rules = None
-        if modern and "DRADeviceTaintRules" in context.gates:
+        if quirks.counts_taint_rules_as_unavailable:
             self._rules = get(context.resource(DEVICE_TAINT_RULES, "v1", "v1beta2"))
         self._requests = get(self._resource)
         self._requests.add_handler(on_add=self._set, on_update=lambda old, new: self._set(new))
 
-    def _set(self, request: Document) -> None:
+    def _set(self, request: ResourcePoolStatusRequest) -> None:
         self.enqueue(request["metadata"]["name"])
 
     async def sync(self, key: str) -> float | None:
@@ -214,20 +225,21 @@ class ResourcePoolStatusRequestController(Controller[str]):
         )
         if is_incomplete(status):
             age = now - to_epoch(request["metadata"]["creationTimestamp"])
-            if age < (INCOMPLETE_POOL_SECONDS if self._answers_in_part else _OLD_INCOMPLETE_POOL_SECONDS):
+            answers = self._answers_for_incomplete_pools
+            if age < (INCOMPLETE_POOL_SECONDS if answers else _OLD_INCOMPLETE_POOL_SECONDS):
                 return _RETRY_SECONDS
-            if not self._answers_in_part:
+            if not answers:
                 return left
-        await self.context.client.update_status(self._resource, "", {**request, "status": status})  # type: ignore[typeddict-item]
+        await self.context.client.update_status(self._resource, "", {**request, "status": status})
         self.context.metrics.pools_counted.inc(request["spec"]["driver"])
         return None
 
     def _counting_now(self) -> CountingRules:
         if self._rules is None:
             return self._counting
-        return CountingRules(rules=tuple(self._rules.items()))
+        return replace(self._counting, rules=tuple(self._rules.items()))
 
-    async def _remove(self, request: Document) -> None:
+    async def _remove(self, request: ResourcePoolStatusRequest) -> None:
         metadata = request["metadata"]
         try:
             await self.context.client.delete(self._resource, "", metadata["name"], uid=metadata["uid"])

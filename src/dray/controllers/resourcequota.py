@@ -7,9 +7,9 @@ undo that while the object is not seen yet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.api.quantity import Quantity
 from dray.api.quota import claims as devices
 from dray.api.quota import evaluators
@@ -28,18 +28,17 @@ from dray.client.resources import (
 from dray.controllers.controller import Controller, ControllerContext, NotServed
 from dray.controllers.discovery import discover
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, ResourceQuota, ResourceQuotaStatus, ResourceRequirements
+    from dray.api.types.resource import ResourceClaim
 
-Document = Any  # documents have no types here yet
 
 RESYNC_SECONDS: Final = 300.0
-#: Since then a pod's quotas are also counted anew when it changes and stays.
-_ALL_CHANGES_SINCE: Final = (1, 33)
 _CLAIM_VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 
 def calculate_usage(
-    quota: Document, resource: Resource[Any], objects: Iterable[Document], *, now: float
+    quota: ResourceQuota, resource: Resource[Any], objects: Iterable[Any], *, now: float
 ) -> dict[str, Quantity]:
     """What the objects of one kind use of a quota's resources; those of which nothing is used are zero."""
     kind = resource.group, resource.plural
@@ -52,7 +51,7 @@ def calculate_usage(
     return total
 
 
-def status_of(quota: Document, counted: Mapping[str, Quantity]) -> Document | None:
+def status_of(quota: ResourceQuota, counted: Mapping[str, Quantity]) -> ResourceQuotaStatus | None:
     """The status with new sums; None if it says so already. What could not be counted stays as it was."""
     hard = quota["spec"].get("hard") or {}
     status = quota.get("status") or {}
@@ -67,7 +66,7 @@ def _parsed(amounts: Mapping[str, str] | None) -> dict[str, Quantity]:
 
 
 def is_replenished(
-    resource: Resource[Any], old: Document, new: Document, *, now: float, all_changes: bool = True
+    resource: Resource[Any], old: Any, new: Any, *, now: float, all_changes: bool = True
 ) -> bool:
     """Whether a change to an object can leave more of a quota to others.
 
@@ -83,20 +82,20 @@ def is_replenished(
     return False
 
 
-def _deadline(pod: Document) -> bool:
+def _deadline(pod: Pod) -> bool:
     return pod["spec"].get("activeDeadlineSeconds") is not None
 
 
-def _was_resized(old: Document, new: Document) -> bool:
+def _was_resized(old: Pod, new: Pod) -> bool:
     before, after = _given(old), _given(new)
     return any(name in after and after[name] != given for name, given in before.items())
 
 
-def _given(pod: Document) -> dict[str, Any]:
-    """What containers have got, by their names."""
+def _given(pod: Pod) -> dict[str, ResourceRequirements | None]:
+    """The resources that containers have got, by the containers' names."""
     status = pod.get("status") or {}
-    kinds = ("containerStatuses", "initContainerStatuses")
-    return {c["name"]: c.get("resources") for kind in kinds for c in status.get(kind) or ()}
+    statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    return {c["name"]: c.get("resources") for c in statuses}
 
 
 class ResourceQuotaController(Controller[ObjectKey]):
@@ -113,13 +112,13 @@ class ResourceQuotaController(Controller[ObjectKey]):
         self._classes: Informer[Any] | None = None
         try:
             self._claims = context.resource(RESOURCE_CLAIMS, *_CLAIM_VERSIONS)
-            if "DRAExtendedResource" in context.gates:
+            if context.quirks.charges_extended_resources_to_claims:
                 self._classes = context.informers.get(context.resource(DEVICE_CLASSES, *_CLAIM_VERSIONS))
         except NotServed:
             pass
         self._quotas.add_handler(on_add=lambda new: self.enqueue(key_of(new)), on_update=self._quota_changed)
 
-    def _quota_changed(self, old: Object, new: Object) -> None:
+    def _quota_changed(self, old: ResourceQuota, new: ResourceQuota) -> None:
         # Its status is written by us and by admission.
         if old["spec"] != new["spec"]:
             self.enqueue(key_of(new))
@@ -133,9 +132,9 @@ class ResourceQuotaController(Controller[ObjectKey]):
         informer = self._tracked.get(resource)
         if informer is None:
             informer = self._tracked[resource] = self.context.informers.get(resource)
-            now, all_changes = self.context.clock, self.context.gates.release >= _ALL_CHANGES_SINCE
+            now, all_changes = self.context.clock, self.context.quirks.recalculates_quota_on_pod_updates
 
-            def changed(old: Document, new: Document) -> None:
+            def changed(old: Any, new: Any) -> None:
                 if is_replenished(resource, old, new, now=now(), all_changes=all_changes):
                     self._replenish(new["metadata"]["namespace"])
 
@@ -157,7 +156,7 @@ class ResourceQuotaController(Controller[ObjectKey]):
             )
         return self._resync
 
-    async def _count(self, quota: Document) -> dict[str, Quantity]:
+    async def _count(self, quota: ResourceQuota) -> dict[str, Quantity]:
         namespace, names = quota["metadata"]["namespace"], quota["spec"].get("hard") or {}
         counted: dict[str, Quantity] = {}
         for resource in await self._kinds(names):
@@ -185,7 +184,7 @@ class ResourceQuotaController(Controller[ObjectKey]):
             found += [s.resource for s in offered if s.resource.namespaced and str(s.resource) in others]
         return found
 
-    async def _count_claims(self, quota: Document) -> dict[str, Quantity]:
+    async def _count_claims(self, quota: ResourceQuota) -> dict[str, Quantity]:
         if self._claims is None:
             return {}
         served = self._served_by_class()
@@ -208,7 +207,7 @@ class ResourceQuotaController(Controller[ObjectKey]):
         named = {c["metadata"]["name"]: c["spec"].get("extendedResourceName") for c in self._classes.items()}
         return {name: resource for name, resource in named.items() if resource}
 
-    async def _charged_to_pod(self, claim: Document) -> dict[str, int]:
+    async def _charged_to_pod(self, claim: ResourceClaim) -> dict[str, int]:
         """What the pod is charged for whose extended resources a claim was made for."""
         annotations, owner = claim["metadata"].get("annotations") or {}, controller_of(claim)
         if annotations.get("resource.kubernetes.io/extended-resource-claim") != "true" or owner is None:

@@ -5,14 +5,16 @@ Upstream has no such controller, hence it is off unless asked for, and in no hur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import NotFound
 from dray.client.resources import NODES, RESOURCE_SLICES
 from dray.controllers.controller import Controller, ControllerContext
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import Node
+    from dray.api.types.resource import ResourceSlice
+
 
 #: How long a node may be away before its slices are removed.
 NODE_ABSENCE_SECONDS: Final = 300.0
@@ -34,13 +36,13 @@ class ResourceSliceCleanupController(Controller[str]):
         self._nodes.add_handler(on_add=self._node_there, on_delete=self._node_gone)
         self._slices.add_handler(on_add=self._slice_there)
 
-    def _node_there(self, node: Document) -> None:
+    def _node_there(self, node: Node) -> None:
         self._missing.pop(node["metadata"]["name"], None)
 
-    def _node_gone(self, node: Document) -> None:
+    def _node_gone(self, node: Node) -> None:
         self._miss(node["metadata"]["name"])
 
-    def _slice_there(self, document: Document) -> None:
+    def _slice_there(self, document: ResourceSlice) -> None:
         node = document["spec"].get("nodeName")
         if node and self._nodes.get("", node) is None:
             self._miss(node)
@@ -65,7 +67,7 @@ class ResourceSliceCleanupController(Controller[str]):
         self._missing.pop(key, None)
         return None
 
-    async def _delete(self, document: Document) -> None:
+    async def _delete(self, document: ResourceSlice) -> None:
         metadata = document["metadata"]
         try:
             await self.context.client.delete(self._resource, "", metadata["name"], uid=metadata["uid"])
@@ -73,6 +75,6 @@ class ResourceSliceCleanupController(Controller[str]):
             return
 
 
-def _node_of(document: Document) -> list[str]:
+def _node_of(document: ResourceSlice) -> list[str]:
     node = document["spec"].get("nodeName")
     return [node] if node else []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.client.resources import NAMESPACES, SERVICE_ACCOUNTS
 from dray.controllers.controller import Controller, ControllerContext
 
-Document = Any  # documents have no types here yet
 DEFAULT: Final = "default"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import NotFound
 from dray.api.nodeaffinity import tolerates
@@ -15,18 +15,20 @@ from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.nodelifecycle import by_node
 from dray.controllers.pod_status import disruption_target_patch
 
-Document = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import Node, Pod, Taint, Toleration
+
 
 REASON: Final = "DeletionByTaintManager"
 MESSAGE: Final = "Taint manager: deleting due to NoExecute taint"
 
 
-def no_execute_taints(node: Document) -> list[Document]:
+def no_execute_taints(node: Node) -> list[Taint]:
     """The taints that drive pods off a node."""
     return [t for t in (node.get("spec") or {}).get("taints") or () if t["effect"] == "NoExecute"]
 
 
-def min_toleration_seconds(taints: Iterable[Document], tolerations: Sequence[Document]) -> float | None:
+def min_toleration_seconds(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> float | None:
     """How many seconds a pod bears the taints; None if for ever. Of several tolerations the first that fits counts."""
     seconds: list[float] = []
     for taint in taints:
@@ -38,7 +40,7 @@ def min_toleration_seconds(taints: Iterable[Document], tolerations: Sequence[Doc
     return min(seconds, default=None)
 
 
-def tainted_since(taints: Iterable[Document], pod: Document, *, seen: float) -> float:
+def tainted_since(taints: Iterable[Taint], pod: Pod, *, seen: float) -> float:
     """From when on a pod has been bearing its node's taints: known from them, else when they were first seen."""
     times = [taint.get("timeAdded") for taint in taints]
     if any(moment is None for moment in times):
@@ -62,19 +64,19 @@ class TaintEvictionController(Controller[ObjectKey]):
             on_add=self._pod_there, on_update=self._pod_changed, on_delete=lambda o: self._cancel(key_of(o))
         )
 
-    def _node_changed(self, node: Document, old: Document | None = None) -> None:
+    def _node_changed(self, node: Node, old: Node | None = None) -> None:
         if no_execute_taints(node) != (no_execute_taints(old) if old is not None else []):
             for pod in self._pods.by_index("node", node["metadata"]["name"]):
                 self.enqueue(key_of(pod))
 
-    def _pod_changed(self, old: Document, new: Document) -> None:
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
         before, after = old["spec"], new["spec"]
         if before.get("nodeName") != after.get("nodeName") or before.get("tolerations") != after.get(
             "tolerations"
         ):
             self._pod_there(new)
 
-    def _pod_there(self, pod: Document) -> None:
+    def _pod_there(self, pod: Pod) -> None:
         name = pod["spec"].get("nodeName")
         node = self._nodes.get("", name) if name else None
         if node is not None and no_execute_taints(node):
@@ -103,7 +105,7 @@ class TaintEvictionController(Controller[ObjectKey]):
         await self._evict(key, pod)
         return None
 
-    async def _evict(self, key: ObjectKey, pod: Document) -> None:
+    async def _evict(self, key: ObjectKey, pod: Pod) -> None:
         self._record_event(key, f"Marking for deletion Pod {key}")
         now, generation = from_epoch(self.context.clock()), pod["metadata"].get("generation")
         patch = disruption_target_patch(pod, reason=REASON, message=MESSAGE, now=now, generation=generation)
@@ -115,5 +117,5 @@ class TaintEvictionController(Controller[ObjectKey]):
         self._waiting.pop(key, None)
 
     def _record_event(self, key: ObjectKey, message: str) -> None:
-        about = {"metadata": key._asdict()}
-        self.context.recorder.event(PODS, about, "Normal", "TaintManagerEviction", message)  # type: ignore[arg-type]
+        about: Pod = {"metadata": {"namespace": key.namespace, "name": key.name}}
+        self.context.recorder.event(PODS, about, "Normal", "TaintManagerEviction", message)

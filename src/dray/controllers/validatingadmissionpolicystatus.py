@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api import schema
 from dray.api.schema import Struct
@@ -12,11 +12,14 @@ from dray.client.resources import Resource
 from dray.controllers.controller import Controller, ControllerContext
 
 if TYPE_CHECKING:
-    from dray.api.types.admissionregistration import ValidatingAdmissionPolicy
+    from dray.api.types.admissionregistration import (
+        ExpressionWarning,
+        ParamKind,
+        TypeChecking,
+        ValidatingAdmissionPolicy,
+        ValidatingAdmissionPolicySpec,
+    )
 
-Object = Any  # documents have no types here yet
-
-Document = Any  # documents have no types here yet
 
 POLICIES: Final[Resource[ValidatingAdmissionPolicy]] = Resource(
     "admissionregistration.k8s.io",
@@ -38,7 +41,7 @@ class _Kind(NamedTuple):
         return f"{self.group}/{self.version}, Kind={self.kind}"
 
 
-def kinds_of(policy: Document) -> list[_Kind]:
+def kinds_of(policy: ValidatingAdmissionPolicy) -> list[_Kind]:
     """The built-in kinds that a policy's rules name. A rule with wildcards says too little to check anything."""
     found: dict[tuple[str, str, str], _Kind] = {}
     for rule in (policy["spec"].get("matchConstraints") or {}).get("resourceRules") or ():
@@ -58,7 +61,7 @@ def kinds_of(policy: Document) -> list[_Kind]:
     return [found[key] for key in sorted(found)]
 
 
-def expression_warnings(policy: Document) -> list[Object]:
+def expression_warnings(policy: ValidatingAdmissionPolicy) -> list[ExpressionWarning]:
     """What is wrong with a policy's validations and messages, kind by kind."""
     spec = policy["spec"]
     kinds = kinds_of(policy)
@@ -71,14 +74,14 @@ def expression_warnings(policy: Document) -> list[Object]:
     ]
 
 
-def _expressions(spec: Document) -> Iterator[tuple[str, str]]:
+def _expressions(spec: ValidatingAdmissionPolicySpec) -> Iterator[tuple[str, str]]:
     for i, validation in enumerate(spec.get("validations") or ()):
         for part in ("expression", "messageExpression"):
             if validation.get(part):
                 yield f"spec.validations[{i}].{part}", validation[part]
 
 
-def _problems(expression: str, spec: Document, kinds: Sequence[_Kind]) -> str:
+def _problems(expression: str, spec: ValidatingAdmissionPolicySpec, kinds: Sequence[_Kind]) -> str:
     from dray.cel.environment import type_checker
 
     variables = [(v.get("name", ""), v.get("expression", "")) for v in spec.get("variables") or ()]
@@ -92,9 +95,9 @@ def _problems(expression: str, spec: Document, kinds: Sequence[_Kind]) -> str:
     return "\n".join(found)
 
 
-def _type_of(kind: Document) -> Struct | None:
-    group, _, version = str(kind.get("apiVersion", "")).rpartition("/")
-    found = scheme().by_kind(group, version, str(kind.get("kind", "")))
+def _type_of(kind: ParamKind) -> Struct | None:
+    group, _, version = kind.get("apiVersion", "").rpartition("/")
+    found = scheme().by_kind(group, version, kind.get("kind", ""))
     return schema.type_of(found.version.type) if found is not None and found.version.type else None
 
 
@@ -108,7 +111,7 @@ class ValidatingAdmissionPolicyStatusController(Controller[str]):
         self._policies = context.informers.get(context.resource(POLICIES))
         self._policies.add_handler(on_add=self._changed, on_update=lambda old, new: self._changed(new))
 
-    def _changed(self, policy: Document) -> None:
+    def _changed(self, policy: ValidatingAdmissionPolicy) -> None:
         self.enqueue(policy["metadata"]["name"])
 
     async def sync(self, key: str) -> float | None:
@@ -119,13 +122,14 @@ class ValidatingAdmissionPolicyStatusController(Controller[str]):
         if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
             return None
         found = expression_warnings(policy)
-        checked: Object = {"expressionWarnings": found} if found else {}
-        status = {"observedGeneration": generation, "typeChecking": checked}
-        wanted = {"metadata": {"name": key}, "status": status}
+        checked: TypeChecking = {"expressionWarnings": found} if found else {}
         await self.context.client.apply(
             POLICIES,
             "",
-            wanted,  # type: ignore[arg-type]
+            {
+                "metadata": {"name": key},
+                "status": {"observedGeneration": generation, "typeChecking": checked},
+            },
             field_manager=self.name,
             force=True,
             subresource="status",

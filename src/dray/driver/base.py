@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dray.driver.model import Allocated, Claim, ClaimRef, Device, DeviceID, Edits, Handle, Pool, Prepared
 
 if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import StructuredResourceHandle
     from dray.driver.plugin import Plugin
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class Driver:
         log.error("%s: %s", self.name, error)
 
 
-def structured_devices(structured: Mapping[str, Any]) -> list[Allocated]:
+def structured_devices(structured: StructuredResourceHandle) -> list[Allocated]:
     """What 1.30's scheduler has allocated: the pool is the node, the configuration what vendor parameters there are."""
     shared = [structured.get("vendorClassParameters"), structured.get("vendorClaimParameters")]
     return [

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dray.driver.model import Document, Edits
+from dray.driver.model import Edits
 from dray.kubelet_api import files
+
+if TYPE_CHECKING:
+    from dray.kubelet_api.cdi import ContainerEdits, Device, Spec
 
 #: The device whose edits every container with a device of this driver gets.
 COMMON = "common"
@@ -50,7 +53,7 @@ class Specs:
             return
         self.write_document(name, spec(self.kind, with_edits))
 
-    def write_document(self, name: str, document: Document) -> None:
+    def write_document(self, name: str, document: Spec) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         files.write(self.path(name), json.dumps(document, indent=2).encode())
 
@@ -69,18 +72,18 @@ class Specs:
         return self.directory / f"{self.kind.vendor}-{self.kind.cls}_{name}.json"
 
 
-def spec(kind: Kind, devices: Mapping[str, Document]) -> Document:
+def spec(kind: Kind, devices: Mapping[str, ContainerEdits]) -> Spec:
     """A spec with the oldest version that can say what it says: runtimes refuse versions they do not know."""
-    listed = [{"name": name, "containerEdits": edits} for name, edits in devices.items()]
+    listed: list[Device] = [{"name": name, "containerEdits": edits} for name, edits in devices.items()]
     return {"cdiVersion": minimum_version(kind, listed), "kind": str(kind), "devices": listed}
 
 
-def minimum_version(kind: Kind, devices: list[Document]) -> str:
+def minimum_version(kind: Kind, devices: Sequence[Device]) -> str:
     needed = {(0, 3)}
     if "." in kind.cls:
         needed.add((0, 6))
     for device in devices:
-        edits: Mapping[str, Any] = device["containerEdits"]
+        edits = device["containerEdits"]
         if device["name"][0].isdigit() or any("hostPath" in n for n in edits.get("deviceNodes", ())):
             needed.add((0, 5))
         if any("type" in m for m in edits.get("mounts", ())):

@@ -8,13 +8,42 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from dray.driver.model import ClaimRef, DeviceID, Document
+from dray.driver.model import ClaimRef, DeviceID
 from dray.kubelet_api import files
+
+if TYPE_CHECKING:
+    from dray.kubelet_api.cdi import Spec
+
+
+class _DeviceState(TypedDict):
+    id: Sequence[str]
+    requests: Sequence[str]
+    cdi_ids: Sequence[str]
+    admin: bool
+
+
+class _EntryState(TypedDict):
+    ref: Sequence[str]
+    devices: Sequence[_DeviceState]
+    done: bool
+    spec: Spec | None
+    data: Mapping[str, Any]
+
+
+class _CheckpointState(TypedDict):
+    version: int
+    boot: str
+    claims: Sequence[_EntryState]
+
+
+class _CheckpointFile(TypedDict):
+    data: str
+    checksum: int
 
 
 class CorruptCheckpoint(Exception):
@@ -38,7 +67,7 @@ class Entry:
     ref: ClaimRef
     devices: tuple[PreparedDevice, ...]
     done: bool
-    spec: Document | None = None
+    spec: Spec | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -49,7 +78,7 @@ class Checkpoint:
     def read(self) -> dict[str, Entry]:
         """The entries by claim uid. Those from before a reboot are not done, whatever they say."""
         try:
-            outer = json.loads(self.path.read_bytes())
+            outer: _CheckpointFile = json.loads(self.path.read_bytes())
         except FileNotFoundError:
             return {}
         except ValueError as e:
@@ -58,7 +87,7 @@ class Checkpoint:
             text, checksum = outer["data"], outer["checksum"]
             if zlib.crc32(text.encode()) != checksum:
                 raise CorruptCheckpoint(f"{self.path}: checksum does not match")
-            inner = json.loads(text)
+            inner: _CheckpointState = json.loads(text)
             same_boot = inner["boot"] == files.boot_id()
             return {e["ref"][2]: _entry(e, same_boot=same_boot) for e in inner["claims"]}
         except (KeyError, TypeError, ValueError) as e:
@@ -68,11 +97,11 @@ class Checkpoint:
         """After a loss of power nothing counts as done: that something is need not ``wait`` for the disk."""
         inner = {"version": 1, "boot": files.boot_id(), "claims": [asdict(e) for e in entries.values()]}
         text = json.dumps(inner)
-        outer = {"data": text, "checksum": zlib.crc32(text.encode())}
-        files.write(self.path, json.dumps(outer).encode(), mode=0o600, durable=True, wait=wait)
+        written: _CheckpointFile = {"data": text, "checksum": zlib.crc32(text.encode())}
+        files.write(self.path, json.dumps(written).encode(), mode=0o600, durable=True, wait=wait)
 
 
-def _entry(e: Document, *, same_boot: bool) -> Entry:
+def _entry(e: _EntryState, *, same_boot: bool) -> Entry:
     return Entry(
         ref=ClaimRef(*e["ref"]),
         devices=tuple(

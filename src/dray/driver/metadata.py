@@ -8,15 +8,44 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Required, TypedDict
 
 from dray.driver import cdi
-from dray.driver.model import Claim, ClaimRef, Document, Metadata, Prepared, attribute, base_request
+from dray.driver.model import Claim, ClaimRef, Metadata, Prepared, attribute, base_request
 from dray.kubelet_api import files
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.resource import DeviceAttribute, NetworkDeviceData
+    from dray.kubelet_api.cdi import Mount
 
 API_VERSION = "metadata.resource.k8s.io/v1alpha1"
 CONTAINER_ROOT = "/var/run/kubernetes.io/dra-device-attributes"
+
+
+class DeviceMetadataDevice(TypedDict, total=False):
+    driver: Required[str]
+    pool: Required[str]
+    name: Required[str]
+    attributes: Mapping[str, DeviceAttribute]
+    networkData: NetworkDeviceData
+
+
+class DeviceMetadataRequest(TypedDict):
+    name: str
+    devices: Sequence[DeviceMetadataDevice]
+
+
+class DeviceMetadata(TypedDict, total=False):
+    """The content of a metadata file."""
+
+    kind: str
+    apiVersion: str
+    metadata: ObjectMeta
+    podClaimName: str
+    requests: Sequence[DeviceMetadataRequest]
 
 
 class Writer:
@@ -48,7 +77,8 @@ class Writer:
         The file is rewritten in place: containers have this very file mounted.
         """
         path = self._file(claim.ref, base_request(request))
-        generation = json.loads(path.read_text())["metadata"]["generation"]
+        known: DeviceMetadata = json.loads(path.read_text())
+        generation = known["metadata"]["generation"]
         path.write_bytes(_encode(self._document(claim, request, prepared, generation=generation + 1)))
 
     def remove(self, ref: ClaimRef) -> None:
@@ -58,7 +88,7 @@ class Writer:
 
     def _write_spec(self, claim: Claim, request: str, path: Path) -> str:
         device = f"{claim.ref.uid}_{request}"
-        mount = {
+        mount: Mount = {
             "hostPath": str(path),
             "containerPath": self.container_path(claim, request),
             "options": ["ro", "bind"],
@@ -78,8 +108,8 @@ class Writer:
 
     def _document(
         self, claim: Claim, request: str, prepared: Sequence[Prepared], *, generation: int
-    ) -> Document:
-        out: Document = {
+    ) -> DeviceMetadata:
+        out: DeviceMetadata = {
             "kind": "DeviceMetadata",
             "apiVersion": API_VERSION,
             "metadata": {
@@ -91,17 +121,20 @@ class Writer:
         }
         if claim.pod_claim_name:
             out["podClaimName"] = claim.pod_claim_name
-        devices = [self._device(p) for p in prepared]
-        out["requests"] = [{"name": request, "devices": devices}]
+        out["requests"] = [{"name": request, "devices": [self._device(p) for p in prepared]}]
         return out
 
-    def _device(self, prepared: Prepared) -> Document:
+    def _device(self, prepared: Prepared) -> DeviceMetadataDevice:
         known = prepared.metadata or Metadata()
-        out: Document = {"driver": self.driver, "pool": prepared.device.id.pool, "name": prepared.device.name}
+        out: DeviceMetadataDevice = {
+            "driver": self.driver,
+            "pool": prepared.device.id.pool,
+            "name": prepared.device.name,
+        }
         if known.attributes:
             out["attributes"] = {k: attribute(v) for k, v in known.attributes.items()}
         if known.network:
-            out["networkData"] = dict(known.network)
+            out["networkData"] = known.network
         return out
 
     def _directory(self, ref: ClaimRef) -> Path:
@@ -111,5 +144,5 @@ class Writer:
         return self._directory(ref) / request / "metadata.json"
 
 
-def _encode(document: Document) -> bytes:
+def _encode(document: DeviceMetadata) -> bytes:
     return json.dumps(document, indent=2).encode() + b"\n"

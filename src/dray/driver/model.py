@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from dray.api.quantity import Quantity
 
-Document = dict[str, Any]
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from dray.api.types import core, resource, resource_v1alpha2
+    from dray.kubelet_api import cdi
+
+T = TypeVar("T")
+_NO_CLAIM: resource.ResourceClaim = {}
 
 #: Devices that fit into one ResourceSlice, plain and with taints, counters or list attributes.
 DEVICES_PER_SLICE = 128
@@ -37,16 +45,17 @@ class Capacity:
     maximum: str = ""
     step: str = ""
 
-    def document(self) -> Document:
-        out: Document = {"value": _quantity(self.value)}
-        policy: Document = {}
+    def document(self) -> resource.DeviceCapacity:
+        out: resource.DeviceCapacity = {"value": _quantity(self.value)}
+        policy: resource.CapacityRequestPolicy = {}
         if self.default:
             policy["default"] = _quantity(self.default)
         if self.valid_values:
             policy["validValues"] = [_quantity(v) for v in self.valid_values]
         span = {"min": self.minimum, "max": self.maximum, "step": self.step}
         if any(span.values()):
-            policy["validRange"] = {k: _quantity(v) for k, v in span.items() if v}
+            span = {k: _quantity(v) for k, v in span.items() if v}
+            policy["validRange"] = cast("resource.CapacityRequestPolicyRange", span)
         if policy:
             out["requestPolicy"] = policy
         return out
@@ -58,9 +67,14 @@ class Taint(NamedTuple):
     value: str = ""
     time_added: str = ""
 
-    def document(self) -> Document:
-        out = {"key": self.key, "value": self.value, "effect": self.effect, "timeAdded": self.time_added}
-        return {k: v for k, v in out.items() if v}
+    def document(self) -> resource.DeviceTaint:
+        out: resource.DeviceTaint = {
+            "key": self.key,
+            "value": self.value,
+            "effect": self.effect,
+            "timeAdded": self.time_added,
+        }
+        return _without_empty(out)
 
 
 class Counters(NamedTuple):
@@ -69,8 +83,16 @@ class Counters(NamedTuple):
     name: str
     values: Mapping[str, str]
 
-    def document(self, *, key: str) -> Document:
-        return {key: self.name, "counters": {k: {"value": _quantity(v)} for k, v in self.values.items()}}
+    def offered(self) -> resource.CounterSet:
+        """The counter set, as a slice offers it."""
+        return {"name": self.name, "counters": self._counters()}
+
+    def consumed(self) -> resource.DeviceCounterConsumption:
+        """What a device takes from the counter set."""
+        return {"counterSet": self.name, "counters": self._counters()}
+
+    def _counters(self) -> Mapping[str, resource.Counter]:
+        return {name: {"value": _quantity(value)} for name, value in self.values.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +106,7 @@ class Device:
     consumes: Sequence[Counters] = ()
     many_allocations: bool = False
     node_name: str = ""
-    node_selector: Mapping[str, Any] | None = None
+    node_selector: core.NodeSelector | None = None
     all_nodes: bool = False
     binds_to_node: bool = False
     binding_conditions: Sequence[str] = ()
@@ -97,23 +119,22 @@ class Device:
         listed = any(isinstance(v, Sequence) and not isinstance(v, str) for v in self.attributes.values())
         return bool(self.taints or self.consumes or listed)
 
-    def document(self) -> Document:
-        out: Document = {
+    def document(self) -> resource.Device:
+        out: resource.Device = {
             "name": self.name,
             "attributes": {k: attribute(v) for k, v in self.attributes.items()},
             "capacity": {k: _capacity(v) for k, v in self.capacity.items()},
-            "consumesCounters": [c.document(key="counterSet") for c in self.consumes],
+            "consumesCounters": [c.consumed() for c in self.consumes],
             "nodeName": self.node_name,
-            "nodeSelector": self.node_selector,
+            "nodeSelector": self.node_selector or {},
             "allNodes": self.all_nodes,
             "taints": [t.document() for t in self.taints],
             "bindsToNode": self.binds_to_node,
             "bindingConditions": list(self.binding_conditions),
             "bindingFailureConditions": list(self.binding_failure_conditions),
             "allowMultipleAllocations": self.many_allocations,
-            **self.extra,
         }
-        return {k: v for k, v in out.items() if v}
+        return _without_empty(cast("resource.Device", {**out, **self.extra}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,13 +145,13 @@ class Slice:
     counters: Sequence[Counters] = ()
     per_device_nodes: bool = False
 
-    def document(self) -> Document:
-        out: Document = {
+    def document(self) -> resource.ResourceSliceSpec:
+        out: resource.ResourceSliceSpec = {
             "perDeviceNodeSelection": self.per_device_nodes,
             "devices": [d.document() for d in self.devices],
-            "sharedCounters": [c.document(key="name") for c in self.counters],
+            "sharedCounters": [c.offered() for c in self.counters],
         }
-        return {k: v for k, v in out.items() if v}
+        return _without_empty(out)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,7 +162,7 @@ class Pool:
     """
 
     slices: Sequence[Slice] = ()
-    node_selector: Mapping[str, Any] | None = None
+    node_selector: core.NodeSelector | None = None
     all_nodes: bool = False
     generation: int = 0
 
@@ -151,7 +172,7 @@ class Pool:
         devices: Iterable[Device],
         *,
         counters: Iterable[Counters] = (),
-        node_selector: Mapping[str, Any] | None = None,
+        node_selector: core.NodeSelector | None = None,
         all_nodes: bool = False,
     ) -> Pool:
         """A pool with its devices spread over as many slices as the limits ask for; counters come first."""
@@ -211,7 +232,7 @@ class Handle:
     """
 
     data: str = ""
-    structured: Mapping[str, Any] | None = None
+    structured: resource_v1alpha2.StructuredResourceHandle | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,14 +243,14 @@ class Claim:
     devices: Sequence[Allocated]
     handles: Sequence[Handle] = ()
     pod_claim_name: str = ""
-    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    document: resource.ResourceClaim = field(default_factory=lambda: _NO_CLAIM, repr=False)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], driver: str) -> Claim:
+    def of(cls, document: resource.ResourceClaim, driver: str) -> Claim:
         """Reads a ResourceClaim (v1 or any version with the same status)."""
         metadata = document["metadata"]
         allocation = document["status"]["allocation"]["devices"]
-        configs = allocation.get("config") or []
+        configs = allocation.get("config") or ()
         devices = [
             Allocated(
                 id=DeviceID(r["pool"], r["device"], r.get("shareID") or ""),
@@ -259,20 +280,20 @@ class Edits:
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
-    device_nodes: Sequence[Mapping[str, Any]] = ()
-    mounts: Sequence[Mapping[str, Any]] = ()
-    hooks: Sequence[Mapping[str, Any]] = ()
+    device_nodes: Sequence[cdi.DeviceNode] = ()
+    mounts: Sequence[cdi.Mount] = ()
+    hooks: Sequence[cdi.Hook] = ()
     gids: Sequence[int] = ()
 
-    def document(self) -> Document:
-        out: Document = {
+    def document(self) -> cdi.ContainerEdits:
+        out: cdi.ContainerEdits = {
             "env": [f"{k}={v}" for k, v in self.env.items()],
-            "deviceNodes": [dict(n) for n in self.device_nodes],
-            "mounts": [dict(m) for m in self.mounts],
-            "hooks": [dict(h) for h in self.hooks],
+            "deviceNodes": list(self.device_nodes),
+            "mounts": list(self.mounts),
+            "hooks": list(self.hooks),
             "additionalGids": list(self.gids),
         }
-        return {k: v for k, v in out.items() if v}
+        return _without_empty(out)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -280,7 +301,7 @@ class Metadata:
     """What a container may read about its device in a file."""
 
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    network: Mapping[str, Any] | None = None
+    network: resource.NetworkDeviceData | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,7 +314,7 @@ class Prepared:
     metadata: Metadata | None = None
 
 
-def attribute(value: Attribute) -> Document:
+def attribute(value: Attribute) -> resource.DeviceAttribute:
     """The API's tagged form of an attribute value."""
     if isinstance(value, bool):
         return {"bool": value}
@@ -305,7 +326,7 @@ def attribute(value: Attribute) -> Document:
         return {"string": value}
     items: list[Any] = list(value)
     tag = next(iter(attribute(items[0]))) if items else "string"
-    return {f"{tag}s": items}
+    return cast("resource.DeviceAttribute", {f"{tag}s": items})
 
 
 def base_request(name: str) -> str:
@@ -313,7 +334,9 @@ def base_request(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _config_for(request: str, configs: Sequence[Mapping[str, Any]], driver: str) -> list[Mapping[str, Any]]:
+def _config_for(
+    request: str, configs: Sequence[resource.DeviceAllocationConfiguration], driver: str
+) -> list[Mapping[str, Any]]:
     # Class before claim, each in its order: the last one wins.
     ordered = sorted(configs, key=lambda c: c.get("source") != "FromClass")
     names = {request, base_request(request)}
@@ -325,8 +348,13 @@ def _config_for(request: str, configs: Sequence[Mapping[str, Any]], driver: str)
     ]
 
 
-def _capacity(value: str | Capacity) -> Document:
+def _capacity(value: str | Capacity) -> resource.DeviceCapacity:
     return value.document() if isinstance(value, Capacity) else {"value": _quantity(value)}
+
+
+def _without_empty(document: T) -> T:
+    """The document without fields that say nothing."""
+    return cast("T", {k: v for k, v in cast("Mapping[str, object]", document).items() if v})
 
 
 def _quantity(text: str) -> str:

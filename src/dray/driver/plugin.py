@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.client.client import Client
 from dray.client.informers import Informer
@@ -25,6 +25,9 @@ from dray.driver.preparation import Preparer
 from dray.driver.publisher import SYNC_DELAY, Publisher
 from dray.driver.resource_api import NoResourceApi, ResourceApi
 from dray.kubelet_api.services import DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import AllocatedDeviceStatus, ResourceClaim, ResourceSlice
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +96,9 @@ class Plugin:
     ) -> None:
         self.health_service.set(pool, device, Report(health, message, timeout))
 
-    async def set_device_status(self, claim: ClaimRef, devices: Sequence[Mapping[str, Any]]) -> None:
+    async def set_device_status(self, claim: ClaimRef, devices: Sequence[AllocatedDeviceStatus]) -> None:
         """Writes ``status.devices`` of a claim: conditions, data and network data, as the API has them."""
-        named = [{"driver": self.driver.name, **d} for d in devices]
+        named: list[AllocatedDeviceStatus] = [{"driver": self.driver.name, **d} for d in devices]
         await self.api.set_device_status(claim, named, manager=self.driver.name)
 
     def update_metadata(self, claim: Claim, request: str, prepared: Sequence[Prepared]) -> None:
@@ -107,7 +110,7 @@ class Plugin:
 
 @asynccontextmanager
 async def serving(
-    client: Client, driver: Driver, *, options: Options, informer: Informer[Any] | None = None
+    client: Client, driver: Driver, *, options: Options, informer: Informer[ResourceSlice] | None = None
 ) -> AsyncIterator[Plugin]:
     """Runs a driver for the length of the block."""
     registry = options.registry_dir or options.kubelet_dir / "plugins_registry"
@@ -192,7 +195,7 @@ async def _connect(client: Client, driver: Driver) -> ResourceApi | None:
         raise
 
 
-async def _no_claims(namespace: str, name: str) -> Mapping[str, Any]:
+async def _no_claims(namespace: str, name: str) -> ResourceClaim:
     raise NoResourceApi("classic claims are handed over, not looked up")
 
 

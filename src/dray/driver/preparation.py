@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import StatusError
 from dray.driver import cdi, metadata
@@ -23,9 +23,10 @@ from dray.driver.checkpoint import Checkpoint, Entry, PreparedDevice
 from dray.driver.model import Claim, ClaimRef, Edits, Handle, Prepared, base_request
 from dray.kubelet_api.failpoints import failpoint
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceClaim
 
-ClaimSource = Callable[[str, str], Awaitable[Mapping[str, Any]]]
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Preparer:
         self,
         driver: Driver,
         *,
-        claims: ClaimSource,
+        claims: Callable[[str, str], Awaitable[ResourceClaim]],
         checkpoint: Checkpoint,
         specs: cdi.Specs,
         lock_file: Path,

@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import NotFound
-from dray.api.scheme.kinds import Object
 from dray.client.informers import Informer
 from dray.client.workqueue import WorkQueue
-from dray.driver.model import Document, Pool
+from dray.driver.model import Pool
 from dray.driver.resource_api import ResourceApi
 from dray.driver.slices import Owner, Write, content, dropped_features, equal_except_times, plan, wanted_spec
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceSlice
 
 #: Seconds between somebody's change to a slice and the look at its pool.
 SYNC_DELAY = 1.0
@@ -45,7 +47,7 @@ class Publisher:
         *,
         node: str = "",
         node_uid: str = "",
-        informer: Informer[Any] | None = None,
+        informer: Informer[ResourceSlice] | None = None,
         sync_delay: float = SYNC_DELAY,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
@@ -61,9 +63,9 @@ class Publisher:
         self._sync_delay = sync_delay
         self._on_error = on_error
         self._pools: Mapping[str, Pool] = {}
-        self._written: dict[str, Object] = {}
+        self._written: dict[str, ResourceSlice] = {}
         self._deleted: set[str] = set()
-        self._accepted: dict[tuple[str, int], tuple[Document, Document]] = {}
+        self._accepted: dict[tuple[str, int], tuple[object, object]] = {}
         self._queue: WorkQueue[str] | None = None
 
     def publish(self, pools: Mapping[str, Pool]) -> None:
@@ -93,7 +95,7 @@ class Publisher:
         for found in self._slices():
             await self._delete(found)
 
-    def _slices(self) -> list[Object]:
+    def _slices(self) -> list[ResourceSlice]:
         """What is there, as far as anybody here knows."""
         there = self._informer.by_index("node", self._node)
         known = {s["metadata"]["name"]: s for s in there if self._is_mine(s)}
@@ -105,17 +107,17 @@ class Publisher:
                 known[name] = mine
         return [self._api.read(s) for s in known.values() if s["metadata"]["uid"] not in self._deleted]
 
-    def _is_mine(self, document: Object) -> bool:
+    def _is_mine(self, document: ResourceSlice) -> bool:
         spec = document["spec"]
         return spec["driver"] == self.driver and _node_of(document) == [self._node]
 
-    def _seen(self, document: Object) -> None:
+    def _seen(self, document: ResourceSlice) -> None:
         if self._is_mine(document) and self._queue is not None:
             mine = self._written.get(document["metadata"]["name"])
             if mine is None or _version(mine) < _version(document):
                 self._queue.add_after(document["spec"]["pool"]["name"], self._sync_delay)
 
-    def _gone(self, document: Object) -> None:
+    def _gone(self, document: ResourceSlice) -> None:
         if not self._is_mine(document):
             return
         uid = document["metadata"]["uid"]
@@ -151,7 +153,7 @@ class Publisher:
             self._stored(name, write, await self._api.create_slice(write.document))
             self.counts.creates += 1
 
-    async def _delete(self, found: Object) -> None:
+    async def _delete(self, found: ResourceSlice) -> None:
         uid = found["metadata"]["uid"]
         self._deleted.add(uid)
         self._written.pop(found["metadata"]["name"], None)
@@ -164,7 +166,7 @@ class Publisher:
             self._deleted.discard(uid)
             raise
 
-    def _stored(self, name: str, write: Write, stored: Object) -> None:
+    def _stored(self, name: str, write: Write, stored: ResourceSlice) -> None:
         self._written[stored["metadata"]["name"]] = stored
         asked, kept = content(write.document["spec"]), content(stored["spec"])
         if equal_except_times(asked, kept):
@@ -180,9 +182,9 @@ class Publisher:
             self._on_error(problem)
 
 
-def _node_of(document: Object) -> list[str]:
+def _node_of(document: ResourceSlice) -> list[str]:
     return [document["spec"].get("nodeName") or ""]
 
 
-def _version(document: Object) -> int:
+def _version(document: ResourceSlice) -> int:
     return int(document["metadata"].get("resourceVersion") or 0)

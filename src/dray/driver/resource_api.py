@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -11,7 +11,9 @@ from dray.client.informers import Informer
 from dray.client.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.driver.model import ClaimRef
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.resource import AllocatedDeviceStatus, Device, ResourceClaim, ResourceSlice
+    from dray.api.types.resource_v1beta1 import Device as DeviceV1beta1
 
 #: Versions with structured parameters, the preferred one first.
 VERSIONS = ("v1", "v1beta2", "v1beta1")
@@ -39,43 +41,42 @@ class ResourceApi:
             )
         return cls(client, served.version)
 
-    async def claim(self, namespace: str, name: str) -> Object:
+    async def claim(self, namespace: str, name: str) -> ResourceClaim:
         return await self.client.get(self._claims, namespace, name)
 
     async def node_uid(self, name: str) -> str:
         node = await self.client.get(NODES, "", name)
-        uid: str = node["metadata"]["uid"]
-        return uid
+        return node["metadata"]["uid"]
 
     async def set_device_status(
-        self, ref: ClaimRef, devices: Sequence[Mapping[str, Any]], *, manager: str
+        self, ref: ClaimRef, devices: Sequence[AllocatedDeviceStatus], *, manager: str
     ) -> None:
         """Says what is known about devices of a claim, by server-side apply: other drivers' entries stay."""
-        body = {
+        body: ResourceClaim = {
             "metadata": {"name": ref.name, "uid": ref.uid},
-            "status": {"devices": [dict(d) for d in devices]},
+            "status": {"devices": devices},
         }
         await self.client.apply(
             self._claims,
             ref.namespace,
-            body,  # type: ignore[arg-type]
+            body,
             field_manager=manager,
             force=True,
             subresource="status",
         )
 
-    def slice_informer(self, driver: str, node: str) -> Informer[Any]:
+    def slice_informer(self, driver: str, node: str) -> Informer[ResourceSlice]:
         """The driver's slices; those of one node if one is given."""
         selector = f"spec.driver={driver},spec.nodeName={node}" if node else f"spec.driver={driver}"
         return Informer(self.client, self._slices, field_selector=selector)
 
-    async def create_slice(self, document: Object) -> Object:
+    async def create_slice(self, document: ResourceSlice) -> ResourceSlice:
         return self.read(await self.client.create(self._slices, "", self._write(document)))
 
-    async def update_slice(self, document: Object) -> Object:
+    async def update_slice(self, document: ResourceSlice) -> ResourceSlice:
         return self.read(await self.client.update(self._slices, "", self._write(document)))
 
-    async def delete_slice(self, document: Object) -> None:
+    async def delete_slice(self, document: ResourceSlice) -> None:
         metadata = document["metadata"]
         await self.client.delete(
             self._slices,
@@ -85,20 +86,22 @@ class ResourceApi:
             resource_version=metadata["resourceVersion"],
         )
 
-    def read(self, document: Object) -> Object:
+    def read(self, document: ResourceSlice) -> ResourceSlice:
         """A slice as the server has it, in v1's form: v1beta1 keeps a device's properties below ``basic``."""
         spec = document["spec"]
         if self.version != "v1beta1" or not spec.get("devices"):
             return document
-        devices = [{"name": d["name"], **(d.get("basic") or {})} for d in spec["devices"]]
+        old = cast("Sequence[DeviceV1beta1]", spec["devices"])
+        devices = [cast("Device", {"name": d["name"], **(d.get("basic") or {})}) for d in old]
         return {**document, "spec": {**spec, "devices": devices}}
 
-    def _write(self, document: Object) -> Object:
-        document = {k: v for k, v in document.items() if k not in ("apiVersion", "kind")}
+    def _write(self, document: ResourceSlice) -> ResourceSlice:
+        kept = {k: v for k, v in document.items() if k not in ("apiVersion", "kind")}
+        document = cast("ResourceSlice", kept)
         spec = document["spec"]
         if self.version != "v1beta1" or not spec.get("devices"):
             return document
-        devices = [
+        old = [
             {"name": d["name"], "basic": {k: v for k, v in d.items() if k != "name"}} for d in spec["devices"]
         ]
-        return {**document, "spec": {**spec, "devices": devices}}
+        return {**document, "spec": {**spec, "devices": cast("Sequence[Device]", old)}}

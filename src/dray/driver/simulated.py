@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dray.api.errors import AlreadyExists
 from dray.client.client import Client
@@ -13,6 +14,9 @@ from dray.client.resources import CLASSIC_RESOURCE_SLICES
 from dray.driver.base import Driver
 from dray.driver.publisher import Publisher
 from dray.driver.resource_api import ResourceApi
+
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import ResourceSlice as ClassicSlice
 
 
 async def publish(client: Client, driver: Driver, *, nodes: Sequence[str]) -> None:
@@ -37,8 +41,11 @@ async def publish_named(client: Client, driver: Driver, nodes: Sequence[str]) ->
     if not await Discovery(client).serves(CLASSIC_RESOURCE_SLICES):
         return
     for node in nodes:
-        model = named_resources(list(driver.named_resources(node)))
-        metadata = {"name": f"{node}-{driver.name}"}
+        body: ClassicSlice = {
+            "metadata": {"name": f"{node}-{driver.name}"},
+            "nodeName": node,
+            "driverName": driver.name,
+            "namedResources": named_resources(list(driver.named_resources(node))),
+        }
         with contextlib.suppress(AlreadyExists):
-            body = {"metadata": metadata, "nodeName": node, "driverName": driver.name, **model}
-            await client.create(CLASSIC_RESOURCE_SLICES, "", body)  # type: ignore[arg-type]
+            await client.create(CLASSIC_RESOURCE_SLICES, "", body)

@@ -7,12 +7,16 @@ deleted first; a slice that already says the right thing is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.quantity import Quantity
-from dray.driver.model import Document, Pool
+from dray.driver.model import Pool
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta, OwnerReference
+    from dray.api.types.resource import Device, DeviceTaint, ResourcePool, ResourceSlice, ResourceSliceSpec
 
 #: Digits of the index in the name of a slice that is one of several.
 INDEX_DIGITS = 5
@@ -26,7 +30,7 @@ class Owner(NamedTuple):
     name: str
     uid: str
 
-    def reference(self) -> Document:
+    def reference(self) -> OwnerReference:
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -40,14 +44,14 @@ class Write(NamedTuple):
     """A slice to be created or updated: which of the pool's slices it is, and what it shall say."""
 
     position: int
-    document: Document
+    document: ResourceSlice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """Writes that make the slices of one pool right, in the order in which they must happen."""
 
-    delete: Sequence[Document] = ()
+    delete: Sequence[ResourceSlice] = ()
     update: Sequence[Write] = ()
     create: Sequence[Write] = ()
 
@@ -66,9 +70,9 @@ def plan(
     driver: str,
     name: str,
     pool: Pool | None,
-    existing: Sequence[Document],
+    existing: Sequence[ResourceSlice],
     owner: Owner | None = None,
-    accepted: Mapping[int, tuple[Document, Document]] | None = None,
+    accepted: Mapping[int, tuple[object, object]] | None = None,
 ) -> Plan:
     """Compares the slices of pool ``name`` with what is wanted; ``pool=None`` means: no longer published.
 
@@ -92,12 +96,12 @@ def plan(
     bumped = pool.generation > generation or len(current) < count or len(changed) > 1
     if bumped:
         generation = max(pool.generation, generation + 1)
-    ours = {"name": name, "generation": generation, "resourceSliceCount": count}
+    ours: ResourcePool = {"name": name, "generation": generation, "resourceSliceCount": count}
 
     update = []
     for i, found in sorted(current.items()):
         if bumped or i in changed:
-            spec = {**_identity(found["spec"]), "pool": ours, **wanted[i]}
+            spec: ResourceSliceSpec = {**_identity(found["spec"]), "pool": ours, **wanted[i]}
             update.append(Write(i, {**found, "spec": _keep_taint_times(found["spec"], spec)}))
     local = owner is not None and owner.kind == "Node" and pool.node_selector is None and not pool.all_nodes
     create = []
@@ -107,48 +111,52 @@ def plan(
         spec = {"driver": driver, "pool": ours, **wanted[i]}
         if local and owner and not spec.get("perDeviceNodeSelection"):
             spec["nodeName"] = owner.name
-        metadata: Document = {"generateName": name_prefix(driver, owner, index=i, count=count)}
+        metadata: ObjectMeta = {"generateName": name_prefix(driver, owner, index=i, count=count)}
         if owner:
             metadata["ownerReferences"] = [owner.reference()]
         create.append(Write(i, {"metadata": metadata, "spec": spec}))
     return Plan(delete=obsolete, update=update, create=create)
 
 
-def content(spec: Mapping[str, Any]) -> Document:
+def content(spec: ResourceSliceSpec) -> object:
     """What a slice says about its devices, in a form that compares equal when the meaning is equal."""
-    out: Document = _canonical({k: v for k, v in spec.items() if k not in ("driver", "pool", "nodeName")})
-    return out
+    return _canonical({k: v for k, v in spec.items() if k not in ("driver", "pool", "nodeName")})
 
 
-def equal_except_times(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def equal_except_times(one: object, other: object) -> bool:
     """Whether contents agree apart from the times that a server adds to taints."""
     return bool(_without_times(one) == _without_times(other))
 
 
-def dropped_features(wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
+def dropped_features(wanted: ResourceSliceSpec, stored: ResourceSliceSpec) -> list[str]:
     """Gates that are probably off, judging by what the server did not keep."""
     gates = []
     pairs = list(zip(wanted.get("devices") or [], stored.get("devices") or [], strict=False))
 
-    def lost(*fields: str) -> bool:
-        return any(bool(w.get(f)) and not s.get(f) for w, s in pairs for f in fields)
+    def lost(field: Callable[[Device], object]) -> bool:
+        return any(bool(field(w)) and not field(s) for w, s in pairs)
 
-    if lost("taints"):
+    if lost(lambda device: device.get("taints")):
         gates.append("DRADeviceTaints")
-    whole = ("perDeviceNodeSelection", "sharedCounters")
-    if lost("consumesCounters") or any(wanted.get(f) and not stored.get(f) for f in whole):
+    if (
+        lost(lambda device: device.get("consumesCounters"))
+        or (wanted.get("perDeviceNodeSelection") and not stored.get("perDeviceNodeSelection"))
+        or (wanted.get("sharedCounters") and not stored.get("sharedCounters"))
+    ):
         gates.append("DRAPartitionableDevices")
-    if lost("bindingConditions", "bindingFailureConditions"):
+    if lost(lambda device: device.get("bindingConditions")) or lost(
+        lambda device: device.get("bindingFailureConditions")
+    ):
         gates.append("DRADeviceBindingConditions")
-    if lost("allowMultipleAllocations"):
+    if lost(lambda device: device.get("allowMultipleAllocations")):
         gates.append("DRAConsumableCapacity")
     return gates
 
 
 def _match(
-    existing: Sequence[Document], *, driver: str, owner: Owner | None, count: int, generation: int
-) -> tuple[dict[int, Document], list[Document]]:
-    current: dict[int, Document] = {}
+    existing: Sequence[ResourceSlice], *, driver: str, owner: Owner | None, count: int, generation: int
+) -> tuple[dict[int, ResourceSlice], list[ResourceSlice]]:
+    current: dict[int, ResourceSlice] = {}
     obsolete = []
     for found in existing:
         index = _index(found["metadata"]["name"], driver=driver, owner=owner, count=count)
@@ -176,28 +184,33 @@ def _index(name: str, *, driver: str, owner: Owner | None, count: int) -> int | 
     return index if index < count else None
 
 
-def wanted_spec(pool: Pool, index: int) -> Document:
+def wanted_spec(pool: Pool, index: int) -> ResourceSliceSpec:
     """What the driver wants one slice of a pool to say."""
     out = pool.slices[index].document()
     if pool.node_selector is not None:
-        out["nodeSelector"] = dict(pool.node_selector)
+        out["nodeSelector"] = pool.node_selector
     if pool.all_nodes:
         out["allNodes"] = True
     return out
 
 
-def _identity(spec: Mapping[str, Any]) -> Document:
-    return {k: spec[k] for k in ("driver", "nodeName") if k in spec}
+def _identity(spec: ResourceSliceSpec) -> ResourceSliceSpec:
+    out: ResourceSliceSpec = {"driver": spec["driver"]}
+    if "nodeName" in spec:
+        out["nodeName"] = spec["nodeName"]
+    return out
 
 
-def _has_content(found: Document, wanted: Document, accepted: tuple[Document, Document] | None) -> bool:
+def _has_content(
+    found: ResourceSliceSpec, wanted: ResourceSliceSpec, accepted: tuple[object, object] | None
+) -> bool:
     have, want = content(found), content(_keep_taint_times(found, wanted))
     if have == want:
         return True
     return accepted is not None and accepted[0] == content(wanted) and accepted[1] == have
 
 
-def _keep_taint_times(found: Mapping[str, Any], wanted: Document) -> Document:
+def _keep_taint_times(found: ResourceSliceSpec, wanted: ResourceSliceSpec) -> ResourceSliceSpec:
     """The wanted spec with the time of every taint that stands already, unless the driver gives one itself."""
     if not any(d.get("taints") for d in wanted.get("devices") or []):
         return wanted
@@ -207,9 +220,9 @@ def _keep_taint_times(found: Mapping[str, Any], wanted: Document) -> Document:
         for t in d.get("taints") or []
         if "timeAdded" in t
     }
-    devices = []
+    devices: list[Device] = []
     for d in wanted["devices"]:
-        taints = [
+        taints: list[DeviceTaint] = [
             t
             if "timeAdded" in t
             or (when := times.get((d["name"], t["key"], t.get("value", ""), t["effect"]))) is None

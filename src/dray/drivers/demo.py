@@ -25,10 +25,8 @@ from dray.client.resources import (
 from dray.drivers.gpu import DRIVER
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container
-    from dray.api.types.resource import DeviceClass
-
-Object = Any  # documents have no types here yet
+    from dray.api.types.core import Container, Pod
+    from dray.api.types.resource import DeviceClass, ResourceClaim
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 SCRIPT = "env | grep ^GPU_ | sort; trap 'exit 0' TERM; sleep 3600 & wait"
@@ -222,7 +220,7 @@ class _Demo:
             except NotFound:
                 continue
 
-    async def _until(self, reached: Callable[[Object], bool]) -> Object:
+    async def _until(self, reached: Callable[[Pod], bool]) -> Pod:
         options = self._options
         async with asyncio.timeout(options.patience):
             while True:
@@ -232,7 +230,7 @@ class _Demo:
                 await asyncio.sleep(0.05)
 
 
-def state_of(claim: Object) -> str:
+def state_of(claim: ResourceClaim) -> str:
     """As kubectl's STATE column has it."""
     status = claim.get("status") or {}
     states = ["deleted"] if "deletionTimestamp" in claim["metadata"] else []
@@ -242,7 +240,7 @@ def state_of(claim: Object) -> str:
     return ",".join(states)
 
 
-def _owned_by(claim: Object, uid: str) -> bool:
+def _owned_by(claim: ResourceClaim, uid: str) -> bool:
     return any(o["uid"] == uid for o in claim["metadata"].get("ownerReferences") or ())
 
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from dray.driver import (
     Allocated,
@@ -32,6 +32,9 @@ from dray.driver import (
     Version,
 )
 
+if TYPE_CHECKING:
+    from dray.api.types.resource import AllocatedDeviceStatus
+
 DRIVER = "gpu.example.com"
 CONFIG_API = "gpu.resource.example.com/v1alpha1"
 MEMORY_GIB = 80
@@ -40,6 +43,28 @@ UNHEALTHY_DIRECTORY = "ailing"
 #: Seconds between looks there.
 HEALTH_POLL_SECONDS = 0.5
 INTERVALS = ("Default", "Short", "Medium", "Long")
+
+
+class TimeSlicingConfig(TypedDict, total=False):
+    interval: str
+
+
+class SpacePartitioningConfig(TypedDict, total=False):
+    partitionCount: int
+
+
+class Sharing(TypedDict, total=False):
+    strategy: str
+    timeSlicingConfig: TimeSlicingConfig
+    spacePartitioningConfig: SpacePartitioningConfig
+
+
+class GpuConfig(TypedDict, total=False):
+    """The opaque parameters of a claim or a class that this driver understands."""
+
+    apiVersion: str
+    kind: str
+    sharing: Sharing
 
 
 class InvalidConfig(Exception):
@@ -171,10 +196,16 @@ class GpuDriver(Driver):
             env[f"{key}_MEMORY"] = device.consumed["memory"]
         return Edits(env=env)
 
-    def _status(self, device: Allocated) -> dict[str, Any]:
-        attributes = self._known[device.name].document()["attributes"] if device.name in self._known else {}
+    def _status(self, device: Allocated) -> AllocatedDeviceStatus:
+        known = self._known.get(device.name)
+        attributes = known.document()["attributes"] if known else {}
         data = {k: attributes[k] for k in ("uuid", "model", "driverVersion") if k in attributes}
-        status: dict[str, Any] = {"pool": device.id.pool, "device": device.name, "data": data}
+        status: AllocatedDeviceStatus = {
+            "driver": self.name,
+            "pool": device.id.pool,
+            "device": device.name,
+            "data": data,
+        }
         if device.id.share:
             status["shareID"] = device.id.share
         return status
@@ -182,12 +213,15 @@ class GpuDriver(Driver):
 
 def sharing(configs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The variables for the last configuration given, or for the default: time slicing with the default interval."""
-    config: Mapping[str, Any] = configs[-1] if configs else {"apiVersion": CONFIG_API, "kind": "GpuConfig"}
+    config: GpuConfig = {"apiVersion": CONFIG_API, "kind": "GpuConfig"}
+    if configs:
+        config = cast("GpuConfig", configs[-1])
     if (config.get("apiVersion"), config.get("kind")) != (CONFIG_API, "GpuConfig"):
         raise InvalidConfig(
             f"expected {CONFIG_API} GpuConfig, got {config.get('apiVersion')} {config.get('kind')}"
         )
-    wanted = config.get("sharing") or {"strategy": "TimeSlicing"}
+    default: Sharing = {"strategy": "TimeSlicing"}
+    wanted = config.get("sharing") or default
     strategy = wanted.get("strategy")
     slicing, partitioning = wanted.get("timeSlicingConfig"), wanted.get("spacePartitioningConfig")
     if strategy == "TimeSlicing":

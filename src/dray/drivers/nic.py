@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import NotFound
 from dray.client.client import Client
@@ -25,7 +25,10 @@ from dray.driver import Allocated, Claim, ClaimRef, Device, Driver, Edits, Pool,
 from dray.driver.publisher import Publisher
 from dray.driver.resource_api import ResourceApi
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import NodeSelector, NodeSelectorRequirement
+    from dray.api.types.meta import Condition
+    from dray.api.types.resource import AllocatedDeviceStatus, NetworkDeviceData, ResourceClaim
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +48,11 @@ class Fabric:
     broken: frozenset[str] = frozenset()
 
     def pool(self) -> Pool:
-        selector = None
+        selector: NodeSelector | None = None
         if self.node_labels:
-            wanted = [{"key": k, "operator": "In", "values": [v]} for k, v in self.node_labels.items()]
+            wanted: list[NodeSelectorRequirement] = [
+                {"key": k, "operator": "In", "values": [v]} for k, v in self.node_labels.items()
+            ]
             selector = {"nodeSelectorTerms": [{"matchExpressions": wanted}]}
         return Pool.of(self._devices(), node_selector=selector, all_nodes=selector is None)
 
@@ -114,7 +119,7 @@ async def run_controller(client: Client, *, fabric: Fabric) -> None:
         group.create_task(queue.run(attach))
 
 
-def statuses(claim: Object, fabric: Fabric, *, now: datetime) -> list[dict[str, Any]]:
+def statuses(claim: ResourceClaim, fabric: Fabric, *, now: datetime) -> list[AllocatedDeviceStatus]:
     """What is to be said about the claim's cards; nothing if all has been said. Pure."""
     status = claim.get("status") or {}
     if not status.get("allocation"):
@@ -130,15 +135,15 @@ def statuses(claim: Object, fabric: Fabric, *, now: datetime) -> list[dict[str, 
     return [_status(d, failed=d.name in fabric.broken, now=now) for d in cards]
 
 
-def _status(device: Allocated, *, failed: bool, now: datetime) -> dict[str, Any]:
-    condition = {
+def _status(device: Allocated, *, failed: bool, now: datetime) -> AllocatedDeviceStatus:
+    condition: Condition = {
         "type": ATTACH_FAILED if failed else ATTACHED,
         "status": "True",
         "reason": "NoLink" if failed else "Ready",
         "message": "the card has no link" if failed else "the card is attached to the node",
         "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    out: dict[str, Any] = {
+    out: AllocatedDeviceStatus = {
         "driver": DRIVER,
         "pool": device.id.pool,
         "device": device.name,
@@ -149,7 +154,7 @@ def _status(device: Allocated, *, failed: bool, now: datetime) -> dict[str, Any]
     return out
 
 
-def _network_data(pool: str, device: str) -> dict[str, Any]:
+def _network_data(pool: str, device: str) -> NetworkDeviceData:
     index = int(device.removeprefix("nic-"))
     address = ipaddress.ip_address("10.77.0.1") + index
     return {

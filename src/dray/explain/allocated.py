@@ -9,7 +9,7 @@ from dray.allocation import DeviceID
 from dray.allocation.devices import Device
 from dray.api import claims as pod_claims
 from dray.explain.devices.equivalence import EquivalentDevices
-from dray.explain.devices.selectors import asked
+from dray.explain.devices.selectors import selector_attributes
 from dray.explain.devices.states import selected
 from dray.explain.model.cluster import Cluster, Key
 from dray.explain.model.snapshot import Document
@@ -134,7 +134,7 @@ def _matched(cluster: Cluster, request: Document, device: Device) -> Iterator[st
     )
     for selector in selectors:
         source = (selector.get("cel") or {}).get("expression") or ""
-        for one in asked(source, [EquivalentDevices(device, 1)], cluster.features):
+        for one in selector_attributes(source, [EquivalentDevices(device, 1)], cluster.features):
             if one.values:
                 yield f"{one.name}={one.values[0][0]}"
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from dray.api import claims as pod_claims
+from dray.api import pods
 from dray.api.claims import ClaimNotCreated
 from dray.api.groups.resource.classic import bridge
 from dray.explain import advice, allocated, pending, scheduled
@@ -122,7 +123,7 @@ def _users_of(cluster: Cluster, key: Key) -> list[Key]:
         pod_key
         for pod_key, pod in cluster.pods.items()
         if pod_key.namespace == key.namespace
-        and not pod_claims.is_done(pod)
+        and not pods.is_done(pod)
         and any(reference.claim == key.name for reference in pod_claims.references(pod))
     ]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dray.allocation import Cause, PoolID, Removal, RequestReasons
 from dray.allocation.devices import Device
 from dray.explain.devices.equivalence import EquivalentDevices
-from dray.explain.devices.selectors import asked, selector_conditions
+from dray.explain.devices.selectors import selector_attributes, selector_conditions
 from dray.explain.devices.states import Holder, in_class, readable
 from dray.explain.model.cluster import Cluster, Key
 from dray.explain.model.explanation import BestNode, NodeGroup, RemovedDevices, RequestExplanation
@@ -102,7 +102,9 @@ def _removed(cluster: Cluster, demands: ClaimDemands, request: Document, removal
         removal.count,
         removal.examples[:_EXAMPLES],
         source,
-        asked(source, reached, features, known=lambda: _devices(cluster, reached)) if source else (),
+        selector_attributes(source, reached, features, known=lambda: _devices(cluster, reached))
+        if source
+        else (),
         selector_conditions(source, reached, features) if source else (),
         _holders(cluster, removal) if removal.cause in _MOMENT else (),
     )
@@ -168,7 +170,7 @@ def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
                 return request.get("exactly") or {}
             for one in request.get("firstAvailable") or ():
                 if one["name"] == alternative:
-                    return one  # type: ignore[no-any-return]
+                    return one
     return {}
 
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.kubelet_api.services import Service
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import (
+        DriverAllocationResult,
+        NamedResourcesAttribute,
+        NamedResourcesInstance,
+        ResourceModel,
+        StructuredResourceHandle,
+    )
 
 _MESSAGES = Service("resource_v1alpha2", "")
-_RAW = {
-    "vendor_class_parameters": "vendorClassParameters",
-    "vendor_claim_parameters": "vendorClaimParameters",
-}
-_PLAIN = ("bool", "int", "string", "version")
 
 
-def handle_message(handle: Document) -> Any:
+def handle_message(handle: StructuredResourceHandle) -> Any:
     """``structuredData`` of an allocation as the kubelet sends it."""
     messages = _MESSAGES.module
     out = messages.StructuredResourceHandle(node_name=handle.get("nodeName") or "")
-    for field, key in _RAW.items():
-        _set_raw(getattr(out, field), handle.get(key))
+    _set_raw(out.vendor_class_parameters, handle.get("vendorClassParameters"))
+    _set_raw(out.vendor_claim_parameters, handle.get("vendorClaimParameters"))
     for result in handle.get("results") or ():
         sent = out.results.add()
         _set_raw(sent.vendor_request_parameters, result.get("vendorRequestParameters"))
@@ -32,41 +33,50 @@ def handle_message(handle: Document) -> Any:
     return out
 
 
-def handle_document(message: Any) -> dict[str, Any]:
+def handle_document(message: Any) -> StructuredResourceHandle:
     """What a driver is sent, as the claim has it."""
-    out: dict[str, Any] = {}
-    for field, key in _RAW.items():
-        if (parameters := _raw(getattr(message, field))) is not None:
-            out[key] = parameters
+    out: StructuredResourceHandle = {}
+    if (parameters := _raw(message.vendor_class_parameters)) is not None:
+        out["vendorClassParameters"] = parameters
+    if (parameters := _raw(message.vendor_claim_parameters)) is not None:
+        out["vendorClaimParameters"] = parameters
     if message.node_name:
         out["nodeName"] = message.node_name
     out["results"] = [_result(result) for result in message.results]
     return out
 
 
-def model_message(model: Document) -> Any:
+def model_message(model: ResourceModel) -> Any:
     """The resources of a node, as its driver tells the kubelet."""
     messages = _MESSAGES.module
     out = messages.ResourceModel()
     for instance in (model.get("namedResources") or {}).get("instances") or ():
         sent = out.named_resources.instances.add(name=instance["name"])
         for attribute in instance.get("attributes") or ():
-            value = sent.attributes.add(name=attribute["name"]).attribute_value
-            for key in _PLAIN:
-                if key in attribute:
-                    setattr(value, key, attribute[key])
-            if "quantity" in attribute:
-                value.quantity.string = str(attribute["quantity"])
-            if "intSlice" in attribute:
-                value.int_slice.ints.extend(attribute["intSlice"].get("ints") or ())
-            if "stringSlice" in attribute:
-                value.string_slice.strings.extend(attribute["stringSlice"].get("strings") or ())
+            _set_value(sent.attributes.add(name=attribute["name"]).attribute_value, attribute)
     return out
 
 
-def model_document(message: Any) -> dict[str, Any]:
+def _set_value(message: Any, attribute: NamedResourcesAttribute) -> None:
+    if "bool" in attribute:
+        message.bool = attribute["bool"]
+    if "int" in attribute:
+        message.int = attribute["int"]
+    if "string" in attribute:
+        message.string = attribute["string"]
+    if "version" in attribute:
+        message.version = attribute["version"]
+    if "quantity" in attribute:
+        message.quantity.string = str(attribute["quantity"])
+    if "intSlice" in attribute:
+        message.int_slice.ints.extend(attribute["intSlice"].get("ints") or ())
+    if "stringSlice" in attribute:
+        message.string_slice.strings.extend(attribute["stringSlice"].get("strings") or ())
+
+
+def model_document(message: Any) -> ResourceModel:
     """The resources of a node, as a ResourceSlice has them."""
-    instances = [
+    instances: list[NamedResourcesInstance] = [
         {"name": instance.name, "attributes": [_attribute(a) for a in instance.attributes]}
         if instance.attributes
         else {"name": instance.name}
@@ -75,11 +85,17 @@ def model_document(message: Any) -> dict[str, Any]:
     return {"namedResources": {"instances": instances}}
 
 
-def _attribute(message: Any) -> dict[str, Any]:
-    value, out = message.attribute_value, {"name": message.name}
-    for key in _PLAIN:
-        if value.HasField(key):
-            out[key] = getattr(value, key)
+def _attribute(message: Any) -> NamedResourcesAttribute:
+    value = message.attribute_value
+    out: NamedResourcesAttribute = {"name": message.name}
+    if value.HasField("bool"):
+        out["bool"] = value.bool
+    if value.HasField("int"):
+        out["int"] = value.int
+    if value.HasField("string"):
+        out["string"] = value.string
+    if value.HasField("version"):
+        out["version"] = value.version
     if value.HasField("quantity"):
         out["quantity"] = value.quantity.string
     if value.HasField("int_slice"):
@@ -89,8 +105,8 @@ def _attribute(message: Any) -> dict[str, Any]:
     return out
 
 
-def _result(message: Any) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _result(message: Any) -> DriverAllocationResult:
+    out: DriverAllocationResult = {}
     if (parameters := _raw(message.vendor_request_parameters)) is not None:
         out["vendorRequestParameters"] = parameters
     if message.allocation_result_model.HasField("named_resources"):

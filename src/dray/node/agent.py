@@ -9,16 +9,16 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dray.api import claims
 from dray.api.errors import NotFound, StatusError
 from dray.api.groups.resource.classic import bridge
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
+from dray.backoff import Backoff
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from dray.client.retry import Backoff
 from dray.node import pods
 from dray.node.container.cdi import CdiCache
 from dray.node.container.runtime_config import NODE_LABEL
@@ -39,7 +39,10 @@ from dray.node.recovery import RecoveredPod
 from dray.node.volume_manager import VolumeManager
 from dray.runtimes.interface import ContainerStatus, Runtime, RuntimeFailure
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod, ResourceStatus
+    from dray.api.types.resource import ResourceClaim
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +59,7 @@ class Shared:
     metrics: Metrics
     clock: Callable[[], float]
     version: str  # of the resource API
-    release: Release  # of nodes that have none of their own
+    release: EffectiveVersion  # of nodes that have none of their own
     classic_slices: bool = False  # slices of 1.30 are served
 
 
@@ -109,7 +112,7 @@ class Agent:
             state=ClaimInfoCache(options.paths.kubelet if options.drivers else None),
             plugins=plugins,
             metrics=shared.metrics,
-            fixed_names=claims.has_fixed_names(release.number),
+            fixed_names=claims.has_fixed_names(release.release),
         )
         self.volumes = None if self.simulated else VolumeManager(client, options.paths, clock=shared.clock)
         self.cdi_cache = CdiCache(options.paths.cdi, locate=options.paths.locate)
@@ -186,7 +189,7 @@ class Agent:
 
     # Pods
 
-    def pod_added(self, pod: Object, *, recovered: RecoveredPod | None = None) -> None:
+    def pod_added(self, pod: Pod, *, recovered: RecoveredPod | None = None) -> None:
         if is_mirror(pod):
             self._mirrors.changed(pod)
             return
@@ -203,10 +206,10 @@ class Agent:
             self._run(uid, worker), name=f"pod {pods.full_name(pod)}"
         )
 
-    def pod_updated(self, pod: Object) -> None:
+    def pod_updated(self, pod: Pod) -> None:
         self.pod_added(pod)
 
-    def pod_deleted(self, pod: Object) -> None:
+    def pod_deleted(self, pod: Pod) -> None:
         if is_mirror(pod):
             self._mirrors.deleted(pod)
         elif worker := self._workers.get(pods.uid(pod)):
@@ -253,14 +256,14 @@ class Agent:
             "status.podIPs": address,
         }
 
-    def container_health(self, pod: Object, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def container_health(self, pod: Pod, spec: Container) -> list[ResourceStatus]:
         if "ResourceHealthStatus" not in self.options.gates or self.simulated:
             return []
         return self.health.container_status(pod, spec, self.manager)
 
     def pod_event(
         self,
-        pod: Object,
+        pod: Pod,
         kind: Literal["Normal", "Warning"],
         reason: str,
         message: str,
@@ -270,13 +273,13 @@ class Agent:
         if not self.simulated or kind == "Warning":
             self._recorder.event(PODS, pod, kind, reason, message)
 
-    def remove_logs(self, pod: Object) -> None:
+    def remove_logs(self, pod: Pod) -> None:
         if not self.simulated:
             metadata = pod["metadata"]
             logs = self.options.paths.pod_logs(metadata["namespace"], metadata["name"], metadata["uid"])
             shutil.rmtree(logs, ignore_errors=True)
 
-    async def _get_claim(self, namespace: str, name: str) -> Object:
+    async def _get_claim(self, namespace: str, name: str) -> ResourceClaim | ClassicClaim:
         claim = await self.client.get(self._claims, namespace, name)
         if bridge.is_classic(claim):  # today's versions show little of it
             return await self.client.get(CLASSIC_RESOURCE_CLAIMS, namespace, name)

@@ -10,15 +10,18 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
 from dray.api.times import from_epoch
+from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
-from dray.client.retry import Backoff
+from dray.node.pod_status import NO_TIME
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodStatus
+    from dray.api.types.meta import OwnerReference
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +39,18 @@ class ControlPlanePart:
     image: str = "dray"
 
 
-def is_mirror(pod: Object) -> bool:
+def is_mirror(pod: Pod) -> bool:
     return ANNOTATION in (pod["metadata"].get("annotations") or {})
 
 
-def pod_of(part: ControlPlanePart, *, node: str, node_uid: str) -> Object:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": True}
+def pod_of(part: ControlPlanePart, *, node: str, node_uid: str) -> Pod:
+    owner: OwnerReference = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": node,
+        "uid": node_uid,
+        "controller": True,
+    }
     return {
         "metadata": {
             "name": f"{part.name}-{node}",
@@ -86,13 +95,13 @@ class MirrorPods:
         self._wake = asyncio.Event()
         self._deleting: dict[str, str] = {}  # pods that somebody wants deleted, by name
 
-    def changed(self, pod: Object) -> None:
+    def changed(self, pod: Pod) -> None:
         metadata = pod["metadata"]
         if metadata.get("deletionTimestamp"):
             self._deleting[metadata["name"]] = metadata["uid"]
             self._wake.set()
 
-    def deleted(self, pod: Object) -> None:
+    def deleted(self, pod: Pod) -> None:
         self._wake.set()
 
     async def run(self, node_uid: str) -> None:
@@ -128,7 +137,7 @@ class MirrorPods:
                 PODS, NAMESPACE, name, {"status": self._status(part)}, type=PatchType.STRATEGIC
             )
 
-    def _status(self, part: ControlPlanePart) -> dict[str, Any]:
+    def _status(self, part: ControlPlanePart) -> PodStatus:
         kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
         return {
             "phase": "Running",
@@ -138,7 +147,7 @@ class MirrorPods:
             "podIP": self._address,
             "podIPs": [{"ip": self._address}],
             "conditions": [
-                {"type": k, "status": "True", "lastProbeTime": None, "lastTransitionTime": self._since}
+                {"type": k, "status": "True", "lastProbeTime": NO_TIME, "lastTransitionTime": self._since}
                 for k in kinds
             ],
             "containerStatuses": [

@@ -9,16 +9,19 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import AlreadyExists, Conflict, NotFound, StatusError
 from dray.api.times import format_micro_time, from_epoch
+from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import LEASES, NODES
-from dray.client.retry import Backoff
 from dray.node.options import NodeOptions, system_labels
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.coordination import LeaseSpec
+    from dray.api.types.core import Node, NodeCondition, NodeStatus, NodeSystemInfo
+    from dray.api.types.meta import ObjectMeta, OwnerReference
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +44,7 @@ class NodeRegistration:
         self._facts = _node_info(options, runtime)
         self.uid = ""
 
-    async def register(self) -> Object:
+    async def register(self) -> Node:
         """Creates the node, or takes over the one of this name; keeps trying until that works."""
         pauses = _RETRY.pauses()
         while True:
@@ -76,14 +79,14 @@ class NodeRegistration:
             NODES, "", self._options.name, {"status": self._status({})}, type=PatchType.STRATEGIC
         )
 
-    async def _register(self) -> Object:
+    async def _register(self) -> Node:
         options = self._options
-        metadata: dict[str, Any] = {"name": options.name, "labels": system_labels(options)}
+        metadata: ObjectMeta = {"name": options.name, "labels": system_labels(options)}
         if options.annotations:
             metadata["annotations"] = dict(options.annotations)
-        document: Object = {"metadata": metadata, "status": self._status({})}
+        document: Node = {"metadata": metadata, "status": self._status({})}
         if options.taints:
-            document["spec"] = {"taints": [dict(t) for t in options.taints]}
+            document["spec"] = {"taints": options.taints}
         try:
             return await self._client.create(NODES, "", document)
         except AlreadyExists:
@@ -96,14 +99,15 @@ class NodeRegistration:
                 NODES, "", options.name, {"status": self._status(found)}, type=PatchType.STRATEGIC
             )
 
-    def _status(self, found: Object) -> dict[str, Any]:
+    def _status(self, found: Node) -> NodeStatus:
         options = self._options
         old = {c["type"]: c for c in (found.get("status") or {}).get("conditions") or []}
         now = from_epoch(self._clock())
 
-        def condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
-            same = old.get(kind, {}).get("status") == status
-            since = old[kind]["lastTransitionTime"] if same else now
+        def condition(kind: str, status: str, reason: str, message: str) -> NodeCondition:
+            before = old.get(kind)
+            same = before is not None and before["status"] == status
+            since = before["lastTransitionTime"] if before and same else now
             return {
                 "type": kind,
                 "status": status,
@@ -141,7 +145,7 @@ class NodeRegistration:
 
     async def _renew(self) -> None:
         options = self._options
-        spec = {
+        spec: LeaseSpec = {
             "holderIdentity": options.name,
             "leaseDurationSeconds": options.lease_seconds,
             "renewTime": format_micro_time(datetime.fromtimestamp(self._clock(), UTC)),
@@ -149,15 +153,24 @@ class NodeRegistration:
         try:
             await self._client.patch(LEASES, LEASE_NAMESPACE, options.name, {"spec": spec})
         except NotFound:
-            owner = {"apiVersion": "v1", "kind": "Node", "name": options.name, "uid": self.uid}
-            metadata = {"name": options.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+            owner: OwnerReference = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": options.name,
+                "uid": self.uid,
+            }
+            metadata: ObjectMeta = {
+                "name": options.name,
+                "namespace": LEASE_NAMESPACE,
+                "ownerReferences": [owner],
+            }
             try:
-                await self._client.create(LEASES, LEASE_NAMESPACE, {"metadata": metadata, "spec": spec})  # type: ignore[typeddict-item]
+                await self._client.create(LEASES, LEASE_NAMESPACE, {"metadata": metadata, "spec": spec})
             except (AlreadyExists, Conflict):
                 return
 
 
-def _node_info(options: NodeOptions, runtime: str) -> dict[str, str]:
+def _node_info(options: NodeOptions, runtime: str) -> NodeSystemInfo:
     def text(path: str) -> str:
         try:
             return Path(path).read_text().strip()

@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import StatusError
-from dray.api.release import Release, everything, release_named
-from dray.api.scheme.kinds import Object
+from dray.api.release import EffectiveVersion
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
@@ -22,6 +21,9 @@ from dray.node.metrics import Metrics
 from dray.node.options import NodeOptions
 from dray.node.recovery import RecoveredPod, recovered_pods
 from dray.runtimes.interface import Runtime
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 #: Versions of claims that the manager can work with, the preferred one first.
 CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1")
@@ -47,7 +49,7 @@ class Nodes:
         self._owners: dict[str, Agent] = {}
         self.agents: dict[str, Agent] = {}
         self._recorders: list[EventRecorder] = []
-        self._informers: list[Informer[Any]] = []
+        self._informers: list[Informer[Pod]] = []
         if client_for is None and len(options) == 1:
             client_for = lambda name: client  # noqa: E731
         if client_for is None:
@@ -95,22 +97,22 @@ class Nodes:
 
         await asyncio.gather(*(one(agent) for agent in self.agents.values()))
 
-    def _agent(self, pod: Object) -> Agent | None:
+    def _agent(self, pod: Pod) -> Agent | None:
         return self.agents.get(pod["spec"].get("nodeName") or "")
 
-    def _added(self, pod: Object) -> None:
+    def _added(self, pod: Pod) -> None:
         if agent := self._agent(pod):
             self._owners[pods.uid(pod)] = agent
             agent.pod_added(pod, recovered=self._recovered.pop(pods.uid(pod), None))
 
-    def _updated(self, old: Object, new: Object) -> None:
+    def _updated(self, old: Pod, new: Pod) -> None:
         if agent := self._agent(new):
             self._owners[pods.uid(new)] = agent
             if pods.uid(old) != pods.uid(new):
                 agent.pod_deleted(old)
             agent.pod_updated(new)
 
-    def _deleted(self, pod: Object) -> None:
+    def _deleted(self, pod: Pod) -> None:
         if agent := self._agent(pod):
             agent.pod_deleted(pod)
 
@@ -131,18 +133,18 @@ async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shar
         metrics=Metrics(),
         clock=time.time,
         version=claims.version if claims else CLAIM_VERSIONS[0],
-        release=await _release(client) if ask else everything(),
+        release=await _release(client) if ask else EffectiveVersion(),
         classic_slices=await discovery.serves(CLASSIC_RESOURCE_SLICES),
     )
 
 
-async def _release(client: Client) -> Release:
+async def _release(client: Client) -> EffectiveVersion:
     """What a node should be like: a kubelet of the classic age on servers of that age, otherwise all at once."""
     try:
         version = (await client.request("GET", "/version")).object
         minor = int(str(version["minor"]).rstrip("+"))
     except (StatusError, KeyError, ValueError):
-        return everything()
+        return EffectiveVersion()
     if minor > 30:
-        return everything()
-    return release_named(f"1.{minor}" if minor in (26, 27) else "1.30")
+        return EffectiveVersion()
+    return EffectiveVersion.parse(f"1.{minor}" if minor in (26, 27) else "1.30")

@@ -7,12 +7,15 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dray.api.release import Gates, Release, everything
+from dray.api.release import EffectiveVersion, Gates
 from dray.node.dra.plugin_manager import WITHDRAW_AFTER
 from dray.node.hostpaths import HostPaths
 from dray.node.mirror import ControlPlanePart
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Taint
 
 
 def machine_capacity() -> dict[str, str]:
@@ -34,16 +37,16 @@ class NodeOptions:
     paths: HostPaths
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Mapping[str, Any], ...] = ()
+    taints: tuple[Taint, ...] = ()
     capacity: Mapping[str, str] = field(default_factory=machine_capacity)
     address: str = "127.0.0.1"
     #: Port of the agent's own HTTPS endpoint, 0 if it has none.
     port: int = 0
     version: str = "v1.36.4"
     #: The release whose kubelet this is: how it speaks to drivers, and what claims are called. None: as the server's.
-    release: Release | None = None
+    release: EffectiveVersion | None = None
     #: Features in force; those that concern a node are device health and dynamic resources in PodResources.
-    gates: Gates = field(default_factory=lambda: everything().gates())
+    gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
     #: Variables by which containers find the API server.
     services: Mapping[str, str] = field(default_factory=dict)
     #: Drivers register over sockets; otherwise every driver is taken to be there (simulated nodes).

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dray.api.scheme.kinds import Object
 from dray.node import pods
-from dray.node.pods import Spec, is_sidecar
+from dray.node.pods import is_sidecar
 from dray.runtimes.interface import ContainerStatus, SandboxStatus, State
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod
 
 #: Seconds before a container that keeps failing is started again: at once, then ten, doubling up to five minutes.
 INITIAL_BACKOFF = 10.0
@@ -38,7 +40,7 @@ class Failure(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Container:
+class KnownContainer:
     """What is known about one container of a pod."""
 
     current: ContainerStatus | None = None  # the latest attempt to run it
@@ -84,7 +86,7 @@ class Container:
         return min(self.backoff * 2, MAX_BACKOFF) if self.backoff else INITIAL_BACKOFF
 
 
-_UNKNOWN = Container()
+_UNKNOWN = KnownContainer()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,17 +95,17 @@ class PodState:
 
     set_up: bool = False  # claims prepared, volumes there, sandbox up
     sandbox: SandboxStatus | None = None
-    containers: Mapping[str, Container] = field(default_factory=dict)
+    containers: Mapping[str, KnownContainer] = field(default_factory=dict)
     failure: Failure | None = None  # of setting up or tearing down
     retry_at: float = 0.0
     killed: Failure | None = None  # why the pod has to fail although it could go on
     torn_down: bool = False  # nothing of it is left on the node
     removed: bool = False  # its object is gone
 
-    def container(self, name: str) -> Container:
+    def container(self, name: str) -> KnownContainer:
         return self.containers.get(name, _UNKNOWN)
 
-    def with_container(self, name: str, container: Container) -> PodState:
+    def with_container(self, name: str, container: KnownContainer) -> PodState:
         return replace(self, containers={**self.containers, name: container})
 
 
@@ -153,7 +155,7 @@ class PodActions(NamedTuple):
     wake_at: float | None = None
 
 
-def compute_pod_actions(pod: Object, state: PodState, *, now: float) -> PodActions:
+def compute_pod_actions(pod: Pod, state: PodState, *, now: float) -> PodActions:
     if must_end(pod, state):
         return _end(pod, state, now)
     deadline = pods.active_deadline(pod)
@@ -174,7 +176,7 @@ def compute_pod_actions(pod: Object, state: PodState, *, now: float) -> PodActio
     return PodActions(tuple(actions), _earliest(*wakes))
 
 
-def must_end(pod: Object, state: PodState) -> bool:
+def must_end(pod: Pod, state: PodState) -> bool:
     return (
         state.removed
         or state.killed is not None
@@ -184,7 +186,7 @@ def must_end(pod: Object, state: PodState) -> bool:
     )
 
 
-def has_finished(pod: Object, state: PodState) -> bool:
+def has_finished(pod: Pod, state: PodState) -> bool:
     """Whether all containers have run and none is to run again."""
     containers = pods.roles(pod)
     policy = pods.restart_policy(pod)
@@ -198,7 +200,7 @@ def has_finished(pod: Object, state: PodState) -> bool:
     return bool(mains) and all(c.exited and not _restarts(policy, c) for c in mains)
 
 
-def is_initialized(pod: Object, state: PodState) -> bool:
+def is_initialized(pod: Pod, state: PodState) -> bool:
     """Whether the init containers have done their work, so that the others may start."""
     containers = pods.roles(pod)
     if any(state.container(c["name"]).current for c in containers.main):
@@ -209,7 +211,7 @@ def is_initialized(pod: Object, state: PodState) -> bool:
     )
 
 
-def is_starting(pod: Object, state: PodState) -> bool:
+def is_starting(pod: Pod, state: PodState) -> bool:
     """Whether the pod is on its way up, and nothing has gone wrong yet."""
     if must_end(pod, state) or state.failure:
         return False
@@ -217,7 +219,7 @@ def is_starting(pod: Object, state: PodState) -> bool:
     return not any(c.failure or c.exited for c in known) and not all(c.running for c in known)
 
 
-def should_restart(pod: Object, name: str, state: PodState) -> bool:
+def should_restart(pod: Pod, name: str, state: PodState) -> bool:
     """Whether a container that has ended is to be started again."""
     if must_end(pod, state):
         return False
@@ -229,7 +231,7 @@ def should_restart(pod: Object, name: str, state: PodState) -> bool:
     return _restarts(pods.restart_policy(pod), known)
 
 
-def _progress(pod: Object, state: PodState, now: float) -> Iterator[Action | float]:
+def _progress(pod: Pod, state: PodState, now: float) -> Iterator[Action | float]:
     """Starts and stops that are due, and times at which others will be."""
     containers = pods.roles(pod)
     initialized = is_initialized(pod, state)
@@ -252,7 +254,7 @@ def _progress(pod: Object, state: PodState, now: float) -> Iterator[Action | flo
 
 
 def _keep_running(
-    pod: Object, spec: Spec, known: Container, now: float, *, once: bool = False
+    pod: Pod, spec: Container, known: KnownContainer, now: float, *, once: bool = False
 ) -> Iterator[Action | float]:
     """Starts a container that should run, after its back-off, and stops one that a probe has given up."""
     if known.running:
@@ -268,11 +270,11 @@ def _keep_running(
         yield due
 
 
-def _restarts(policy: str, container: Container) -> bool:
+def _restarts(policy: str, container: KnownContainer) -> bool:
     return policy == "Always" or (policy == "OnFailure" and not container.succeeded)
 
 
-def _end(pod: Object, state: PodState, now: float) -> PodActions:
+def _end(pod: Pod, state: PodState, now: float) -> PodActions:
     """Main containers first, then sidecars from the last to the first, then everything around them."""
     containers = pods.roles(pod)
     mains = [c["name"] for c in containers.main] + [c["name"] for c in containers.init if not is_sidecar(c)]
@@ -298,7 +300,7 @@ def _end(pod: Object, state: PodState, now: float) -> PodActions:
     return PodActions()
 
 
-def _remaining_grace(pod: Object, state: PodState, now: float) -> float:
+def _remaining_grace(pod: Pod, state: PodState, now: float) -> float:
     deadline = pods.deletion_deadline(pod)
     if state.removed:
         return 0.0
@@ -308,9 +310,9 @@ def _remaining_grace(pod: Object, state: PodState, now: float) -> float:
     return min(max(deadline - now, 0.0) + 0.5, pods.grace_period(pod)) if pods.grace_period(pod) else 0.0
 
 
-def _probe_grace(pod: Object, spec: Spec) -> float:
-    for kind in ("livenessProbe", "startupProbe"):
-        own = (spec.get(kind) or {}).get("terminationGracePeriodSeconds")
+def _probe_grace(pod: Pod, spec: Container) -> float:
+    for probe in (spec.get("livenessProbe"), spec.get("startupProbe")):
+        own = (probe or {}).get("terminationGracePeriodSeconds")
         if own is not None:
             return float(own)
     return pods.grace_period(pod)

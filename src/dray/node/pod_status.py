@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from dray.api.scheme.kinds import Object
 from dray.api.times import from_epoch
 from dray.node import pods
-from dray.node.pod_actions import Container, PodState, is_initialized, must_end, should_restart
-from dray.node.pods import Spec, is_sidecar
+from dray.node.pod_actions import KnownContainer, PodState, is_initialized, must_end, should_restart
+from dray.node.pods import is_sidecar
 from dray.runtimes.interface import ContainerStatus, State
 
-Health = Callable[[Spec], list[dict[str, Any]]]
+if TYPE_CHECKING:
+    from dray.api.types import core
+
+    #: The health of the devices that a container uses.
+    Health = Callable[[core.Container], Sequence[core.ResourceStatus]]
+
+
+#: A time that is not known. Go writes such a time as null.
+NO_TIME: Final = cast("str", None)
 
 
 class NodeFacts(NamedTuple):
@@ -23,13 +30,13 @@ class NodeFacts(NamedTuple):
 
 
 def pod_status(
-    pod: Object, state: PodState, *, node: NodeFacts, now: float, health: Health = lambda container: []
-) -> dict[str, Any]:
+    pod: core.Pod, state: PodState, *, node: NodeFacts, now: float, health: Health = lambda container: []
+) -> core.PodStatus:
     """The fields of ``status`` that belong to the node agent. Others are left out, and so stay as they are."""
     containers = pods.roles(pod)
     phase = _phase(pod, state)
     old = pod.get("status") or {}
-    out: dict[str, Any] = {
+    out: core.PodStatus = {
         "phase": phase,
         "conditions": _conditions(pod, state, phase, now),
         "hostIP": node.host_ip,
@@ -57,7 +64,7 @@ def pod_status(
     return out
 
 
-def _phase(pod: Object, state: PodState) -> str:
+def _phase(pod: core.Pod, state: PodState) -> str:
     """A pod is over only when its claims have been unprepared: others act on the phase by taking its devices."""
     old = (pod.get("status") or {}).get("phase") or "Pending"
     if old in ("Succeeded", "Failed"):
@@ -73,24 +80,31 @@ def _phase(pod: Object, state: PodState) -> str:
 
 
 def _ended_before(
-    reported: Iterable[Mapping[str, Any]] | None, spec: Spec, state: PodState
-) -> dict[str, Any] | None:
+    reported: Iterable[core.ContainerStatus] | None, spec: core.Container, state: PodState
+) -> core.ContainerStatus | None:
     """How a container ended that an agent before this one saw to its end: that is the last word on it."""
     known = state.container(spec["name"])
     if known.current or known.failure:
         return None
     for status in reported or ():
         if status["name"] == spec["name"] and "terminated" in (status.get("state") or {}):
-            return dict(status)
+            return status
     return None
 
 
 def _container_status(
-    pod: Object, spec: Spec, state: PodState, node: NodeFacts, now: float, health: Health, *, init: bool
-) -> dict[str, Any]:
+    pod: core.Pod,
+    spec: core.Container,
+    state: PodState,
+    node: NodeFacts,
+    now: float,
+    health: Health,
+    *,
+    init: bool,
+) -> core.ContainerStatus:
     known = state.container(spec["name"])
     current = known.current
-    out: dict[str, Any] = {
+    out: core.ContainerStatus = {
         "name": spec["name"],
         "state": _state(pod, spec, known, state, node, now),
         "lastState": {},
@@ -111,8 +125,8 @@ def _container_status(
 
 
 def _state(
-    pod: Object, spec: Spec, known: Container, state: PodState, node: NodeFacts, now: float
-) -> dict[str, Any]:
+    pod: core.Pod, spec: core.Container, known: KnownContainer, state: PodState, node: NodeFacts, now: float
+) -> core.ContainerState:
     current = known.current
     if current is not None and current.state is State.RUNNING:
         return {"running": {"startedAt": from_epoch(current.started_at)}}
@@ -128,20 +142,20 @@ def _state(
     return {"waiting": {"reason": reason}}
 
 
-def _terminated(status: ContainerStatus, node: NodeFacts) -> dict[str, Any]:
-    out: dict[str, Any] = {"exitCode": status.exit_code}
+def _terminated(status: ContainerStatus, node: NodeFacts) -> core.ContainerStateTerminated:
+    out: core.ContainerStateTerminated = {"exitCode": status.exit_code}
     if status.signal:
         out["signal"] = status.signal
     out["reason"] = status.reason or ("Completed" if status.exit_code == 0 else "Error")
     if status.message:
         out["message"] = status.message
-    out["startedAt"] = from_epoch(status.started_at) if status.started_at else None
-    out["finishedAt"] = from_epoch(status.finished_at) if status.finished_at else None
+    out["startedAt"] = from_epoch(status.started_at) if status.started_at else NO_TIME
+    out["finishedAt"] = from_epoch(status.finished_at) if status.finished_at else NO_TIME
     out["containerID"] = f"{node.runtime}://{status.id}"
     return out
 
 
-def _conditions(pod: Object, state: PodState, phase: str, now: float) -> list[dict[str, Any]]:
+def _conditions(pod: core.Pod, state: PodState, phase: str, now: float) -> list[core.PodCondition]:
     containers = pods.roles(pod)
     initialized = is_initialized(pod, state)
     waiting = [c["name"] for c in containers.init if not _init_done(c, state)]
@@ -177,12 +191,12 @@ def _conditions(pod: Object, state: PodState, phase: str, now: float) -> list[di
     return [_condition(kind, *value, old=old.get(kind), now=now) for kind, value in wanted.items()]
 
 
-def _init_done(spec: Spec, state: PodState) -> bool:
+def _init_done(spec: core.Container, state: PodState) -> bool:
     known = state.container(spec["name"])
     return known.started if is_sidecar(spec) else known.succeeded
 
 
-def _closed_gates(pod: Object) -> list[str]:
+def _closed_gates(pod: core.Pod) -> list[str]:
     true = {c["type"] for c in (pod.get("status") or {}).get("conditions") or [] if c["status"] == "True"}
     gates = pod["spec"].get("readinessGates") or []
     return [g["conditionType"] for g in gates if g["conditionType"] not in true]
@@ -193,18 +207,18 @@ def _gates_message(gates: Iterable[str]) -> str:
 
 
 def _condition(
-    kind: str, true: bool, reason: str, message: str, *, old: Mapping[str, Any] | None, now: float
-) -> dict[str, Any]:
+    kind: str, true: bool, reason: str, message: str, *, old: core.PodCondition | None, now: float
+) -> core.PodCondition:
     status = "True" if true else "False"
     since = (
         old["lastTransitionTime"]
         if old and old["status"] == status and old.get("lastTransitionTime")
         else None
     )
-    out: dict[str, Any] = {
+    out: core.PodCondition = {
         "type": kind,
         "status": status,
-        "lastProbeTime": None,
+        "lastProbeTime": NO_TIME,
         "lastTransitionTime": since or from_epoch(now),
     }
     if reason:

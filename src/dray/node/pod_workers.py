@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dray.api.errors import Conflict, NotFound, StatusError
-from dray.api.scheme.kinds import Object
 from dray.client.resources import PODS
 from dray.kubelet_api.failpoints import failpoint
 from dray.node import pods
@@ -24,10 +23,10 @@ from dray.node.container.environment import ContainerConfigError
 from dray.node.container.lifecycle_hooks import POST_START_TIMEOUT, run_hook
 from dray.node.dra.claims import ClaimError
 from dray.node.pod_actions import (
-    Container,
     DeletePod,
     Failure,
     KillPod,
+    KnownContainer,
     PodState,
     SetUpPod,
     StartContainer,
@@ -42,10 +41,11 @@ from dray.node.prober import Prober, ResultUpdate
 from dray.node.recovery import RecoveredPod
 from dray.node.status_manager import StatusManager
 from dray.node.volume_manager import MountedVolumes, MountError
-from dray.runtimes.interface import ContainerStatus, RuntimeFailure, SandboxStatus, State
+from dray.runtimes.interface import ContainerConfig, ContainerStatus, RuntimeFailure, SandboxStatus, State
 from dray.runtimes.process.logfile import ROTATED_SUFFIX
 
 if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod, PodStatus
     from dray.node.agent import Agent
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 class PodWorker:
     """Takes one pod through its life. ``run`` ends when nothing is left to do for it."""
 
-    def __init__(self, agent: Agent, pod: Object, *, recovered: RecoveredPod | None = None) -> None:
+    def __init__(self, agent: Agent, pod: Pod, *, recovered: RecoveredPod | None = None) -> None:
         self.agent = agent
         self.pod = pod
         self.state = PodState()
@@ -74,7 +74,7 @@ class PodWorker:
 
     # What the world tells
 
-    def pod_changed(self, pod: Object) -> None:
+    def pod_changed(self, pod: Pod) -> None:
         was_ending = pods.deletion_deadline(self.pod)
         self.pod = pod
         if pods.deletion_deadline(pod) != was_ending:
@@ -261,7 +261,7 @@ class PodWorker:
                 reason = e.reason
             self._cannot_start(name, known, reason, str(e))
             return
-        fresh = Container(current=created, previous=known.current, backoff=known.next_backoff())
+        fresh = KnownContainer(current=created, previous=known.current, backoff=known.next_backoff())
         self.state = self.state.with_container(name, fresh)
         try:
             started = await agent.runtime.start_container(created.id)
@@ -284,7 +284,7 @@ class PodWorker:
 
     def _started(self, name: str, status: ContainerStatus) -> None:
         known = self.state.container(name)
-        spec = pods.roles(self.pod).find(name) or {}
+        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
         if known.exited:
             return  # it was quick
         self.state = self.state.with_container(
@@ -305,7 +305,7 @@ class PodWorker:
         if (spec.get("lifecycle") or {}).get("postStart"):
             self._stops[f"{name} postStart"] = asyncio.create_task(self._post_start(name, spec, status))
 
-    def _prober(self, name: str, spec: Mapping[str, Any], status: ContainerStatus) -> Prober:
+    def _prober(self, name: str, spec: Container, status: ContainerStatus) -> Prober:
         def report(result: ResultUpdate) -> None:
             self._probed(name, status.id, result)
 
@@ -321,7 +321,7 @@ class PodWorker:
         known = self.state.container(name)
         if known.current is None or known.current.id != container_id or not known.running:
             return
-        spec = pods.roles(self.pod).find(name) or {}
+        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
         if result.kind == "readiness":
             known = replace(known, ready=result.ok)
         elif result.kind == "startup" and result.ok:
@@ -336,7 +336,7 @@ class PodWorker:
         if task := self._probes.pop(name, None):
             task.cancel()
 
-    async def _config(self, spec: Mapping[str, Any], attempt: int) -> Any:
+    async def _config(self, spec: Container, attempt: int) -> ContainerConfig:
         agent = self.agent
         cdi_devices = tuple(agent.manager.cdi_devices(self.pod, spec))
         edits = None
@@ -355,7 +355,7 @@ class PodWorker:
             edits=edits,
         )
 
-    def _cannot_start(self, name: str, known: Container, reason: str, message: str) -> None:
+    def _cannot_start(self, name: str, known: KnownContainer, reason: str, message: str) -> None:
         self._event("Warning", "Failed", f"Error: {message}", name)
         tries = known.failure.tries + 1 if known.failure else 1
         failure = Failure(reason, message, tries)
@@ -375,7 +375,7 @@ class PodWorker:
         self._stops[name] = asyncio.create_task(self._stop(name, known.current, grace))
 
     async def _stop(self, name: str, status: ContainerStatus, grace: float) -> None:
-        spec = pods.roles(self.pod).find(name) or {}
+        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
         began = self.agent.clock()
         hook = (spec.get("lifecycle") or {}).get("preStop")
         if hook and grace > 0 and status.state is State.RUNNING and status.id not in self._pre_stop_done:
@@ -415,7 +415,7 @@ class PodWorker:
 
             asyncio.get_running_loop().call_later(0.5, settle)
 
-    async def _post_start(self, name: str, spec: Mapping[str, Any], status: ContainerStatus) -> None:
+    async def _post_start(self, name: str, spec: Container, status: ContainerStatus) -> None:
         hook = spec["lifecycle"]["postStart"]
         if problem := await run_hook(self.agent.runtime, status.id, hook, timeout=POST_START_TIMEOUT):
             self._event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}", name)
@@ -498,12 +498,12 @@ class PodWorker:
     ) -> None:
         self.agent.pod_event(self.pod, kind, reason, message, container=container)
 
-    def _status_to_report(self) -> dict[str, Any] | None:
+    def _status_to_report(self) -> PodStatus | None:
         """What there is to report: nothing of a pod that is gone, nor of one that was over before this agent came."""
         over_before = pods.is_finished(self.pod) and not self.state.containers
         return None if self.state.removed or over_before else self.status()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> PodStatus:
         return pod_status(
             self.pod,
             self.state,

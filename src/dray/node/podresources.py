@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dray.api.scheme.kinds import Object
 from dray.kubelet_api.services import POD_RESOURCES, handlers
 from dray.node import pods
 from dray.wire.unix import SocketPath
 
 if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod
     from dray.node.agent import Agent
 
 
@@ -58,7 +57,7 @@ class PodResources:
     async def GetAllocatableResources(self, request: Any, context: Any) -> Any:
         return self._messages.AllocatableResourcesResponse()
 
-    def _pod(self, pod: Object) -> Any:
+    def _pod(self, pod: Pod) -> Any:
         roles = pods.roles(pod)
         metadata = pod["metadata"]
         return self._messages.PodResources(
@@ -67,7 +66,7 @@ class PodResources:
             containers=[self._container(pod, c) for c in (*roles.sidecars, *roles.main)],
         )
 
-    def _container(self, pod: Object, spec: Mapping[str, Any]) -> Any:
+    def _container(self, pod: Pod, spec: Container) -> Any:
         messages = self._messages
         resources = []
         shown = "KubeletPodResourcesDynamicResources" in self._agent.options.gates

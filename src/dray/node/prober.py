@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from dray.node.pods import Spec
 from dray.runtimes.interface import Runtime, RuntimeFailure
+from dray.wire.errors import WireError
+from dray.wire.http_client import connect, encode
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, HTTPGetAction, Probe
 
 _MAX_RESPONSE_BYTES = 10 * 1024
 
@@ -30,7 +33,7 @@ class ResultUpdate(NamedTuple):
 class ResultCounter:
     """Turns single outcomes into verdicts. Pure."""
 
-    def __init__(self, probe: Mapping[str, Any], *, initially: bool) -> None:
+    def __init__(self, probe: Probe, *, initially: bool) -> None:
         self._successes_needed = probe.get("successThreshold") or 1
         self._failures_needed = probe.get("failureThreshold") or 3
         self._run = 0
@@ -56,7 +59,7 @@ class Prober:
         self,
         runtime: Runtime,
         container_id: str,
-        spec: Spec,
+        spec: Container,
         *,
         address: str,
         report: Callable[[ResultUpdate], None],
@@ -71,18 +74,19 @@ class Prober:
         self._failed = failed
 
     @staticmethod
-    def wanted(spec: Spec) -> bool:
-        return any(spec.get(f"{kind}Probe") for kind in ("startup", "liveness", "readiness"))
+    def wanted(spec: Container) -> bool:
+        return bool(spec.get("startupProbe") or spec.get("livenessProbe") or spec.get("readinessProbe"))
 
     async def run(self) -> None:
         if probe := self._spec.get("startupProbe"):
             await self._startup(probe)
         async with asyncio.TaskGroup() as group:
-            for kind in ("liveness", "readiness"):
-                if probe := self._spec.get(f"{kind}Probe"):
-                    group.create_task(self._repeat(kind, probe))
+            if probe := self._spec.get("livenessProbe"):
+                group.create_task(self._repeat("liveness", probe))
+            if probe := self._spec.get("readinessProbe"):
+                group.create_task(self._repeat("readiness", probe))
 
-    async def _startup(self, probe: Mapping[str, Any]) -> None:
+    async def _startup(self, probe: Probe) -> None:
         counter = ResultCounter(probe, initially=False)
         await asyncio.sleep(probe.get("initialDelaySeconds") or 0)
         while True:
@@ -93,7 +97,7 @@ class Prober:
                     return
             await asyncio.sleep(probe.get("periodSeconds") or 10)
 
-    async def _repeat(self, kind: str, probe: Mapping[str, Any]) -> None:
+    async def _repeat(self, kind: str, probe: Probe) -> None:
         counter = ResultCounter(probe, initially=kind == "liveness")
         await asyncio.sleep(probe.get("initialDelaySeconds") or 0)
         while True:
@@ -102,7 +106,7 @@ class Prober:
                 self._report(ResultUpdate(kind, outcome.ok, outcome.text))
             await asyncio.sleep(probe.get("periodSeconds") or 10)
 
-    async def _once(self, kind: str, probe: Mapping[str, Any]) -> ProbeResult:
+    async def _once(self, kind: str, probe: Probe) -> ProbeResult:
         timeout = float(probe.get("timeoutSeconds") or 1)
         try:
             async with asyncio.timeout(timeout):
@@ -115,21 +119,21 @@ class Prober:
             self._failed(kind, outcome.text)
         return outcome
 
-    async def _check(self, probe: Mapping[str, Any], timeout: float) -> ProbeResult:
-        if handler := probe.get("exec"):
-            result = await self._runtime.exec_sync(self._id, handler["command"], timeout=timeout)
+    async def _check(self, probe: Probe, timeout: float) -> ProbeResult:
+        if command := probe.get("exec"):
+            result = await self._runtime.exec_sync(self._id, command["command"], timeout=timeout)
             text = (result.stdout + result.stderr)[:_MAX_RESPONSE_BYTES].decode(errors="replace").strip()
             return ProbeResult(result.exit_code == 0, text)
-        if handler := probe.get("httpGet"):
-            return await http_get(handler, self._port(handler["port"]), self._address)
-        if handler := probe.get("tcpSocket"):
+        if http := probe.get("httpGet"):
+            return await http_get(http, self._port(http["port"]), self._address)
+        if tcp := probe.get("tcpSocket"):
             _, writer = await asyncio.open_connection(
-                handler.get("host") or self._address, self._port(handler["port"])
+                tcp.get("host") or self._address, self._port(tcp["port"])
             )
             writer.close()
             return ProbeResult(True)
-        if handler := probe.get("grpc"):
-            return await grpc_check(self._address, int(handler["port"]), handler.get("service") or "")
+        if grpc := probe.get("grpc"):
+            return await grpc_check(self._address, int(grpc["port"]), grpc.get("service") or "")
         return ProbeResult(True)
 
     def _port(self, port: int | str) -> int:
@@ -141,12 +145,11 @@ class Prober:
         return int(port)
 
 
-async def http_get(handler: Mapping[str, Any], port: int, address: str) -> ProbeResult:
+async def http_get(handler: HTTPGetAction, port: int, address: str) -> ProbeResult:
     """A status from 200 to 399 is a success."""
     host = handler.get("host") or address
     secure = (handler.get("scheme") or "HTTP").upper() == "HTTPS"
     context = ssl._create_unverified_context() if secure else None
-    reader, writer = await asyncio.open_connection(host, port, ssl=context)
     headers = {
         "Host": f"{host}:{port}",
         "User-Agent": "kube-probe/1.36",
@@ -154,15 +157,17 @@ async def http_get(handler: Mapping[str, Any], port: int, address: str) -> Probe
         "Connection": "close",
     }
     headers |= {h["name"]: h["value"] for h in handler.get("httpHeaders") or []}
-    lines = "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+    request = encode("GET", handler.get("path") or "/", headers.items())
+    connection = await connect(host, port, tls=context)
     try:
-        writer.write(f"GET {handler.get('path') or '/'} HTTP/1.1\r\n{lines}\r\n".encode())
-        status = (await reader.readline()).split(b" ", 2)
-        code = int(status[1]) if len(status) > 1 and status[1].isdigit() else 0
+        connection.send(request)
+        code = (await connection.head()).status
+    except WireError as e:
+        if isinstance(e.reason, OSError):
+            raise e.reason from None
+        code = 0  # the container hung up without an answer, or answered something that is no HTTP
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        connection.close()
     if 200 <= code < 400:
         return ProbeResult(True)
     return ProbeResult(False, f"HTTP probe failed with statuscode: {code}")

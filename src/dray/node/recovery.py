@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dray.node.pod_actions import Container, PodState
+from dray.node.pod_actions import KnownContainer, PodState
 from dray.runtimes.interface import ContainerStatus, Listing, SandboxStatus, State
 
 
@@ -27,7 +27,7 @@ class RecoveredPod:
             if latest.state is State.CREATED:
                 # It was about to be started. What exactly happened is not known: the attempt counts as failed.
                 latest = replace(latest, state=State.EXITED, exit_code=128, reason="StartError")
-            known[name] = Container(current=latest, previous=previous)
+            known[name] = KnownContainer(current=latest, previous=previous)
         return PodState(set_up=self.sandbox is not None, sandbox=self.sandbox, containers=known)
 
 

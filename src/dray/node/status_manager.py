@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import Conflict, NotFound, StatusError
-from dray.api.scheme.kinds import Object
+from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
-from dray.client.retry import Backoff
 from dray.kubelet_api.failpoints import failpoint
 from dray.node import pods
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodStatus
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ class StatusManager:
         self,
         client: Client,
         *,
-        current: Callable[[], dict[str, Any] | None],
+        current: Callable[[], PodStatus | None],
         unsettled: Callable[[], bool] = lambda: False,
     ) -> None:
         """``current`` is the status as it is now, or None when there is nobody left to tell. ``passing`` says that
@@ -39,12 +41,12 @@ class StatusManager:
         self._current = current
         self._unsettled = unsettled
         self._changed = asyncio.Event()
-        self._reported: dict[str, Any] = {}
+        self._reported: PodStatus = {}
 
     def changed(self) -> None:
         self._changed.set()
 
-    async def run(self, pod: Object) -> None:
+    async def run(self, pod: Pod) -> None:
         pauses = _RETRY.pauses()
         while True:
             await self._changed.wait()
@@ -66,7 +68,7 @@ class StatusManager:
                     await self._changed.wait()
                     self._changed.clear()
 
-    async def report(self, pod: Object) -> None:
+    async def report(self, pod: Pod) -> None:
         """Tells the server now what it has not been told."""
         status = self._current()
         if status is None or status == self._reported:

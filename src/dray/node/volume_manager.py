@@ -9,23 +9,33 @@ import contextlib
 import secrets
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dray.api.errors import NotFound, StatusError
-from dray.api.scheme.kinds import Object
 from dray.api.times import to_epoch
 from dray.client.client import Client
-from dray.client.resources import CONFIGMAPS, SECRETS
+from dray.client.resources import CONFIGMAPS, SECRETS, Resource, T
 from dray.node.container import environment
 from dray.node.hostpaths import HostPaths
-from dray.node.pods import Spec
 from dray.runtimes.interface import Mount
 
 if TYPE_CHECKING:
     from dray.api.types.authentication import TokenRequest
+    from dray.api.types.core import (
+        ConfigMapProjection,
+        Container,
+        DownwardAPIProjection,
+        HostPathVolumeSource,
+        KeyToPath,
+        Pod,
+        SecretProjection,
+        ServiceAccountTokenProjection,
+        Volume,
+        VolumeProjection,
+    )
 
 #: Seconds after which content that comes from the API is looked at again.
 REFRESH_PERIOD = 60.0
@@ -53,7 +63,7 @@ class VolumeManager:
         self._paths = paths
         self._clock = clock
 
-    async def provide(self, pod: Object, *, node: Mapping[str, str]) -> MountedVolumes:
+    async def provide(self, pod: Pod, *, node: Mapping[str, str]) -> MountedVolumes:
         places: dict[str, Path] = {}
         refresh: list[float] = []
         for volume in pod["spec"].get("volumes") or []:
@@ -67,11 +77,11 @@ class VolumeManager:
                 refresh.append(again)
         return MountedVolumes(places, min(refresh) if refresh else None)
 
-    def clear(self, pod: Object) -> None:
+    def clear(self, pod: Pod) -> None:
         """Removes everything of the pod below the kubelet's directory."""
         shutil.rmtree(self._paths.pod(pod["metadata"]["uid"]), ignore_errors=True)
 
-    async def _provide(self, pod: Object, volume: Spec, node: Mapping[str, str]) -> tuple[Path, float | None]:
+    async def _provide(self, pod: Pod, volume: Volume, node: Mapping[str, str]) -> tuple[Path, float | None]:
         if source := volume.get("hostPath"):
             return self._host_path(source), None
         if "emptyDir" in volume or len(volume) == 1:
@@ -79,16 +89,15 @@ class VolumeManager:
             place.mkdir(parents=True, exist_ok=True)
             place.chmod(0o777)
             return place, None
-        for kind in ("configMap", "secret", "downwardAPI", "projected"):
-            if kind in volume:
-                return await self._content(pod, volume["name"], kind, volume[kind] or {}, node)
+        if content := _content_of(volume):
+            return await self._content(pod, volume["name"], content, node)
         kinds = ", ".join(k for k in volume if k != "name")
         raise MountError(f'volume "{volume["name"]}" is of a kind that this node does not provide: {kinds}')
 
-    def _place(self, pod: Object, kind: str, name: str) -> Path:
+    def _place(self, pod: Pod, kind: str, name: str) -> Path:
         return self._paths.pod(pod["metadata"]["uid"]) / "volumes" / f"kubernetes.io~{kind}" / name
 
-    def _host_path(self, source: Mapping[str, Any]) -> Path:
+    def _host_path(self, source: HostPathVolumeSource) -> Path:
         path, kind = Path(self._paths.locate(source["path"])), source.get("type") or ""
         if kind == "DirectoryOrCreate" or (not kind and self._paths.private and not path.exists()):
             path.mkdir(parents=True, exist_ok=True)
@@ -107,61 +116,53 @@ class VolumeManager:
         return path
 
     async def _content(
-        self, pod: Object, name: str, kind: str, source: Mapping[str, Any], node: Mapping[str, str]
+        self, pod: Pod, name: str, content: _Content, node: Mapping[str, str]
     ) -> tuple[Path, float | None]:
-        sources = source.get("sources") or [] if kind == "projected" else [{kind: source}]
-        mode = source.get("defaultMode", 0o644)
         files: Files = {}
         again = self._clock() + REFRESH_PERIOD
-        for entry in sources:
-            for part, detail in entry.items():
-                produce: dict[str, Callable[..., Awaitable[tuple[Files, float | None]]]] = {
-                    "configMap": self._config_map,
-                    "secret": self._secret,
-                    "downwardAPI": self._downward,
-                    "serviceAccountToken": self._token,
-                }
-                if part not in produce:
-                    raise MountError(f"source {part} is not provided by this node")
-                made, expires = await produce[part](pod, detail or {}, mode, node)
-                files |= made
-                if expires is not None:
-                    again = min(again, expires)
-        place = self._place(pod, kind.lower(), name)
+        for source in content.sources:
+            made, expires = await self._files(pod, source, content.mode, node)
+            files |= made
+            if expires is not None:
+                again = min(again, expires)
+        place = self._place(pod, content.kind, name)
         await _in_thread(lambda: write_content(place, files))
         return place, again
 
-    async def _config_map(
-        self, pod: Object, source: Mapping[str, Any], mode: int, node: Mapping[str, str]
-    ) -> tuple[Files, None]:
-        found = await self._get(CONFIGMAPS, pod, source["name"], optional=bool(source.get("optional")))
+    async def _files(
+        self, pod: Pod, source: VolumeProjection, mode: int, node: Mapping[str, str]
+    ) -> tuple[Files, float | None]:
+        """The files of one source, and when they expire."""
+        files: Files = {}
+        expires = None
+        for kind in source:
+            if kind == "configMap":
+                files |= await self._config_map(pod, source["configMap"] or {}, mode)
+            elif kind == "secret":
+                files |= await self._secret(pod, source["secret"] or {}, mode)
+            elif kind == "downwardAPI":
+                files |= _downward(pod, source["downwardAPI"] or {}, mode, node)
+            elif kind == "serviceAccountToken":
+                made, expires = await self._token(pod, source["serviceAccountToken"] or {})
+                files |= made
+            else:
+                raise MountError(f"source {kind} is not provided by this node")
+        return files, expires
+
+    async def _config_map(self, pod: Pod, source: ConfigMapProjection, mode: int) -> Files:
+        optional = bool(source.get("optional"))
+        found = await self._get(CONFIGMAPS, pod, source["name"], optional=optional) or {}
         data = {k: v.encode() for k, v in (found.get("data") or {}).items()}
         data |= {k: base64.b64decode(v) for k, v in (found.get("binaryData") or {}).items()}
-        return _selected(data, source, mode, f"configmap {source['name']}"), None
+        return _selected(data, source.get("items"), mode, f"configmap {source['name']}", optional=optional)
 
-    async def _secret(
-        self, pod: Object, source: Mapping[str, Any], mode: int, node: Mapping[str, str]
-    ) -> tuple[Files, None]:
-        name = source.get("secretName") or source["name"]
-        found = await self._get(SECRETS, pod, name, optional=bool(source.get("optional")))
+    async def _secret(self, pod: Pod, source: SecretProjection, mode: int) -> Files:
+        optional = bool(source.get("optional"))
+        found = await self._get(SECRETS, pod, source["name"], optional=optional) or {}
         data = {k: base64.b64decode(v) for k, v in (found.get("data") or {}).items()}
-        return _selected(data, source, mode, f"secret {name}"), None
+        return _selected(data, source.get("items"), mode, f"secret {source['name']}", optional=optional)
 
-    async def _downward(
-        self, pod: Object, source: Mapping[str, Any], mode: int, node: Mapping[str, str]
-    ) -> tuple[Files, None]:
-        files: Files = {}
-        for item in source.get("items") or []:
-            if ref := item.get("fieldRef"):
-                text = environment.field_value(pod, ref["fieldPath"], node)
-            else:
-                text = environment.resource_value(pod, {}, item["resourceFieldRef"])
-            files[item["path"]] = (text.encode(), item.get("mode", mode))
-        return files, None
-
-    async def _token(
-        self, pod: Object, source: Mapping[str, Any], mode: int, node: Mapping[str, str]
-    ) -> tuple[Files, float]:
+    async def _token(self, pod: Pod, source: ServiceAccountTokenProjection) -> tuple[Files, float]:
         metadata = pod["metadata"]
         seconds = source.get("expirationSeconds", 3600)
         request: TokenRequest = {
@@ -185,13 +186,52 @@ class VolumeManager:
         life = to_epoch(status["expirationTimestamp"]) - now
         return {source["path"]: (status["token"].encode(), 0o600)}, now + min(life * 0.8, 24 * 3600)
 
-    async def _get(self, resource: Any, pod: Object, name: str, *, optional: bool) -> Object:
+    async def _get(self, resource: Resource[T], pod: Pod, name: str, *, optional: bool) -> T | None:
         try:
             return await self._client.get(resource, pod["metadata"]["namespace"], name)
         except NotFound:
             if optional:
-                return {}
+                return None
             raise
+
+
+class _Content(NamedTuple):
+    """A volume whose content comes from the API: its kind in lower case, its sources, the mode of its files."""
+
+    kind: str
+    sources: Sequence[VolumeProjection]
+    mode: int
+
+
+def _content_of(volume: Volume) -> _Content | None:
+    if "configMap" in volume:
+        config_map = volume["configMap"] or {}
+        projection: VolumeProjection = {"configMap": config_map}
+        return _Content("configmap", [projection], config_map.get("defaultMode", 0o644))
+    if "secret" in volume:
+        secret = volume["secret"] or {}
+        named = {**secret, "name": secret["secretName"]}
+        return _Content(
+            "secret", [{"secret": cast("SecretProjection", named)}], secret.get("defaultMode", 0o644)
+        )
+    if "downwardAPI" in volume:
+        downward = volume["downwardAPI"] or {}
+        return _Content("downwardapi", [{"downwardAPI": downward}], downward.get("defaultMode", 0o644))
+    if "projected" in volume:
+        projected = volume["projected"] or {}
+        return _Content("projected", projected.get("sources") or (), projected.get("defaultMode", 0o644))
+    return None
+
+
+def _downward(pod: Pod, source: DownwardAPIProjection, mode: int, node: Mapping[str, str]) -> Files:
+    files: Files = {}
+    for item in source.get("items") or []:
+        if ref := item.get("fieldRef"):
+            text = environment.field_value(pod, ref["fieldPath"], node)
+        else:
+            text = environment.resource_value(pod, None, item["resourceFieldRef"])
+        files[item["path"]] = (text.encode(), item.get("mode", mode))
+    return files
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
@@ -204,8 +244,8 @@ async def _in_thread(work: Callable[[], None]) -> None:
         raise
 
 
-def mounts(container: Spec, provided: MountedVolumes) -> tuple[Mount, ...]:
-    """A container's mounts; VolumeProblem if a path leads out of its volume."""
+def mounts(container: Container, provided: MountedVolumes) -> tuple[Mount, ...]:
+    """A container's mounts; MountError if a path leads out of its volume."""
     out = []
     for entry in container.get("volumeMounts") or []:
         source = provided.places[entry["name"]]
@@ -258,14 +298,15 @@ def _holds(place: Path, files: Files) -> bool:
     return False
 
 
-def _selected(data: Mapping[str, bytes], source: Mapping[str, Any], mode: int, what: str) -> Files:
-    items = source.get("items")
+def _selected(
+    data: Mapping[str, bytes], items: Sequence[KeyToPath] | None, mode: int, what: str, *, optional: bool
+) -> Files:
     if not items:
         return {k: (v, mode) for k, v in data.items()}
     files: Files = {}
     for item in items:
         if item["key"] not in data:
-            if source.get("optional"):
+            if optional:
                 continue
             raise MountError(f"references non-existent {what} key: {item['key']}")
         files[item["path"]] = (data[item["key"]], item.get("mode", mode))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dray.allocation import POLICIES, Features
-from dray.api.release import Gates
+from dray.api.release import Gates, Release
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.cache.pods import PodInfo
@@ -74,7 +74,7 @@ def build_profiles(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Profiles:
     """``classic``: the plugin for claims of the classic generation, where the API server has it."""
-    features = Features.of(gates, release=release)
+    features = Features.of(Release(1, release), gates)
 
     def framework(profile: SchedulerProfile) -> Framework:
         options = dynamic_resources.Options(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dray.api.release import Gates, everything
+from dray.api.release import EffectiveVersion, Gates
 from dray.client import holder_identity
 from dray.client.client import Client
 from dray.client.conversion import v1_client
@@ -28,7 +28,7 @@ class Options:
     """What the command line or ``dray up`` decides."""
 
     configuration: Configuration = field(default_factory=Configuration)
-    gates: Gates = field(default_factory=lambda: everything().gates())
+    gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
     release: int = 37  # minor release whose rules hold where releases differ
     every_write: bool = True  # also those of upstream's that tell nobody anything
     advice: bool = True  # tell in events what would help a pending pod, beyond upstream's words

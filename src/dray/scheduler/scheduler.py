@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dray.allocation import Features
 from dray.api import claims
-from dray.api.release import Gates
+from dray.api.release import Gates, Release
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import PODS, Resource
@@ -248,7 +248,7 @@ def _writers(
         client,
         claim_cache,
         recorder,
-        binding_conditions=Features.of(gates, release=release).binding_conditions,
+        binding_conditions=Features.of(Release(1, release), gates).binding_conditions,
         nominate=_nominate(gates, every_write=every_write),
         observes_generation="PodObservedGenerationTracking" in gates,
         # 1.36 means to, but hands over an object that no reference can be made to.

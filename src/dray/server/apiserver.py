@@ -1,13 +1,23 @@
-"""The API server's heart: one pipeline for every request, however it arrives.
+"""The API server: one pipeline for every request. HTTP and the in-process transport call ``APIServer.handle``.
 
-authenticate → authorize → admit → validate → store. ``API.handle`` is what HTTP and the in-process transport call.
+A request is authenticated, impersonated where it asks for that, authorized, and routed to the handler of its verb.
+A write then goes through these steps:
+
+1. ``endpoints.decoder`` decodes the body into the hub version of its kind.
+2. The mutating admission plugins change the object (``admission``).
+3. The strategy of the kind prepares the object (``dray.api.groups``).
+4. The begin-write hook of the resource reserves what the object takes until the write has ended: the addresses and
+   ports of a service (``registry.serviceallocators``) and, beyond upstream, the devices of a claim and the names of a
+   pod's claims (``beyond_upstream``).
+5. The strategy validates the object.
+6. The validating admission plugins accept or refuse the object.
+7. ``registry.writes`` stores the object, and the reservation ends.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,8 +30,8 @@ from dray.api.errors import (
     ServiceUnavailable,
     StatusError,
 )
-from dray.api.release import Gates, Release
-from dray.api.scheme.kinds import Context, Object, UserInfo
+from dray.api.release import EffectiveVersion, Gates
+from dray.api.scheme.kinds import Context, UserInfo
 from dray.api.validation.cache import ValidationCache
 from dray.api.validation.expressions import (
     Compiler,
@@ -33,9 +43,11 @@ from dray.api.validation.expressions import (
 )
 from dray.api.validation.names import path_segment
 from dray.server.admission import AdmissionChain
-from dray.server.auth import Attributes, AuthenticatorChain, Authorizer
+from dray.server.auth.authenticator import AuthenticatorChain
+from dray.server.auth.authorizer import Attributes, Authorizer
 from dray.server.auth.forbidden import forbidden
 from dray.server.auth.impersonation import Impersonation, wanted_user
+from dray.server.clock import Clock
 from dray.server.endpoints import negotiation
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import Decoder
@@ -45,9 +57,9 @@ from dray.server.endpoints.responses import RawBody, Response
 from dray.server.handlers.table import Handler, HandlerTable, NoSuchMethod, NoSuchPath
 from dray.server.managedfields.manager import FieldManager
 from dray.server.metrics import Metrics
-from dray.server.registry.metadata import Clock
+from dray.server.quirks import Quirks
 from dray.server.registry.resources import Resource, Resources
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 from dray.store.interface import Store, StoreError
 
 if TYPE_CHECKING:
@@ -55,15 +67,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NOTHING: Final = nullcontext()
-BeginWrite = Callable[[Object, Object | None], AbstractContextManager[None]]
 PathHandler = Callable[[Request, RequestInfo], Awaitable[Response]]
 
 
 class _Route(NamedTuple):
     resource: Resource
     codec: Codec
-    verb: Handler
+    handler: Handler
 
 
 class APIServer:
@@ -73,7 +83,7 @@ class APIServer:
         self,
         store: Store,
         *,
-        release: Release,
+        version: EffectiveVersion,
         gates: Gates,
         authenticator: AuthenticatorChain,
         authorizer: Authorizer,
@@ -84,13 +94,14 @@ class APIServer:
         clock: Clock | None = None,
     ) -> None:
         self.store = store
-        self.release = release
+        self.version = version
         self.gates = gates
+        self.quirks = Quirks.of(version, gates)
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.impersonation = Impersonation(
             lambda attributes: self.authorizer.authorize(attributes),
-            constrained="ConstrainedImpersonation" in gates,
+            constrained=self.quirks.constrains_impersonation,
         )
         self.admission = admission or AdmissionChain()
         self.expressions = expressions
@@ -98,15 +109,14 @@ class APIServer:
         self.rules = rules
         self.clock = clock or Clock()
         self._memory = ValidationCache()
-        self.resources = Resources(store, release=release.name or None)
+        self.resources = Resources(store, release=version.name or None)
         self.decoder = Decoder(self.resources)
         self.handlers = HandlerTable()
-        self._routes: dict[tuple[str | bool, ...], _Route] = {}  # of paths that are served, by their shape
+        self._routes: dict[tuple[str | bool, ...], _Route] = {}  # by the shape of the request
         self.resources.on_change(self._routes.clear)
         self.field_manager = FieldManager()
         self.metrics = Metrics()
         self.audit: Audit | None = None
-        self.begin_write_hooks: dict[tuple[str, str], BeginWrite] = {}
         self.path_handlers: dict[str, PathHandler] = {}  # by path
         self.prefix_handlers: dict[str, PathHandler] = {}  # by the path's beginning, longest match
 
@@ -119,16 +129,16 @@ class APIServer:
         return self._handle(request)
 
     async def _handle(self, request: Request) -> Response:
-        target = request.target
-        if target is None:
-            target = request.target = request_info(request.method, request.path, request.query)
+        info = request.info
+        if info is None:
+            info = request.info = request_info(request.method, request.path, request.query)
         user = caller = request.user
         if user is None:
             user = caller = self.authenticator.authenticate(request)
             if (wanted := wanted_user(request.headers)) is not None:
-                user = self.impersonation.impersonate(wanted, authorizer_attributes(user, target, request))
+                user = self.impersonation.impersonate(wanted, authorizer_attributes(user, info, request))
             request.user = user
-        attributes = authorizer_attributes(user, target, request)
+        attributes = authorizer_attributes(user, info, request)
         if request.audit_context is not None:
             request.audit_context.identified(attributes, caller=caller or user)
         verdict = self.authorizer.authorize(attributes)
@@ -136,77 +146,77 @@ class APIServer:
             request.audit_context.decided(verdict)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
-        if not target.resource:
-            return await self._page(request, target)
-        resource, codec, verb = self._route(target)
+        if not info.resource:
+            return await self._handle_path(request, info)
+        resource, codec, handler = self._route(info)
         if codec.version.deprecated:
             request.warn(codec.version.deprecated)
         media = negotiation.negotiate_output(request, custom=resource.kind.custom)
         try:
-            return await verb(Call(self, request, target, resource, codec, user, media))
+            return await handler(Call(self, request, info, resource, codec, user, media))
         except StoreError as e:
             raise ServiceUnavailable(f"storage is not available: {e}") from e
 
     def authorize_create(self, call: Call) -> None:
         """An update or an apply that would create its object needs the right to create as well."""
-        attributes = replace(authorizer_attributes(call.user, call.target, call.request), verb="create")
+        attributes = replace(authorizer_attributes(call.user, call.info, call.request), verb="create")
         verdict = self.authorizer.authorize(attributes)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
 
-    def _route(self, target: RequestInfo) -> _Route:
-        """Who answers. That follows from the shape of a path, so what was found is kept."""
+    def _route(self, info: RequestInfo) -> _Route:
+        """The handler of a request. Requests of one shape have one handler, which is looked up once and kept."""
         shape = (
-            target.group,
-            target.version,
-            target.resource,
-            target.subresource,
-            target.verb,
-            bool(target.namespace),
-            bool(target.name),
-            bool(target.rest),
+            info.group,
+            info.version,
+            info.resource,
+            info.subresource,
+            info.verb,
+            bool(info.namespace),
+            bool(info.name),
+            bool(info.rest),
         )
         route = self._routes.get(shape)
         if route is None:
-            route = self._routes[shape] = self._find(target)
+            route = self._routes[shape] = self._find(info)
         return route
 
-    def _find(self, target: RequestInfo) -> _Route:
-        found = self.resources.find(target.group, target.version, target.resource)
+    def _find(self, info: RequestInfo) -> _Route:
+        found = self.resources.find(info.group, info.version, info.resource)
         if found is None:
-            raise self._unknown(target)
+            raise self._unknown(info)
         resource, codec = found
         try:
-            return _Route(resource, codec, self.handlers.find(resource, target))
+            return _Route(resource, codec, self.handlers.find(resource, info))
         except NoSuchPath:
             raise self.unknown_resource() from None
         except NoSuchMethod:
             raise method_not_allowed() from None
 
-    async def _page(self, request: Request, target: RequestInfo) -> Response:
+    async def _handle_path(self, request: Request, info: RequestInfo) -> Response:
         path = request.path
-        page = self.path_handlers.get(path) or (
+        handler = self.path_handlers.get(path) or (
             self.path_handlers.get(path.rstrip("/")) if len(path) > 1 else None
         )
-        if page is None:
+        if handler is None:
             best = max((p for p in self.prefix_handlers if path.startswith(p)), key=len, default=None)
             if best is None:
                 return text_not_found()
-            page = self.prefix_handlers[best]
-        return await page(request, target)
+            handler = self.prefix_handlers[best]
+        return await handler(request, info)
 
     def unknown_resource(self) -> NotFound:
         return NotFound("the server could not find the requested resource", details={})
 
-    def _unknown(self, target: RequestInfo) -> StatusError:
-        """Built-in groups answer with a Status; of other groups the server has never heard."""
-        if target.prefix == "api" or any(
-            r.kind.group == target.group and not r.kind.custom for r in self.resources
+    def _unknown(self, info: RequestInfo) -> StatusError:
+        """A group that the server has is answered with a Status, any other with plain text."""
+        if info.prefix == "api" or any(
+            r.kind.group == info.group and not r.kind.custom for r in self.resources
         ):
             return self.unknown_resource()
         return PlainNotFound()
 
-    # -- what verbs ask for
+    # -- what handlers ask for
 
     def context(self, user: UserInfo, verb: str) -> Context:
         return Context(
@@ -221,13 +231,6 @@ class APIServer:
             self.rules,
             self._memory,
         )
-
-    def begin_write(
-        self, resource: Resource, new: Object, old: Object | None
-    ) -> AbstractContextManager[None]:
-        """What only the server can give an object of this kind: a service's addresses."""
-        assigner = self.begin_write_hooks.get((resource.kind.group, resource.kind.plural))
-        return _NOTHING if assigner is None else assigner(new, old)
 
     def allows(
         self,
@@ -244,10 +247,11 @@ class APIServer:
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         resource = self.resources.resource("", "namespaces")
-        found = resource.stored.get(name) if resource is not None else None
+        found = resource.cache.get(name) if resource is not None else None
         return None if found is None else found.labels
 
-    def stored(self, group: str, plural: str) -> Resource:
+    def resource(self, group: str, plural: str) -> Resource:
+        """A resource that is served for certain."""
         found = self.resources.resource(group, plural)
         if found is None:
             raise InternalError(f"{plural} are not served")
@@ -255,7 +259,7 @@ class APIServer:
 
 
 class PlainNotFound(StatusError):
-    """404 as plain text: the path means nothing to this server."""
+    """404 as plain text: the server has no group of that name."""
 
     def __init__(self) -> None:
         super().__init__("404 page not found", code=404, reason="NotFound")
@@ -272,25 +276,25 @@ def method_not_allowed() -> MethodNotAllowed:
 _ON_MANY: Final = frozenset({"list", "watch", "deletecollection"})
 
 
-def authorizer_attributes(user: UserInfo, target: RequestInfo, request: Request) -> Attributes:
-    if not target.resource:
-        return Attributes(user, target.verb, path=target.path)
+def authorizer_attributes(user: UserInfo, info: RequestInfo, request: Request) -> Attributes:
+    if not info.resource:
+        return Attributes(user, info.verb, path=info.path)
     fields = labels = ""
-    name = target.name
-    if target.verb in _ON_MANY and request.query:
+    name = info.name
+    if info.verb in _ON_MANY and request.query:
         fields, labels = request.query.get("fieldSelector"), request.query.get("labelSelector")
         if not name and fields:
             name = selected_name(fields)
     return Attributes(
         user,
-        target.verb,
-        target.group,
-        target.version,
-        target.resource,
-        target.subresource,
-        target.namespace,
+        info.verb,
+        info.group,
+        info.version,
+        info.resource,
+        info.subresource,
+        info.namespace,
         name,
-        target.path,
+        info.path,
         fields,
         labels,
     )

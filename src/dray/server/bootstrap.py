@@ -8,14 +8,11 @@ from dray.api.errors import AlreadyExists
 from dray.api.groups.scheduling import SYSTEM_CLASSES
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.apiserver import APIServer
-from dray.server.auth import AUTHENTICATED, MASTERS
-from dray.server.beyond_upstream.claim_names import ClaimNames
-from dray.server.beyond_upstream.device_booking import DeviceBookings
+from dray.server.auth.user import AUTHENTICATED, MASTERS
 from dray.server.endpoints.requests import Request
-from dray.server.registry.serviceallocators import KUBERNETES_SERVICE_IP, ServiceAllocators
+from dray.server.registry.serviceallocators import KUBERNETES_SERVICE_IP
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_DEVICES = "resource.k8s.io"
 _SCHEDULING = "scheduling.k8s.io"
 APISERVER_USER = UserInfo("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 
@@ -27,29 +24,15 @@ async def bootstrap(api: APIServer, *, port: int, address: str = "127.0.0.1") ->
         for name, (value, description) in SYSTEM_CLASSES.items():
             priority = {"metadata": {"name": name}, "value": value, "description": description}
             await _ensure(api, f"/apis/{_SCHEDULING}/v1/priorityclasses", priority)
-    services = api.resources.resource("", "services")
-    if services is not None:
-        api.begin_write_hooks["", "services"] = ServiceAllocators(services.stored).begin_write
+    if api.resources.find("", "v1", "services") is not None:
         await _ensure(api, "/api/v1/namespaces/default/services", _kubernetes_service(port))
-    if not api.release.emulated:
-        _install_beyond_upstream(api)
-
-
-def _install_beyond_upstream(api: APIServer) -> None:
-    """What upstream leaves to its schedulers and controllers, and is safer or cheaper where every write comes by."""
-    resource = api.resources.resource
-    claims, templates = resource(_DEVICES, "resourceclaims"), resource(_DEVICES, "resourceclaimtemplates")
-    if claims is not None:
-        api.begin_write_hooks[_DEVICES, "resourceclaims"] = DeviceBookings(claims.stored).begin_write
-    if templates is not None:
-        api.begin_write_hooks["", "pods"] = ClaimNames(templates.stored).begin_write
 
 
 async def _ensure(api: APIServer, path: str, obj: Object) -> None:
     plural = path.rpartition("/")[2]
-    resource = api.stored(path.split("/")[2] if path.startswith("/apis/") else "", plural)
+    resource = api.resource(path.split("/")[2] if path.startswith("/apis/") else "", plural)
     namespace = path.split("/")[4] if resource.kind.namespaced else ""
-    if resource.stored.get(resource.key(namespace, obj["metadata"]["name"])) is not None:
+    if resource.cache.get(resource.key(namespace, obj["metadata"]["name"])) is not None:
         return
     with contextlib.suppress(AlreadyExists):
         await api.handle(Request("POST", path, body=obj, user=APISERVER_USER))

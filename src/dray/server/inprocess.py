@@ -16,11 +16,13 @@ import msgspec
 from dray.api.errors import BadRequest, NotFound, StatusError
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.apiserver import APIServer
-from dray.server.auth import AUTHENTICATED
-from dray.server.endpoints.requests import NO_QUERY, Headers, Query, Request
+from dray.server.auth.user import AUTHENTICATED
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import ObjectBody, RawBody, Response, StreamBody
 from dray.server.endpoints.watch import ERROR, Watch
-from dray.server.storage.documents import Listing, encode, parse
+from dray.server.storage.codec import encode, parse
+from dray.server.storage.documents import Listing
+from dray.wire.messages import NO_QUERY, Headers, Query
 
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | bytes | None
 _PATCHES: Final = (list, tuple)  # JSON patches
@@ -99,13 +101,13 @@ class InProcessTransport:
     ) -> AsyncIterator[AsyncIterator[Sequence[WatchEvent]]]:
         request = self._request("GET", path, {**(query or {}), "watch": "true"}, "", "application/json")
         response = await self._api.handle(request)
-        watching = response.body
-        if not isinstance(watching, Watch):
+        watch = response.body
+        if not isinstance(watch, Watch):
             raise BadRequest(f"{path} cannot be watched")
         try:
-            yield _events(watching)
+            yield _events(watch)
         finally:
-            watching.close()
+            watch.close()
 
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
@@ -157,9 +159,9 @@ def document_of(response: Response) -> Any:
             raise BadRequest(f"not a document: {type(other).__name__}")
 
 
-async def _events(watching: Watch) -> AsyncIterator[Sequence[WatchEvent]]:
-    codec = watching.codec
-    async for batch in watching.batches():
+async def _events(watch: Watch) -> AsyncIterator[Sequence[WatchEvent]]:
+    codec = watch.codec
+    async for batch in watch.batches():
         found = []
         for event in batch:
             document = event.current()

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection of a client: a request goes out, an answer comes in, piece by piece."""
+"""One HTTP/1.1 connection of a client: a request goes out, an answer comes in, piece by piece, until it leaves HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, cast
 
 import httptools
 
-from dray.client.transport import Unreachable
+from dray.wire.duplex import Duplex
+from dray.wire.errors import ConnectionLost, ProtocolError, WireError
 
 #: Bytes received and not yet read, above which the other side is made to wait.
 HIGH_WATER: Final = 4 * 2**20
@@ -18,11 +19,15 @@ HIGH_WATER: Final = 4 * 2**20
 
 class Head(NamedTuple):
     status: int
-    headers: dict[str, str]  # names in lower case
+    headers: dict[str, str]  # names in lower case; values of a repeated header are joined by commas
 
 
 class ClientConnection(asyncio.Protocol):
-    """Use it for one exchange at a time: ``send``, ``head``, then ``read`` until it gives None."""
+    """Use it for one exchange at a time: ``send``, ``head``, then ``read`` until it gives None.
+
+    Once the answer's status is 101 it is a ``Wire``, which ``read`` and ``write`` use, or to which ``switch`` joins a
+    duplex.
+    """
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -34,7 +39,8 @@ class ClientConnection(asyncio.Protocol):
         self._complete = False
         self._keep_alive = False
         self._upgraded = False
-        self._error: Unreachable | None = None
+        self._duplex: Duplex | None = None
+        self._error: WireError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._drained: asyncio.Event = asyncio.Event()
         self._drained.set()
@@ -49,20 +55,11 @@ class ClientConnection(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Begin an exchange."""
+        if self._error is not None:
+            raise self._error
         self._parser = httptools.HttpResponseParser(self)
         self._headers, self._head, self._complete = {}, None, False
         self.write(data)
-
-    def write(self, data: bytes) -> None:
-        if self._error is not None:
-            raise self._error
-        assert self._transport is not None
-        self._transport.write(data)
-
-    async def drain(self) -> None:
-        await self._drained.wait()
-        if self._error is not None:
-            raise self._error
 
     async def head(self) -> Head:
         while self._head is None:
@@ -83,8 +80,7 @@ class ClientConnection(asyncio.Protocol):
         data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self.resume()
         return data
 
     def reusable(self) -> bool:
@@ -92,9 +88,53 @@ class ClientConnection(asyncio.Protocol):
         read_to_the_end = self._complete and not self._pieces and not self._upgraded
         return self.usable and read_to_the_end and self._keep_alive
 
+    def switch(self, duplex: Duplex) -> None:
+        """Leave HTTP: the duplex is given what has arrived already, and everything that arrives from now on."""
+        self._duplex = duplex
+        duplex.opened(self)
+        if self._pieces:
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+            self._size = 0
+            self.resume()
+            duplex.received(data)
+        if self._error is not None:
+            duplex.lost()
+
+    # What a wire has
+
+    @property
+    def congested(self) -> bool:
+        return not self._drained.is_set()
+
+    @property
+    def closed(self) -> bool:
+        return not self.usable
+
+    def write(self, data: bytes) -> None:
+        if self._error is None and self._transport is not None:
+            self._transport.write(data)
+
+    async def drained(self) -> None:
+        await self._drained.wait()
+
+    async def drain(self) -> None:
+        """Wait while the server is slow; raises the error if the connection is lost."""
+        await self._drained.wait()
+        if self._error is not None:
+            raise self._error
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def pause(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
@@ -107,9 +147,9 @@ class ClientConnection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _fail(self, message: str) -> None:
+    def _fail(self, error: WireError) -> None:
         if self._error is None:
-            self._error = Unreachable(message)
+            self._error = error
         self._drained.set()
         self._wake()
 
@@ -132,7 +172,10 @@ class ClientConnection(asyncio.Protocol):
             length = self._headers.get("content-length") or self._headers.get("transfer-encoding")
             if length is None:
                 self._complete = True
-        self._fail(f"the connection was lost: {error}" if error else "the server closed the connection")
+        lost = f"the connection was lost: {error}" if error else "the server closed the connection"
+        self._fail(ConnectionLost(lost, error))
+        if self._duplex is not None:
+            self._duplex.lost()
         if self.on_idle_close is not None:
             self.on_idle_close(self)
 
@@ -144,7 +187,10 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._upgraded:
-            self.on_body(data)
+            if self._duplex is not None:
+                self._duplex.received(data)
+            else:
+                self.on_body(data)
             return
         try:
             self._parser.feed_data(data)
@@ -153,13 +199,14 @@ class ClientConnection(asyncio.Protocol):
             if rest := data[upgrade.args[0] :]:
                 self.on_body(rest)
         except httptools.HttpParserError as error:
-            self._fail(f"the server does not speak HTTP: {error}")
+            self._fail(ProtocolError(f"the server does not speak HTTP: {error}", error))
             self.close()
 
     # What the parser calls
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()

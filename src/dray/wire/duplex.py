@@ -1,21 +1,36 @@
-"""A connection after it has left HTTP: bytes in both directions, and a way to make the peer wait."""
+"""Streamed bodies, and connections after they have left HTTP: bytes in both directions, and a way to make the peer wait."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 _CHUNK: Final = 64 << 10
 
 
-class Wire(Protocol):
-    """The far end of an upgraded connection. ``write`` never waits; ``drained`` does, while the peer is slow."""
+class Sink(Protocol):
+    """Where a streamed reply is written. ``write`` never waits; ``drained`` does, while the peer is slow."""
 
+    @property
+    def congested(self) -> bool: ...
     @property
     def closed(self) -> bool: ...
     def write(self, data: bytes) -> None: ...
     async def drained(self) -> None: ...
+
+
+class Stream(Protocol):
+    """A body that is produced over time."""
+
+    async def run(self, sink: Sink) -> None: ...
+    def close(self) -> None: ...
+
+
+class Wire(Sink, Protocol):
+    """The far end of an upgraded connection, which can also be closed, and made to wait."""
+
     def close(self) -> None: ...
     def pause(self) -> None:
         """Receive nothing more for now."""
@@ -23,8 +38,18 @@ class Wire(Protocol):
     def resume(self) -> None: ...
 
 
+class Duplex(Protocol):
+    """What an upgraded connection turns into: bytes in both directions."""
+
+    def opened(self, wire: Wire) -> None: ...
+    def received(self, data: bytes) -> None: ...
+    def lost(self) -> None: ...
+
+
 class StreamWire:
     """The wire over asyncio's streams."""
+
+    congested = False
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -57,14 +82,6 @@ class StreamWire:
         self._room.set()
 
 
-class Duplex(Protocol):
-    """What an upgraded connection turns into."""
-
-    def opened(self, wire: Wire) -> None: ...
-    def received(self, data: bytes) -> None: ...
-    def lost(self) -> None: ...
-
-
 class Throttle:
     """Makes the peer wait while much of what it sent has not been taken yet."""
 
@@ -86,3 +103,33 @@ class Throttle:
         if self._waiting <= self.LOW and self._paused and self.wire:
             self._paused = False
             self.wire.resume()
+
+
+class Chunks:
+    """An iterator of bytes as the body of a reply. Closing it ends the wait for the next chunk."""
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self, sink: Sink) -> None:
+        if self._closed:
+            return
+        self._task = asyncio.create_task(self._copy(sink))
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+
+    async def _copy(self, sink: Sink) -> None:
+        async for chunk in self._chunks:
+            sink.write(chunk)
+            if sink.congested:
+                await sink.drained()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()

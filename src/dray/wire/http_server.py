@@ -9,26 +9,30 @@ import socket
 import ssl
 import time
 from email.utils import formatdate
+from typing import Any, Generic
 
-from dray.wire.server_connection import Handler, Limits, Refusal, Reply, ServerConnection, plain_refusal
-
-__all__ = ["HTTPServer", "Limits", "Reply"]
+from dray.wire.messages import Handler, Limits, R, Refusal, plain_refusal
+from dray.wire.server_connection import ServerConnection
 
 log = logging.getLogger(__name__)
 
 
-class HTTPServer:
-    """Listens, owns every connection, and drains them on shutdown."""
+class HTTPServer(Generic[R]):
+    """Listens, owns every connection, and drains them on shutdown. ``request_type`` is what the handler is given."""
 
     def __init__(
         self,
-        handler: Handler,
+        handler: Handler[R],
         *,
+        request_type: type[R],
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
         refuse: Refusal = plain_refusal,
+        keep_alive: bool = True,
     ) -> None:
         self.handler = handler
+        self.request_type = request_type
+        self.keep_alive = keep_alive
         self.tls = tls
         self.limits = limits or Limits()
         self.refuse = refuse
@@ -124,7 +128,7 @@ class HTTPServer:
 class _Sniffer:
     """Looks at the first byte a client sends to the TLS port, so that plain HTTP gets an answer it can read."""
 
-    def __init__(self, server: HTTPServer, sock: socket.socket) -> None:
+    def __init__(self, server: HTTPServer[Any], sock: socket.socket) -> None:
         self.server = server
         self.sock = sock
         self.deadline = time.monotonic() + server.limits.handshake_seconds

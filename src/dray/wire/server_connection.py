@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection: bytes in, requests to the handler in order, replies and streams out.
 
-It knows limits and time-outs, and nothing of Kubernetes. Requests of one connection are served in the order in which
-they came, however they were pipelined.
+The connection keeps the server's limits and deadlines. Requests of one connection are served in the order in which they
+came, however they were pipelined.
 """
 
 from __future__ import annotations
@@ -11,49 +11,21 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import httptools
 
-from dray.server.endpoints.requests import Duplex, Headers, Peer, Query, Request, Stream
+from dray.wire.duplex import Duplex, Stream
+from dray.wire.messages import Headers, Peer, Query, Reply, Request
+
+if TYPE_CHECKING:
+    from dray.wire.http_server import HTTPServer
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """What a client may ask of a connection."""
-
-    body_bytes: int = 3 << 20
-    header_bytes: int = 256 << 10
-    header_seconds: float = 32.0  # from the first byte of a request to the end of its header
-    body_seconds: float = 60.0
-    idle_seconds: float = 90.0  # between requests
-    handshake_seconds: float = 10.0
-    stalled_seconds: float = 60.0  # a response that the peer does not read
-    unsent_bytes: int = 128 << 10  # what waits for a slow reader, in the kernel and again in this process
-    pipelined: int = 16
-    connections: int = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A response as bytes. Exactly one of ``body``, ``stream`` and ``duplex`` is used."""
-
-    code: int
-    headers: Sequence[tuple[str, str]] = ()
-    body: bytes | Sequence[bytes] = b""
-    stream: Stream | None = None
-    duplex: Duplex | None = None
-
-
-Handler = Callable[[Request], Awaitable[Reply]]
-#: Makes the reply to a request that never became one; called with the HTTP code and a message.
-Refusal = Callable[[int, str], Reply]
 
 _STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 _METHOD = re.compile(rb"([A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,31}) /")
@@ -62,31 +34,10 @@ _BODILESS = frozenset({101, 204, 304})
 _names: dict[bytes, str] = {}
 
 
-def plain_refusal(code: int, message: str) -> Reply:
-    return Reply(code, (("Content-Type", "text/plain; charset=utf-8"),), message.encode())
-
-
-class Host(Protocol):
-    """What a connection needs of the server that owns it."""
-
-    connections: set[ServerConnection]
-    draining: bool
-
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def handler(self) -> Handler: ...
-    @property
-    def refuse(self) -> Refusal: ...
-    @property
-    def date(self) -> bytes: ...
-    def left(self, connection: ServerConnection) -> None: ...
-
-
 class ServerConnection(asyncio.Protocol):
     """One client connection, and the sink its streaming responses write to."""
 
-    def __init__(self, server: Host) -> None:
+    def __init__(self, server: HTTPServer[Any]) -> None:
         self.server = server
         self.deadline = time.monotonic() + server.limits.header_seconds
         self._loop = asyncio.get_running_loop()
@@ -97,7 +48,7 @@ class ServerConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._stream: Stream | None = None
         self._duplex: Duplex | None = None
-        self._keep_alive = True
+        self._keep_alive = server.keep_alive
         self._chunked = False
         self._refused = False
         self._reading = True
@@ -267,7 +218,7 @@ class ServerConnection(asyncio.Protocol):
         if not path.startswith("/") and "://" in path:  # absolute form, as proxies send it
             path = "/" + path.split("://", 1)[1].partition("/")[2]
         body = self._body
-        request = Request(
+        request = self.server.request_type(
             self._method or parser.get_method().decode("latin-1"),
             path,
             Query(query.partition("#")[0]),

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from enum import IntEnum
 
 from dray.wire.duplex import Throttle, Wire
+from dray.wire.errors import ProtocolError
 
 #: What an HTTP request asks for when it wants to be upgraded.
 UPGRADE = "SPDY/3.1"
@@ -44,10 +45,6 @@ DICTIONARY = (
     b"".join(struct.pack(">I", len(word)) + word.replace("_", " ").encode() for word in _WORDS.split())
     + _TAIL.encode()
 )
-
-
-class ProtocolError(Exception):
-    """The peer does not keep to the protocol."""
 
 
 class Kind(IntEnum):

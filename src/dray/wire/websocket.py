@@ -1,44 +1,82 @@
-"""WebSocket frames: those of clients are read, those of servers written; and SPDY carried in them."""
+"""WebSockets (RFC 6455) at both ends: handshake, frames, a client's messages, and another protocol carried in messages."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
 
+from dray.wire.client_connection import ClientConnection, Head
 from dray.wire.duplex import Duplex, Wire
+from dray.wire.errors import ProtocolError, TooLarge, WireError
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
-NORMAL = struct.pack(">H", 1000)
-_ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-#: What a client may send in one message.
-_MAX_MESSAGE_BYTES = 1 << 20
+NORMAL: Final = struct.pack(">H", 1000)
+#: What a client may send in one message, and what a server may.
+CLIENT_MESSAGE_BYTES: Final = 1 << 20
+SERVER_MESSAGE_BYTES: Final = 32 << 20
+_ACCEPT: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+def client_handshake(subprotocols: Sequence[str]) -> tuple[list[tuple[str, str]], str]:
+    """The headers of an upgrade request, and the ``Sec-WebSocket-Accept`` that a WebSocket server answers with."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    headers = [
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", key),
+        ("Sec-WebSocket-Protocol", ", ".join(subprotocols)),
+    ]
+    return headers, _accept(key)
 
 
 def accept_headers(key: str, protocol: str) -> tuple[tuple[str, str], ...]:
     """The headers of the answer to a handshake."""
-    digest = hashlib.sha1(key.encode() + _ACCEPT).digest()
     return (
         ("Upgrade", "websocket"),
         ("Connection", "Upgrade"),
-        ("Sec-WebSocket-Accept", base64.b64encode(digest).decode()),
+        ("Sec-WebSocket-Accept", _accept(key)),
         ("Sec-WebSocket-Protocol", protocol),
     )
 
 
-def frame(opcode: int, data: bytes) -> bytes:
-    """A frame from server to client."""
-    if len(data) < 126:
-        return struct.pack(">BB", 0x80 | opcode, len(data)) + data
-    if len(data) < 65536:
-        return struct.pack(">BBH", 0x80 | opcode, 126, len(data)) + data
-    return struct.pack(">BBQ", 0x80 | opcode, 127, len(data)) + data
+def _accept(key: str) -> str:
+    return base64.b64encode(hashlib.sha1(key.encode() + _ACCEPT).digest()).decode()
+
+
+def frame(opcode: int, data: bytes, *, masked: bool = False) -> bytes:
+    """One whole message. Clients must mask theirs, servers must not."""
+    mark, length = 0x80 if masked else 0, len(data)
+    if length < 126:
+        head = struct.pack(">BB", 0x80 | opcode, mark | length)
+    elif length < 65536:
+        head = struct.pack(">BBH", 0x80 | opcode, mark | 126, length)
+    else:
+        head = struct.pack(">BBQ", 0x80 | opcode, mark | 127, length)
+    if not masked:
+        return head + data
+    mask = os.urandom(4)
+    return head + mask + _mask(data, mask)
+
+
+def _mask(data: bytes, mask: bytes) -> bytes:
+    # One big exclusive-or is far quicker than one for each byte.
+    repeated = (mask * (len(data) // 4 + 1))[: len(data)]
+    return (int.from_bytes(data, "big") ^ int.from_bytes(repeated, "big")).to_bytes(len(data), "big")
 
 
 class FrameReader:
-    """Messages out of a client's bytes. ValueError if the client breaks the rules."""
+    """Messages out of the peer's bytes. WireError if the peer breaks the rules."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, expects_masked: bool = True, limit: int = CLIENT_MESSAGE_BYTES) -> None:
+        """The defaults are for a server, which reads what a client sent."""
+        self._expects_masked = expects_masked
+        self._limit = limit
         self._buffer = bytearray()
         self._message = bytearray()
         self._kind = 0
@@ -53,8 +91,8 @@ class FrameReader:
                 continue
             self._kind = opcode or self._kind
             self._message += payload
-            if len(self._message) > _MAX_MESSAGE_BYTES:
-                raise ValueError("message too large")
+            if len(self._message) > self._limit:
+                raise TooLarge("message too large")
             if final:
                 out.append((self._kind, bytes(self._message)))
                 self._message.clear()
@@ -64,26 +102,81 @@ class FrameReader:
         buffer = self._buffer
         if len(buffer) < 2:
             return None
-        length, position = buffer[1] & 0x7F, 2
-        if not buffer[1] & 0x80:
-            raise ValueError("clients must mask their frames")
+        masked, length, position = bool(buffer[1] & 0x80), buffer[1] & 0x7F, 2
+        if self._expects_masked and not masked:
+            raise ProtocolError("clients must mask their frames")
         for marker, form, size in ((126, ">H", 2), (127, ">Q", 8)):
             if buffer[1] & 0x7F == marker:
                 if len(buffer) < 2 + size:
                     return None
                 (length,) = struct.unpack_from(form, buffer, 2)
                 position += size
-        if length > _MAX_MESSAGE_BYTES:
-            raise ValueError("frame too large")
-        if len(buffer) < position + 4 + length:
+        if length > self._limit:
+            raise TooLarge("frame too large")
+        start = position + 4 if masked else position
+        if len(buffer) < start + length:
             return None
-        mask = bytes(buffer[position : position + 4])
-        masked = bytes(buffer[position + 4 : position + 4 + length])
+        payload = bytes(buffer[start : start + length])
+        if masked:
+            payload = _mask(payload, bytes(buffer[position:start]))
         final, opcode = bool(buffer[0] & 0x80), buffer[0] & 0x0F
-        del buffer[: position + 4 + length]
-        stream = (mask * (length // 4 + 1))[:length]
-        payload = (int.from_bytes(masked, "big") ^ int.from_bytes(stream, "big")).to_bytes(length, "big")
+        del buffer[: start + length]
         return final, opcode, payload
+
+
+class ClientWebSocket:
+    """A client's messages over a connection that the server has upgraded."""
+
+    def __init__(self, connection: ClientConnection, head: Head, *, expected: str) -> None:
+        if head.headers.get("sec-websocket-accept") != expected:
+            raise ProtocolError("the server upgraded to something that is no WebSocket")
+        self._connection = connection
+        self._frames = FrameReader(expects_masked=False, limit=SERVER_MESSAGE_BYTES)
+        self._messages: deque[tuple[int, bytes]] = deque()
+        self._subprotocol = head.headers.get("sec-websocket-protocol", "")
+
+    @property
+    def subprotocol(self) -> str:
+        return self._subprotocol
+
+    async def send(self, message: bytes) -> None:
+        self._write(BINARY, message)
+        await self._connection.drain()
+
+    async def receive(self) -> bytes | None:
+        """The next message; None once the server has closed, or is gone."""
+        while True:
+            while not self._messages:
+                if not await self._read():
+                    return None
+            opcode, payload = self._messages.popleft()
+            if opcode == PING:
+                self._write(PONG, payload)
+            elif opcode == CLOSE:
+                self._write(CLOSE, payload[:2])
+                return None
+            elif opcode in (TEXT, BINARY):
+                return payload
+
+    def close(self) -> None:
+        if self._connection.usable:
+            self._write(CLOSE, NORMAL)
+
+    async def _read(self) -> bool:
+        try:
+            data = await self._connection.read()
+        except WireError:
+            return False
+        if data is None:
+            return False
+        try:
+            self._messages += self._frames.feed(data)
+        except TooLarge:
+            raise TooLarge("the server sent a message beyond all bounds") from None
+        return True
+
+    def _write(self, opcode: int, data: bytes) -> None:
+        self._connection.write(frame(opcode, data, masked=True))
 
 
 class Tunnel:
@@ -101,7 +194,7 @@ class Tunnel:
     def received(self, data: bytes) -> None:
         try:
             messages = self._frames.feed(data)
-        except ValueError:
+        except WireError:
             self.close()
             return
         for opcode, message in messages:
@@ -117,6 +210,10 @@ class Tunnel:
         self._inner.lost()
 
     # The wire of the inner protocol
+
+    @property
+    def congested(self) -> bool:
+        return self._wire is not None and self._wire.congested
 
     @property
     def closed(self) -> bool:

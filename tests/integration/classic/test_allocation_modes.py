@@ -16,8 +16,8 @@ from dray.client.resources import (
     PODS,
 )
 from dray.driver import classic
-from tests.support.controlplane import ControlPlane, until
-from tests.support.controlplane_classic import client, cluster, run_component, wait_bound
+from tests.support.controlplane import ControlPlane, cluster, run_component
+from tests.support.wait import wait_for
 
 pytestmark = pytest.mark.timeout(30)
 RELEASES = pytest.mark.parametrize("emulate", ["1.30", ""])
@@ -48,7 +48,7 @@ async def scene_with(driver: Driver, emulate: str, **of_class: Any) -> AsyncIter
     async with cluster(emulate) as scene:
         body = {"metadata": {"name": "cats"}, "driverName": driver.name, **of_class}
         await scene.client.create(CLASSIC_RESOURCE_CLASSES, "", body)
-        own = client(scene, "cats")
+        own = scene.client_of("cats")
         async with run_component(lambda: classic.run(own, driver, options=classic.Options())):
             yield scene
 
@@ -81,20 +81,20 @@ async def test_an_immediate_claim_is_allocated_at_once_and_until_it_is_deleted(e
         async def allocated() -> bool:
             return "allocation" in await status(scene)
 
-        await until(allocated)
+        await wait_for("the claim to be allocated", allocated)
         await user(scene, "p")
-        assert (await wait_bound(scene, "p"))["spec"]["nodeName"] == "node-1"
+        assert (await scene.wait_bound("p"))["spec"]["nodeName"] == "node-1"
         await scene.client.delete(PODS, "default", "p", grace_seconds=0)
 
         async def unused() -> bool:
             return not (await status(scene)).get("reservedFor")
 
-        await until(unused)
-        await scene.quiet()
+        await wait_for("the claim to be reserved for nobody", unused)
+        await scene.wait_quiet()
         assert await allocated()
         assert driver.held == {"c": "node-1"}
         await scene.client.delete(CLASSIC_RESOURCE_CLAIMS, "default", "c")
-        await scene.gone(CLASSIC_RESOURCE_CLAIMS, "c")
+        await scene.wait_gone(CLASSIC_RESOURCE_CLAIMS, "c")
         assert not driver.held
 
 
@@ -105,10 +105,10 @@ async def test_a_delayed_claim_is_allocated_for_its_first_user_and_given_back_af
     driver = Driver()
     async with scene_with(driver, emulate) as scene:
         await make_claim(scene)
-        await scene.quiet()
+        await scene.wait_quiet()
         assert not driver.held
         await user(scene, "p", nodeSelector={"kubernetes.io/hostname": "node-0"})
-        await wait_bound(scene, "p")
+        await scene.wait_bound("p")
         assert driver.held == {"c": "node-0"}
         await scene.client.delete(PODS, "default", "p", grace_seconds=0)
 
@@ -116,7 +116,7 @@ async def test_a_delayed_claim_is_allocated_for_its_first_user_and_given_back_af
             found = await scene.client.get(CLASSIC_RESOURCE_CLAIMS, "default", "c")
             return not found.get("status") and not found["metadata"].get("finalizers")
 
-        await until(freed)
+        await wait_for("the claim to be deallocated and without finalizers", freed)
         assert not driver.held
 
 
@@ -125,15 +125,15 @@ async def test_a_claim_that_cannot_be_shared_has_one_user_at_a_time(emulate: str
     async with scene_with(Driver(), emulate) as scene:
         await make_claim(scene)
         await user(scene, "first")
-        await wait_bound(scene, "first")
+        await scene.wait_bound("first")
         await user(scene, "second")
 
         async def refused() -> bool:
             return "resourceclaim in use" in await says(scene, "second")
 
-        await until(refused)
+        await wait_for("pod second to be told that the claim is in use", refused)
         await scene.client.delete(PODS, "default", "first", grace_seconds=0)
-        second = await wait_bound(scene, "second")
+        second = await scene.wait_bound("second")
         assert [u["uid"] for u in (await status(scene))["reservedFor"]] == [second["metadata"]["uid"]]
 
 
@@ -148,13 +148,13 @@ async def test_a_claim_that_can_be_shared_has_thirty_two_users() -> None:
             waiting = [p["metadata"]["name"] for p in pods if not p["spec"].get("nodeName")]
             return len(waiting) == 1 and "resourceclaim in use" in await says(scene, waiting[0])
 
-        await until(full)
+        await wait_for("one pod to be told that the claim is in use", full)
         assert len((await status(scene))["reservedFor"]) == 32
         pods = (await scene.client.list(PODS, "default")).items
         last = next(p["metadata"]["name"] for p in pods if not p["spec"].get("nodeName"))
         first = next(p["metadata"]["name"] for p in pods if p["spec"].get("nodeName"))
         await scene.client.delete(PODS, "default", first, grace_seconds=0)
-        await wait_bound(scene, last)
+        await scene.wait_bound(last)
 
 
 @RELEASES
@@ -174,7 +174,7 @@ async def test_a_pod_that_has_its_node_already_gets_its_claims_for_it(emulate: s
             claims = (await scene.client.list(CLASSIC_RESOURCE_CLAIMS, "default")).items
             return len(claims) == 2 and all((c.get("status") or {}).get("reservedFor") for c in claims)
 
-        await until(reserved)
+        await wait_for("two reserved claims", reserved)
         assert set(driver.held.values()) == {"node-1"}
         context = await scene.client.get(POD_SCHEDULING_CONTEXTS, "default", "p")
         assert context["spec"] == {"selectedNode": "node-1"}
@@ -187,13 +187,13 @@ async def test_a_class_rules_nodes_out(emulate: str) -> None:
     async with scene_with(driver, emulate, suitableNodes={"nodeSelectorTerms": [term]}) as scene:
         await make_claim(scene)
         await user(scene, "p")
-        assert (await wait_bound(scene, "p"))["spec"]["nodeName"] == "node-1"
+        assert (await scene.wait_bound("p"))["spec"]["nodeName"] == "node-1"
         await make_elsewhere(scene)
 
         async def refused() -> bool:
             return "excluded by resource class node filter" in await says(scene, "q")
 
-        await until(refused)
+        await wait_for("pod q to be told about the class's node filter", refused)
 
 
 async def make_elsewhere(scene: ControlPlane) -> None:
@@ -216,5 +216,5 @@ async def test_an_unused_claim_that_is_on_another_node_is_allocated_anew() -> No
         claim["status"] = {"driverName": driver.name, "allocation": given}
         await scene.client.update_status(CLASSIC_RESOURCE_CLAIMS, "default", claim)
         await user(scene, "p", nodeSelector={"kubernetes.io/hostname": "node-1"})
-        await wait_bound(scene, "p")
+        await scene.wait_bound("p")
         assert driver.held == {"c": "node-1"}

@@ -19,8 +19,9 @@ from dray.client.resources import (
 )
 from dray.driver import classic
 from dray.drivers.cats import CatsController
-from tests.support.controlplane import ControlPlane, until
-from tests.support.controlplane_classic import SEEDS, apply, client, cluster, run_component, wait_bound
+from tests.support.controlplane import ControlPlane, cluster, run_component
+from tests.support.paths import SEEDS
+from tests.support.wait import wait_for
 
 pytestmark = pytest.mark.timeout(30)
 CLAIMS = ["pod-with-cats-cat-0", "pod-with-cats-cat-1"]
@@ -57,22 +58,22 @@ async def test_two_cats_are_found_by_the_names_of_their_claims(release: str, tmp
         return sorted(found, key=lambda c: str(c["metadata"]["name"]))
 
     async with cluster(release) as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
-            await apply(scene, *written_for(release, tmp_path))
-            pod = await wait_bound(scene, "pod-with-cats")
+            await scene.apply(*written_for(release, tmp_path))
+            pod = await scene.wait_bound("pod-with-cats")
             assert "resourceClaimStatuses" not in pod["status"]
             found = await claims()
             assert [c["metadata"]["name"] for c in found] == CLAIMS
             assert all(c["status"]["reservedFor"][0]["uid"] == pod["metadata"]["uid"] for c in found)
             assert all("annotations" not in c["metadata"] for c in found)
-            await scene.gone(negotiations, "pod-with-cats")
+            await scene.wait_gone(negotiations, "pod-with-cats")
             await scene.client.delete(PODS, "default", "pod-with-cats", grace_seconds=0)
 
             async def freed() -> bool:
                 return not await claims()
 
-            await until(freed)
+            await wait_for("the claims to go", freed)
         said = await messages(scene, "FailedScheduling")
         assert (
             'running Reserve plugin "DynamicResources": waiting for resource driver to provide information'
@@ -83,10 +84,10 @@ async def test_two_cats_are_found_by_the_names_of_their_claims(release: str, tmp
 async def test_a_claim_of_somebody_else_under_the_name_is_not_taken(tmp_path: Path) -> None:
     async with cluster("1.27") as scene:
         crd, cats = written_for("1.27", tmp_path)
-        await apply(scene, crd)
+        await scene.apply(crd)
         manifests = list(yaml.safe_load_all(Path(cats).read_text()))
         Path(cats).write_text(yaml.safe_dump_all(m for m in manifests if m["kind"] != "Pod"))
-        await apply(scene, cats)
+        await scene.apply(cats)
         spec = {"resourceClassName": "resource.example.com"}
         usurper = {"metadata": {"name": CLAIMS[0]}, "spec": spec}
         await scene.client.create(CLASSIC_RESOURCE_CLAIMS, "default", usurper)
@@ -102,14 +103,14 @@ async def test_a_claim_of_somebody_else_under_the_name_is_not_taken(tmp_path: Pa
                 scene, "FailedResourceClaimCreation"
             ) and any(foreign in text for text in await messages(scene, "FailedScheduling"))
 
-        await until(told)
+        await wait_for("events about the foreign claim", told)
         await scene.client.delete(CLASSIC_RESOURCE_CLAIMS, "default", CLAIMS[0])
 
         async def made() -> bool:
             claim = await scene.get(CLASSIC_RESOURCE_CLAIMS, CLAIMS[0])
             return claim is not None and bool(claim["metadata"].get("ownerReferences"))
 
-        await until(made)
+        await wait_for("the claim of entry cat-0", made)
 
 
 async def test_a_claim_of_that_age_is_found_again_after_an_upgrade() -> None:
@@ -135,7 +136,9 @@ async def test_a_claim_of_that_age_is_found_again_after_an_upgrade() -> None:
             found = await scene.client.get(PODS, "default", "p")
             return found["status"].get("resourceClaimStatuses")
 
-        assert await until(named) == [{"name": "cat", "resourceClaimName": "p-cat"}]
+        assert await wait_for("the pod's status to name its claims", named) == [
+            {"name": "cat", "resourceClaimName": "p-cat"}
+        ]
 
 
 async def test_a_pod_that_got_its_node_without_the_scheduler_is_left_to_itself(tmp_path: Path) -> None:
@@ -146,11 +149,11 @@ async def test_a_pod_that_got_its_node_without_the_scheduler_is_left_to_itself(t
             if manifest["kind"] == "Pod":
                 manifest["spec"]["nodeName"] = "node-0"
         Path(cats).write_text(yaml.safe_dump_all(manifests))
-        await apply(scene, crd, cats)
+        await scene.apply(crd, cats)
 
         async def made() -> bool:
             return len((await scene.client.list(CLASSIC_RESOURCE_CLAIMS, "default")).items) == 2
 
-        await until(made)
-        await scene.quiet()
+        await wait_for("two claims", made)
+        await scene.wait_quiet()
         assert not (await scene.client.list(POD_SCHEDULING_CONTEXTS, "default")).items

@@ -22,8 +22,8 @@ from dray.client.resources import (
     Resource,
 )
 from dray.driver import classic
-from tests.support.controlplane import ControlPlane, until
-from tests.support.controlplane_classic import client, cluster, run_component, wait_bound
+from tests.support.controlplane import ControlPlane, cluster, run_component
+from tests.support.wait import wait_for
 
 pytestmark = pytest.mark.timeout(30)
 Doc = dict[str, Any]
@@ -96,7 +96,7 @@ async def bound_at(scene: ControlPlane, name: str) -> int:
 
 async def test_a_pod_is_bound_when_claims_of_all_three_generations_are_its_own() -> None:
     async with cluster("") as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         async with run_component(
             lambda: classic.run(driver, Driver("node-0", "node-1"), options=classic.Options())
         ):
@@ -104,7 +104,7 @@ async def test_a_pod_is_bound_when_claims_of_all_three_generations_are_its_own()
             binding = asyncio.create_task(bound_at(scene, "mixed"))
             await asyncio.sleep(0)
             await scene.pod("mixed", resourceClaims=entries("cat", "gpu", "mic"))
-            pod = await wait_bound(scene, "mixed")
+            pod = await scene.wait_bound("mixed")
             assert pod["spec"]["nodeName"] == "node-1"  # the only one with a GPU
             claims = await all_claims(scene)
             assert len(claims) == 3
@@ -114,7 +114,7 @@ async def test_a_pod_is_bound_when_claims_of_all_three_generations_are_its_own()
                 assert int(claim["metadata"]["resourceVersion"]) < await binding
             named = {s["name"]: s["resourceClaimName"] for s in pod["status"]["resourceClaimStatuses"]}
             assert sorted(named.values()) == sorted(c["metadata"]["name"] for c in claims)
-            await scene.gone(POD_SCHEDULING_CONTEXTS, "mixed")
+            await scene.wait_gone(POD_SCHEDULING_CONTEXTS, "mixed")
             warnings = [e for e in (await scene.client.list(EVENTS, "default")).items if e["reason"] == "FailedResourceClaimCreation"]  # fmt: skip
             assert not warnings
 
@@ -123,12 +123,12 @@ async def test_a_pod_is_bound_when_claims_of_all_three_generations_are_its_own()
             async def freed() -> bool:
                 return not await all_claims(scene)
 
-            await until(freed)
+            await wait_for("the claims to go", freed)
 
 
 async def test_a_pod_may_name_claims_of_different_generations() -> None:
     async with cluster("") as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, Driver("node-1"), options=classic.Options())):
             await classes(scene, nodes_with_gpus=("node-0", "node-1"))
             named = [{"name": "a", "resourceClaimName": "old"}, {"name": "b", "resourceClaimName": "new"}]
@@ -136,13 +136,13 @@ async def test_a_pod_may_name_claims_of_different_generations() -> None:
             await create(scene, CLASSIC_RESOURCE_CLAIMS, "old", spec={"resourceClassName": "cats"})
             request = {"name": "r", "exactly": {"deviceClassName": "gpus"}}
             await create(scene, RESOURCE_CLAIMS, "new", spec={"devices": {"requests": [request]}})
-            pod = await wait_bound(scene, "mixed")
+            pod = await scene.wait_bound("mixed")
             assert pod["spec"]["nodeName"] == "node-1"  # the only one that the driver likes
 
 
 async def test_with_one_generation_wanting_nothing_of_the_other_is_held() -> None:
     async with cluster("") as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, Driver("node-0"), options=classic.Options())):
             await classes(scene)  # cats are on one node, the GPU is on the other
             await scene.pod("mixed", resourceClaims=entries("cat", "gpu"))
@@ -153,23 +153,23 @@ async def test_with_one_generation_wanting_nothing_of_the_other_is_held() -> Non
                     "unsuitable" in c.get("message", "") for c in pod["status"].get("conditions") or ()
                 )
 
-            await until(refused)
-            await scene.quiet()
+            await wait_for("pod mixed to be told that no node suits it", refused)
+            await scene.wait_quiet()
             for claim in await all_claims(scene):
                 status = claim.get("status") or {}
                 assert not status.get("allocation") or status.get("deallocationRequested")
                 assert not status.get("reservedFor")
             await scene.pod("modest", resourceClaims=entries("gpu"))
-            assert (await wait_bound(scene, "modest"))["spec"]["nodeName"] == "node-1"
+            assert (await scene.wait_bound("modest"))["spec"]["nodeName"] == "node-1"
 
 
 async def test_a_classic_claim_shows_through_v1_with_its_state_and_without_requests() -> None:
     async with cluster("") as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, Driver("node-0"), options=classic.Options())):
             await classes(scene)
             await scene.pod("cat-lover", resourceClaims=entries("cat"))
-            pod = await wait_bound(scene, "cat-lover")
+            pod = await scene.wait_bound("cat-lover")
             [shown] = (await scene.client.list(RESOURCE_CLAIMS, "default")).items
             assert shown["metadata"]["annotations"]["resource.dray.dev/generation"] == "v1alpha2"
             assert not (shown["spec"].get("devices") or {}).get("requests")

@@ -16,8 +16,8 @@ from dray.client.resources import (
     PODS,
 )
 from dray.driver import classic
-from tests.support.controlplane import ControlPlane, until
-from tests.support.controlplane_classic import client, cluster, run_component, wait_bound
+from tests.support.controlplane import ControlPlane, cluster, run_component
+from tests.support.wait import wait_for
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -65,7 +65,7 @@ async def drivers(scene: ControlPlane, *each: Driver) -> AsyncIterator[None]:
     """The drivers, a class and a template for each, and a pod that wants something of all."""
     async with AsyncExitStack() as stack:
         for driver in each:
-            own = client(scene, driver.name)
+            own = scene.client_of(driver.name)
             await stack.enter_async_context(
                 run_component(
                     lambda own=own, driver=driver: classic.run(own, driver, options=classic.Options())
@@ -103,13 +103,13 @@ async def test_when_one_cannot_allocate_on_the_selected_node_another_is_chosen(
         both = (doubtful, easy) if doubtful_first else (easy, doubtful)
         doubtful.good = ("node-2",)
         async with drivers(scene, *both):
-            pod = await wait_bound(scene, "p")
+            pod = await scene.wait_bound("p")
             assert pod["spec"]["nodeName"] == "node-2"
             claims = (await scene.client.list(CLASSIC_RESOURCE_CLAIMS, "default")).items
             for claim in claims:
                 assert [u["uid"] for u in claim["status"]["reservedFor"]] == [pod["metadata"]["uid"]]
             assert list(easy.held.values()) == list(doubtful.held.values()) == ["node-2"]
-            await scene.gone(POD_SCHEDULING_CONTEXTS, "p")
+            await scene.wait_gone(POD_SCHEDULING_CONTEXTS, "p")
 
 
 @pytest.mark.parametrize("doubtful_first", [True, False])
@@ -134,8 +134,8 @@ async def test_with_no_node_left_the_pod_waits_and_nothing_stays_locked(
                 in await condition(scene)
             )
 
-        await until(given_up)
-        await scene.quiet()
+        await wait_for("the scheduler to give up all nodes", given_up)
+        await scene.wait_quiet()
         assert await given_up()
         pod = await scene.client.get(PODS, "default", "p")
         assert not pod["spec"].get("nodeName")

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 from dray.cli.commands import dray
 from dray.explain.lint.rules import RULES
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
 WARNED = (
     "apiVersion: resource.k8s.io/v1beta1\nkind: ResourceClaim\nmetadata: {name: c}\n"

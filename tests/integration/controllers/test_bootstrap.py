@@ -6,7 +6,8 @@ from dray.api import bootstraptoken
 from dray.api.bootstraptoken import Token
 from dray.client.resources import CONFIGMAPS, SECRETS
 from dray.controllers.bootstrap import signed_cluster_info
-from tests.support.controlplane import control_plane, until
+from tests.support.controlplane import control_plane
+from tests.support.wait import wait_for
 
 ONE, TWO = Token("aaaaaa", "0123456789abcdef"), Token("bbbbbb", "0123456789abcdef")
 SIGNER, CLEANER = "bootstrap-signer-controller", "token-cleaner-controller"
@@ -35,21 +36,21 @@ async def test_signatures_follow_what_is_signed_and_the_tokens():
             found = await data()
             return bootstraptoken.is_signed(found["kubeconfig"], found.get("jws-kubeconfig-aaaaaa", ""), ONE)
 
-        await until(is_signed)
+        await wait_for("a signature of the cluster-info", is_signed)
         await s.client.patch(CONFIGMAPS, "kube-public", "cluster-info", {"data": {"kubeconfig": "second"}})
-        await until(is_signed)
+        await wait_for("a signature of the cluster-info", is_signed)
         assert (await data())["kubeconfig"] == "second"
         await s.client.delete(SECRETS, "kube-system", ONE.name)
 
         async def is_unsigned() -> bool:
             return list(await data()) == ["kubeconfig"]
 
-        await until(is_unsigned)
+        await wait_for("the cluster-info without signatures", is_unsigned)
 
 
 async def test_a_token_goes_when_it_has_run_out():
     async with control_plane(CLEANER) as s:
         for token, ends in ((ONE, ""), (TWO, "2020-01-01T00:00:00Z")):
             await s.client.create(SECRETS, "kube-system", bootstraptoken.secret(token, expiration=ends))
-        await s.gone(SECRETS, TWO.name, "kube-system")
+        await s.wait_gone(SECRETS, TWO.name, "kube-system")
         assert await s.get(SECRETS, ONE.name, "kube-system") is not None

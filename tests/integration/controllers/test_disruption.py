@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dray.client.resources import POD_DISRUPTION_BUDGETS, Resource
-from tests.support.controlplane import control_plane, until
+from tests.support.controlplane import control_plane
+from tests.support.wait import wait_for
 
 EVENTS = Resource("", "v1", "events", "Event")
 LABELS = {"app": "x"}
@@ -28,7 +29,7 @@ async def test_workloads_without_a_size_are_named(kind, api_version, resource):
         await at.pod("p", metadata={"labels": LABELS, "ownerReferences": [owner]})
         spec = {"selector": {"matchLabels": LABELS}, "maxUnavailable": 1}
         await at.client.create(POD_DISRUPTION_BUDGETS, "default", {"metadata": {"name": "b"}, "spec": spec})
-        ((reason, message),) = await until(lambda: heard(at))
+        ((reason, message),) = await wait_for("the controller's event", lambda: heard(at))
         assert reason == "CalculateExpectedPodCountFailed"
         assert message.endswith(f": {resource} does not implement the scale subresource")
 
@@ -39,7 +40,7 @@ async def test_pods_that_nobody_manages_are_pointed_out():
         expressions = [{"key": "app", "operator": "In", "values": ["x", "y"]}]
         spec = {"selector": {"matchLabels": LABELS, "matchExpressions": expressions}, "maxUnavailable": 1}
         await at.client.create(POD_DISRUPTION_BUDGETS, "default", {"metadata": {"name": "b"}, "spec": spec})
-        ((reason, message),) = await until(lambda: heard(at))
+        ((reason, message),) = await wait_for("the controller's event", lambda: heard(at))
         assert reason == "UnmanagedPods"
         selector = (
             "&LabelSelector{MatchLabels:map[string]string{app: x,},MatchExpressions:[]LabelSelectorRequirement"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dray.client.resources import ENDPOINTS, PODS, SERVICES
 from dray.controllers.endpointslice import ENDPOINT_SLICES, HEADLESS, slices_for, subsets_for
-from tests.support.controlplane import control_plane, until
+from tests.support.controlplane import control_plane
+from tests.support.wait import wait_for
 
 LABELS = {"app": "x"}
 
@@ -46,9 +47,9 @@ async def test_a_service_without_an_address_says_so_on_what_it_leads_to():
         async def slices():
             return (await at.client.list(ENDPOINT_SLICES, "default", label_selector="of=s")).items
 
-        found = await until(slices)
+        found = await wait_for("the EndpointSlices of service s", slices)
         assert found[0]["metadata"]["labels"][HEADLESS] == ""
-        endpoints = await until(lambda: at.get(ENDPOINTS, "s"))
+        endpoints = await wait_for("the Endpoints of service s", lambda: at.get(ENDPOINTS, "s"))
         assert endpoints["metadata"]["labels"] == {
             "of": "s",
             HEADLESS: "",

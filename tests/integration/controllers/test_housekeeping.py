@@ -32,7 +32,8 @@ from dray.client.resources import (
     SERVICES,
 )
 from dray.controllers.endpointslice import ENDPOINT_SLICES
-from tests.support.controlplane_workloads import NAMESPACE, NOW, ControlPlane, control_plane, template
+from tests.support.controlplane import NAMESPACE, NOW, ControlPlane, control_plane, pod_template
+from tests.support.wait import wait_for
 
 
 async def role(a: ControlPlane, name: str, *, labels: Object | None = None, **more: object) -> None:
@@ -46,7 +47,7 @@ def rule(resource: str) -> Object:
 
 def test_aggregating_roles_follow_the_roles_they_are_made_of(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "clusterrole-aggregation-controller") as a:
+        async with control_plane("clusterrole-aggregation-controller", data=tmp_path) as a:
             await role(a, "b", labels={"part": "yes"}, rules=[rule("pods"), rule("nodes")])
             selectors = {"clusterRoleSelectors": [{"matchLabels": {"part": "yes"}}]}
             await role(a, "whole", aggregationRule=selectors, rules=[])
@@ -58,7 +59,7 @@ def test_aggregating_roles_follow_the_roles_they_are_made_of(tmp_path: Path):
                 async def look() -> bool:
                     return await rules() == list(wanted)
 
-                await a.until(look)
+                await wait_for(f"rules {wanted}", look)
 
             await are("pods", "nodes")
             await role(a, "a", labels={"part": "yes"}, rules=[rule("secrets"), rule("pods")])
@@ -77,7 +78,7 @@ def test_namespaces_have_a_service_account_and_the_root_certificate(tmp_path: Pa
     names = ("serviceaccount-controller", "root-ca-certificate-publisher-controller")
 
     async def play() -> None:
-        async with control_plane(tmp_path, *names, settings=settings) as a:
+        async with control_plane(*names, data=tmp_path, settings=settings) as a:
             await a.client.create(NAMESPACES, "", {"metadata": {"name": "new"}})
 
             async def account() -> Object:
@@ -87,16 +88,16 @@ def test_namespaces_have_a_service_account_and_the_root_certificate(tmp_path: Pa
                 found = await a.client.get(CONFIGMAPS, "new", "kube-root-ca.crt")
                 return found["data"] == {"ca.crt": "PEM"}
 
-            first = await a.until(account)
+            first = await wait_for("service account default", account)
             await a.client.delete(SERVICE_ACCOUNTS, "new", "default")
 
             async def another() -> bool:
                 return (await account())["metadata"]["uid"] != first["metadata"]["uid"]
 
-            await a.until(another)
-            await a.until(published)
+            await wait_for("another service account default", another)
+            await wait_for("the root certificates", published)
             await a.client.patch(CONFIGMAPS, "new", "kube-root-ca.crt", {"data": {"ca.crt": "other"}})
-            await a.until(published)
+            await wait_for("the root certificates again", published)
 
     asyncio.run(play())
 
@@ -106,7 +107,7 @@ def test_quotas_say_what_is_used_and_notice_what_goes(tmp_path: Path):
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}
 
     async def play() -> None:
-        async with control_plane(tmp_path, "resourcequota-controller") as a:
+        async with control_plane("resourcequota-controller", data=tmp_path) as a:
             await a.create(PODS, "one", {"containers": [container]})
             await a.create(PODS, "two", {"containers": [container]})
             await a.create(RESOURCE_CLAIMS, "claim", {"devices": {"requests": [request]}})
@@ -128,7 +129,7 @@ def test_quotas_say_what_is_used_and_notice_what_goes(tmp_path: Path):
                         found[n.replace("_", "/")] == v for n, v in wanted.items()
                     )
 
-                await a.until(look)
+                await wait_for(f"quota usage {wanted}", look)
 
             await used(pods="2", count_pods="2")
             found = (await a.get(RESOURCE_QUOTAS, "q"))["status"]["used"]
@@ -163,7 +164,7 @@ def test_a_silent_node_loses_its_pods_and_one_without_a_lease_is_left_alone(tmp_
 
     async def play() -> None:
         names = ("node-lifecycle-controller", "taint-eviction-controller")
-        async with control_plane(tmp_path, *names, settings=settings) as a:
+        async with control_plane(*names, data=tmp_path, settings=settings) as a:
             await node(a, "unwatched")
             await node(a, "silent")
             renewed = format_micro_time(datetime.now(UTC))
@@ -188,8 +189,8 @@ def test_a_silent_node_loses_its_pods_and_one_without_a_lease_is_left_alone(tmp_
             async def leaving() -> bool:
                 return "deletionTimestamp" in (await a.get(PODS, "leaves"))["metadata"]
 
-            await a.until(tainted)
-            await a.until(leaving)
+            await wait_for("node silent to be tainted", tainted)
+            await wait_for("pod leaves to be evicted", leaving)
             conditions = {c["type"]: c for c in (await a.get(NODES, "silent"))["status"]["conditions"]}
             assert conditions["Ready"]["status"] == "Unknown"
             assert conditions["Ready"]["message"] == "Kubelet stopped posting node status."
@@ -211,7 +212,7 @@ def test_a_silent_node_loses_its_pods_and_one_without_a_lease_is_left_alone(tmp_
             async def untainted() -> bool:
                 return not await taints(a, "silent")
 
-            await a.until(untainted)
+            await wait_for("node silent to lose its taints", untainted)
 
     asyncio.run(play())
 
@@ -236,7 +237,7 @@ def test_a_node_gets_its_certificate_and_others_need_approval(tmp_path: Path):
         return base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
 
     async def play() -> None:
-        async with control_plane(tmp_path, *names, settings={names[1]: pem}) as a:
+        async with control_plane(*names, settings={names[1]: pem}, data=tmp_path) as a:
             spec = {
                 "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
                 "usages": ["digital signature", "client auth"],
@@ -254,7 +255,9 @@ def test_a_node_gets_its_certificate_and_others_need_approval(tmp_path: Path):
             async def issued() -> str:
                 return str((await a.get(CERTIFICATE_SIGNING_REQUESTS, "node"))["status"]["certificate"])
 
-            certificate = x509.load_pem_x509_certificate(base64.b64decode(await a.until(issued)))
+            certificate = x509.load_pem_x509_certificate(
+                base64.b64decode(await wait_for("the certificate", issued))
+            )
             ca = x509.load_pem_x509_certificate(authority.ca.read_bytes())
             certificate.verify_directly_issued_by(ca)
             assert certificate.subject.rfc4514_string() == "CN=system:node:n1,O=system:nodes"
@@ -267,10 +270,10 @@ def test_a_budget_says_how_many_pods_may_be_evicted(tmp_path: Path):
     names = ("disruption-controller", "replicaset-controller")
 
     async def play() -> None:
-        async with control_plane(tmp_path, *names) as a:
+        async with control_plane(*names, data=tmp_path) as a:
             labels = {"matchLabels": {"app": "x"}}
             await a.create(
-                REPLICASETS, "rs", {"replicas": 3, "selector": labels, "template": template(app="x")}
+                REPLICASETS, "rs", {"replicas": 3, "selector": labels, "template": pod_template(app="x")}
             )
             await a.create(POD_DISRUPTION_BUDGETS, "b", {"maxUnavailable": "34%", "selector": labels})
 
@@ -282,18 +285,18 @@ def test_a_budget_says_how_many_pods_may_be_evicted(tmp_path: Path):
                 ]
                 return found == [count, healthy, 1, 3]
 
-            async with a.kubelet():
-                await a.until(lambda: allowed(2, healthy=3))
+            async with a.hollow_kubelet():
+                await wait_for("two allowed disruptions", lambda: allowed(2, healthy=3))
             pod = (await a.pods(app="x"))[0]
             await a.client.evict(NAMESPACE, pod["metadata"]["name"])
-            await a.until(lambda: allowed(1, healthy=2))
+            await wait_for("one allowed disruption", lambda: allowed(1, healthy=2))
 
     asyncio.run(play())
 
 
 def test_services_lead_to_the_pods_they_select(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "endpointslice-controller", "endpoints-controller") as a:
+        async with control_plane("endpointslice-controller", "endpoints-controller", data=tmp_path) as a:
             port = {"name": "web", "containerPort": 8080}
             container = {"name": "c", "image": "i", "ports": [port]}
             await a.create(PODS, "p", {"containers": [container]}, labels={"app": "x"})
@@ -321,14 +324,14 @@ def test_services_lead_to_the_pods_they_select(tmp_path: Path):
                     and ports == [("", 8080)]
                 )
 
-            await a.until(lambda: found(ready=False))
+            await wait_for("an address that is not ready", lambda: found(ready=False))
             await a.run(await a.get(PODS, "p"))
-            await a.until(lambda: found(ready=True))
+            await wait_for("an address that is ready", lambda: found(ready=True))
             await a.client.delete(SERVICES, NAMESPACE, "s")
 
             async def gone() -> bool:
                 return not (await a.client.list(ENDPOINTS, NAMESPACE, field_selector="metadata.name=s")).items
 
-            await a.until(gone)
+            await wait_for("the Endpoints of service s to go", gone)
 
     asyncio.run(play())

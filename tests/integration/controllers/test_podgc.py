@@ -10,8 +10,9 @@ from dray.client.client import Client
 from dray.client.resources import NODES, PODS
 from dray.controllers.pod_status import disruption_target_patch, failed_phase_patch
 from dray.controllers.podgc import excess_terminated, is_stuck_terminating
-from tests.support.controlplane import control_plane, server, until
+from tests.support.controlplane import control_plane, server
 from tests.support.controlplane import controllers as running
+from tests.support.wait import wait_for
 
 PODGC = "pod-garbage-collector-controller"
 AT_ONCE = {"settings": {PODGC: {"check_seconds": 0, "quarantine_seconds": 0}}}
@@ -85,13 +86,13 @@ async def test_pods_of_a_node_that_is_gone_fail_and_go():
             found = await s.get(PODS, "p")
             return found["status"]["phase"] == "Failed" and "deletionTimestamp" in found["metadata"]
 
-        await until(ended)
+        await wait_for("pod p to fail and be deleted", ended)
         (told,) = [
             c for c in (await s.get(PODS, "p"))["status"]["conditions"] if c["type"] == "DisruptionTarget"
         ]
         assert (told["reason"], told["message"]) == ("DeletionByPodGC", "PodGC: node no longer exists")
         await s.client.patch(PODS, "default", "p", {"metadata": {"finalizers": None}})
-        await s.gone(PODS, "p")
+        await s.wait_gone(PODS, "p")
         assert "deletionTimestamp" not in (await s.get(PODS, "q"))["metadata"]
 
 
@@ -99,7 +100,7 @@ async def test_a_node_lost_while_nobody_looked_counts():
     async with server() as s:
         await s.pod("p", nodeName="never-there")
         async with running(s, PODGC, **AT_ONCE):
-            await s.gone(PODS, "p")
+            await s.wait_gone(PODS, "p")
 
 
 async def test_a_pod_that_could_not_be_ended_is_tried_again(monkeypatch):
@@ -116,7 +117,7 @@ async def test_a_pod_that_could_not_be_ended_is_tried_again(monkeypatch):
     async with server() as s:
         await s.pod("p", nodeName="never-there")
         async with running(s, PODGC, **AT_ONCE):
-            await s.gone(PODS, "p")
+            await s.wait_gone(PODS, "p")
     assert len(tries) == 2
 
 
@@ -128,7 +129,7 @@ async def test_a_pod_deleted_before_it_got_a_node_is_failed():
         async def failed() -> bool:
             return (await s.get(PODS, "p"))["status"]["phase"] == "Failed"
 
-        await until(failed)
+        await wait_for("pod p to fail", failed)
 
 
 async def test_pods_on_a_node_out_of_service_are_let_go():
@@ -138,7 +139,7 @@ async def test_pods_on_a_node_out_of_service_are_let_go():
         await s.client.delete(PODS, "default", "p")
         taints = [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]
         await s.client.patch(NODES, "", "n", {"spec": {"taints": taints}})
-        await s.gone(PODS, "p")
+        await s.wait_gone(PODS, "p")
 
 
 async def test_finished_pods_beyond_the_threshold_go():
@@ -152,4 +153,4 @@ async def test_finished_pods_beyond_the_threshold_go():
         async def two_left() -> bool:
             return len((await s.client.list(PODS, "default")).items) == 2
 
-        await until(two_left)
+        await wait_for("two pods to be left", two_left)

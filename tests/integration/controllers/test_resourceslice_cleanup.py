@@ -23,7 +23,7 @@ async def test_slices_go_some_time_after_their_node():
         await publish(s, "on-m", nodeName="m")
         await publish(s, "everywhere", allNodes=True)
         await s.client.delete(NODES, "", "n")
-        await s.gone(RESOURCE_SLICES, "on-n")
+        await s.wait_gone(RESOURCE_SLICES, "on-n")
         assert await s.get(RESOURCE_SLICES, "on-m")
         assert await s.get(RESOURCE_SLICES, "everywhere")
 
@@ -34,7 +34,7 @@ async def test_a_node_that_comes_back_in_time_keeps_its_slices():
         await publish(s, "on-n", nodeName="n")
         await s.client.delete(NODES, "", "n")
         await s.node("n")
-        await s.quiet()
+        await s.wait_quiet()
         assert await s.get(RESOURCE_SLICES, "on-n")
 
 
@@ -42,4 +42,4 @@ async def test_nodes_lost_while_nobody_looked_count():
     async with server() as s:
         await publish(s, "on-n", nodeName="n")
         async with controllers(s, SLICES, **AT_ONCE):
-            await s.gone(RESOURCE_SLICES, "on-n")
+            await s.wait_gone(RESOURCE_SLICES, "on-n")

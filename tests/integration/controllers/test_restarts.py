@@ -39,7 +39,7 @@ async def place(s: ControlPlane, namespace: str, name: str) -> None:
     pod = await s.get(PODS, name, namespace)
     for entry in pod["status"].get("resourceClaimStatuses") or ():
         claim = entry["resourceClaimName"]
-        if await s.get(RESOURCE_CLAIMS, claim, namespace) is None:
+        if await s.find(RESOURCE_CLAIMS, claim, namespace) is None:
             continue  # named, and yet to be made
         finalizers = ["resource.kubernetes.io/delete-protection"]
         await s.client.patch(RESOURCE_CLAIMS, namespace, claim, {"metadata": {"finalizers": finalizers}})
@@ -79,7 +79,7 @@ async def test_whenever_they_are_stopped_the_next_ones_finish_the_work(seed, emu
                     await asyncio.sleep(0)
         await work
         async with controllers(s, *ALL, settings=SETTINGS):
-            await s.quiet()
+            await s.wait_quiet()
             await check(s, "n")
         await s.client.delete(NAMESPACES, "", "n")
         for _ in range(3):
@@ -87,5 +87,5 @@ async def test_whenever_they_are_stopped_the_next_ones_finish_the_work(seed, emu
                 for _ in range(chance.randrange(100)):
                     await asyncio.sleep(0)
         async with controllers(s, *ALL, settings=SETTINGS):
-            await s.gone(NAMESPACES, "n")
+            await s.wait_gone(NAMESPACES, "n")
         assert not (await s.client.list(RESOURCE_CLAIMS)).items

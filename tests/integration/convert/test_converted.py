@@ -9,7 +9,8 @@ import yaml
 
 from dray.client.resources import RESOURCE_CLAIMS
 from dray.convert import convert_text, read_rules
-from tests.support.controlplane_classic import SEEDS, apply, cluster, wait_bound
+from tests.support.controlplane import cluster
+from tests.support.paths import SEEDS
 
 pytestmark = pytest.mark.timeout(30)
 RULES = read_rules(
@@ -49,8 +50,8 @@ async def test_the_pod_gets_its_cats_from_converted_manifests(files: tuple[str, 
         assert list(yaml.safe_load_all(text))
         path.write_text(text)
     async with cluster("1.36") as scene:
-        await apply(scene, *map(str, written))
-        pod = await wait_bound(scene, "pod-with-cats")
+        await scene.apply(*map(str, written))
+        pod = await scene.wait_bound("pod-with-cats")
         claims = (await scene.client.list(RESOURCE_CLAIMS, "default")).items
         devices = [r["device"] for c in claims for r in c["status"]["allocation"]["devices"]["results"]]
         assert pod["spec"]["nodeName"] == "node-1"  # the only one with two large black cats

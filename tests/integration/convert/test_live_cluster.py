@@ -15,8 +15,7 @@ from dray.driver import classic
 from dray.drivers.cats import CatsController
 from tests.integration.classic.test_early import written_for
 from tests.integration.convert.test_converted import RULES
-from tests.support.controlplane import ControlPlane
-from tests.support.controlplane_classic import apply, client, cluster, run_component, wait_bound
+from tests.support.controlplane import ControlPlane, cluster, run_component
 
 pytestmark = pytest.mark.timeout(30)
 Doc = dict[str, Any]
@@ -35,18 +34,18 @@ async def run_today(manifests: list[Doc], folder: Path) -> list[Doc]:
     path = folder / "today.yaml"
     path.write_text(yaml.safe_dump_all(manifests))
     async with cluster("1.36") as scene:
-        await apply(scene, "v1/slices.yaml", str(path))
-        await wait_bound(scene, "pod-with-cats")
+        await scene.apply("v1/slices.yaml", str(path))
+        await scene.wait_bound("pod-with-cats")
         return list((await scene.client.list(RESOURCE_CLAIMS, "default")).items)
 
 
 @pytest.mark.parametrize("release", ["1.26", "1.27", "1.30"])
 async def test_a_running_pod_of_the_classic_age_can_be_run_today(release: str, tmp_path: Path) -> None:
     async with cluster(release) as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
-            await apply(scene, *written_for(release, tmp_path))
-            await wait_bound(scene, "pod-with-cats")
+            await scene.apply(*written_for(release, tmp_path))
+            await scene.wait_bound("pod-with-cats")
             manifests = await read(scene)
     kinds = [m["kind"] for m in manifests]
     assert kinds == ["ClaimParameters", "DeviceClass", "ResourceClaimTemplate", "Pod"]
@@ -62,8 +61,8 @@ async def test_a_running_pod_of_the_classic_age_can_be_run_today(release: str, t
 
 async def test_beta_claims_of_a_live_cluster_become_v1_claims(tmp_path: Path) -> None:
     async with cluster("1.32") as scene:
-        await apply(scene, "beta-1.32/slices.yaml", "beta-1.32/cats.yaml")
-        await wait_bound(scene, "pod-with-cats")
+        await scene.apply("beta-1.32/slices.yaml", "beta-1.32/cats.yaml")
+        await scene.wait_bound("pod-with-cats")
         manifests = await read(scene)
     assert [m["kind"] for m in manifests] == ["DeviceClass", "ResourceClaimTemplate", "Pod"]
     assert {m["apiVersion"] for m in manifests} == {"resource.k8s.io/v1", "v1"}

@@ -20,8 +20,8 @@ from dray.client.resources import (
 )
 from dray.driver import classic
 from dray.drivers.cats import CatsController
-from tests.support.controlplane import ControlPlane, until
-from tests.support.controlplane_classic import apply, client, cluster, run_component, wait_bound
+from tests.support.controlplane import ControlPlane, cluster, run_component
+from tests.support.wait import wait_for
 
 pytestmark = pytest.mark.timeout(30)
 CLASSIC = ("classic-1.27/claim-parameters-crd.yaml", "classic-1.27/cats.yaml")
@@ -48,28 +48,28 @@ def cats_in(claims: list[dict[str, Any]]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("emulate", ["1.30", ""])
 async def test_a_driver_negotiates_two_cats_for_one_pod(emulate: str) -> None:
     async with cluster(emulate) as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
-            await apply(scene, *CLASSIC)
-            pod = await wait_bound(scene, "pod-with-cats")
+            await scene.apply(*CLASSIC)
+            pod = await scene.wait_bound("pod-with-cats")
             claims = await claims_of(scene)
             cats = cats_in(claims)
             assert sorted(cats) == [(pod["spec"]["nodeName"], cat) for cat in ("felix", "mohrle")]
             assert all(c["status"]["reservedFor"][0]["name"] == "pod-with-cats" for c in claims)
-            await scene.gone(POD_SCHEDULING_CONTEXTS, "pod-with-cats")
+            await scene.wait_gone(POD_SCHEDULING_CONTEXTS, "pod-with-cats")
             await scene.client.delete(PODS, "default", "pod-with-cats", grace_seconds=0)
 
             async def freed() -> bool:
                 return not await claims_of(scene)
 
-            await until(freed)
+            await wait_for("the claims to go", freed)
 
 
 @pytest.mark.parametrize("emulate", ["1.30", ""])
 async def test_the_scheduler_allocates_two_cats_from_slices(emulate: str) -> None:
     async with cluster(emulate) as scene:
-        await apply(scene, *STRUCTURED)
-        pod = await wait_bound(scene, "pod-with-cats")
+        await scene.apply(*STRUCTURED)
+        pod = await scene.wait_bound("pod-with-cats")
         names = [
             result["namedResources"]["name"]
             for claim in await claims_of(scene)
@@ -82,9 +82,9 @@ async def test_the_scheduler_allocates_two_cats_from_slices(emulate: str) -> Non
 
 async def test_generations_live_side_by_side() -> None:
     async with cluster("") as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
-            await apply(scene, *CLASSIC)
+            await scene.apply(*CLASSIC)
             today = {"name": "a", "attributes": {}}
             pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
             for resource, body in (
@@ -94,8 +94,8 @@ async def test_generations_live_side_by_side() -> None:
             ):  # fmt: skip
                 await scene.client.create(resource, "default" if resource.namespaced else "", body)
             await scene.pod("modern", resourceClaims=[{"name": "r", "resourceClaimTemplateName": "t"}])
-            await wait_bound(scene, "pod-with-cats")
-            await wait_bound(scene, "modern")
+            await scene.wait_bound("pod-with-cats")
+            await scene.wait_bound("modern")
 
 
 class Mortal(Client):
@@ -123,24 +123,24 @@ class Mortal(Client):
 @pytest.mark.parametrize("writes", [1, 2, 3, 4, 5])
 async def test_a_driver_killed_after_any_write_leaves_nothing_stuck_or_given_twice(writes: int) -> None:
     async with cluster("1.30") as scene:
-        mortal = Mortal(client(scene, "cats"), writes)
+        mortal = Mortal(scene.client_of("cats"), writes)
         async with run_component(lambda: classic.run(mortal, CatsController(), options=classic.Options())):
-            await apply(scene, *CLASSIC)
+            await scene.apply(*CLASSIC)
             with suppress(TimeoutError):
                 await asyncio.wait_for(mortal.dead.wait(), 5)
-        successor = client(scene, "cats")
+        successor = scene.client_of("cats")
         async with run_component(lambda: classic.run(successor, CatsController(), options=classic.Options())):
-            await wait_bound(scene, "pod-with-cats")
+            await scene.wait_bound("pod-with-cats")
             cats = cats_in(await claims_of(scene))
             assert len(cats) == len(set(cats)) == 2
 
 
 async def test_with_no_cats_left_the_pod_waits_and_says_why() -> None:
     async with cluster("1.30") as scene:
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         options = classic.Options()
         async with run_component(lambda: classic.run(driver, CatsController(count=1), options=options)):
-            await apply(scene, *CLASSIC)
+            await scene.apply(*CLASSIC)
 
             async def refused() -> bool:
                 pod = await scene.client.get(PODS, "default", "pod-with-cats")
@@ -148,5 +148,5 @@ async def test_with_no_cats_left_the_pod_waits_and_says_why() -> None:
                     "unsuitable" in c.get("message", "") for c in pod["status"].get("conditions") or ()
                 )
 
-            await until(refused)
+            await wait_for("the pod to be told that no node suits it", refused)
             assert not cats_in(await claims_of(scene))

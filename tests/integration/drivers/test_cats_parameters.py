@@ -8,8 +8,8 @@ from dray.client.discovery import Discovery
 from dray.client.resources import CUSTOM_RESOURCE_DEFINITIONS, DEVICE_CLASSES, RESOURCE_CLAIM_PARAMETERS
 from dray.drivers.cats import DRIVER, deviceclass
 from dray.drivers.cats.parameters import CLAIM_PARAMETERS, DEFINITION, generate
-from tests.support.controlplane import ControlPlane, until
-from tests.support.controlplane_classic import client, cluster, run_component
+from tests.support.controlplane import ControlPlane, cluster, run_component
+from tests.support.wait import wait_for
 
 
 def wish(**spec: str) -> dict[str, Any]:
@@ -25,7 +25,7 @@ async def become(scene: ControlPlane, *wanted: str) -> None:
     async def there() -> bool:
         return await selectors(scene) == list(wanted)
 
-    await until(there)
+    await wait_for(f"selectors {wanted}", there)
 
 
 async def test_generated_parameters_follow_their_origin_and_give_way_to_others() -> None:
@@ -35,8 +35,8 @@ async def test_generated_parameters_follow_their_origin_and_give_way_to_others()
         async def served() -> bool:
             return await Discovery(scene.client).serves(CLAIM_PARAMETERS)
 
-        await until(served)
-        driver = client(scene, "cats")
+        await wait_for("the parameters' kind to be served", served)
+        driver = scene.client_of("cats")
         async with run_component(lambda: generate(driver)):
             made = await scene.client.create(CLAIM_PARAMETERS, "default", wish(color="black"))
             await become(scene, 'attributes.string["color"] == "black"')
@@ -65,7 +65,7 @@ async def test_cats_are_called_by_a_class_that_speaks_of_them() -> None:
 
     async with cluster("", nodes=()) as scene:
         await scene.client.create(DEVICE_CLASSES, "", device_class("gpu", "gpu.example.com"))
-        driver = client(scene, "cats")
+        driver = scene.client_of("cats")
         assert not await deviceclass.class_exists(driver)
         async with run_component(lambda: deviceclass.wait_for_class(driver)) as waiting:
             await scene.client.create(DEVICE_CLASSES, "", device_class("cats", DRIVER))

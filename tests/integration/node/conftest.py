@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -274,14 +273,3 @@ def make_node(server: Server, tmp_path: Path) -> Iterator[Callable[..., NodeWorl
             return world
 
         yield make
-
-
-@pytest.fixture
-def until() -> Callable[..., None]:
-    def wait(condition: Callable[[], Any], *, seconds: float = 30) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it did not happen in time"
-            time.sleep(0.02)
-
-    return wait

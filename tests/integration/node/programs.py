@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dray import driver as sdk
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.client.factory import connect
 from dray.driver import Claim, ClaimRef, Driver, Prepared, classic
 from dray.driver.classic import ClassicDriver, Pending, available_on
@@ -174,12 +174,12 @@ async def control(kubeconfig: str, directory: Path, _node: str, emulate: str) ->
     from dray.controllers import manager as controllers
     from dray.scheduler import component as scheduler
 
-    release = release_named(emulate)
+    release = EffectiveVersion.parse(emulate)
     gates = release.gates()
     nodes = [NodeOptions.simulated(name, release=release) for name in ("n1", "n2")]
-    planning = scheduler.Options(gates=gates, release=release.number[1], classic=release.serves_classic)
+    planning = scheduler.Options(gates=gates, release=release.release[1], classic=release.serves_classic)
     async with connect(kubeconfig) as client, asyncio.TaskGroup() as group:
-        group.create_task(controllers.run(client, options=controllers.Options(gates=gates)))
+        group.create_task(controllers.run(client, options=controllers.Options(version=release, gates=gates)))
         group.create_task(scheduler.run(client, options=planning))
         options = Options(nodes=nodes, runtime="simulated", runtime_dir=directory / "runtime")
         group.create_task(run(client, options=options, ready=lambda _: print("ready", flush=True)))

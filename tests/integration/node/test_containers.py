@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.wait import wait_for_sync
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 import containerd  # noqa: E402
 
 SCRIPT = "echo device $DEVICE; stat -c 'node %F' /dev/dev-3; cat /firmware/version; touch /firmware/x || echo read-only; sleep 1000"
-
-Until = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
@@ -40,35 +40,33 @@ def socket(tmp_path: Path, runc: str) -> Iterator[Path]:
         yield path
 
 
-def see(world: Any, until: Until, **container: Any) -> None:
+def see(world: Any, **container: Any) -> None:
     world.start("driver")
     world.start("agent")
     world.pod_with_claim(f"pod-{world.runtime[:3]}", "dev-3", command=["sh", "-c", SCRIPT], **container)
     name = f"pod-{world.runtime[:3]}"
-    until(lambda: world.phase(name) == "Running")
+    wait_for_sync(f"pod {name} to run", lambda: world.phase(name) == "Running")
 
     def log() -> str:
         return "".join(p.read_text() for p in world.directory.glob("logs/*/main/0.log"))
 
-    until(lambda: "read-only" in log())
+    wait_for_sync("a read-only line in the log", lambda: "read-only" in log())
     text = log()
     assert "device dev-3" in text
     assert "node character special file" in text
     assert "1.2.3" in text
     world.delete(name)
-    until(lambda: world.pod(name) is None)
+    wait_for_sync(f"pod {name} to go", lambda: world.pod(name) is None)
     assert (world.in_use, world.specs) == ([], [])
 
 
-def test_a_process_of_the_host_sees_its_device(make_node: Callable[..., Any], until: Until) -> None:
-    see(make_node("las1"), until)
+def test_a_process_of_the_host_sees_its_device(make_node: Callable[..., Any]) -> None:
+    see(make_node("las1"))
 
 
-def test_a_container_on_containerd_sees_its_device(
-    make_node: Callable[..., Any], until: Until, socket: Path
-) -> None:
+def test_a_container_on_containerd_sees_its_device(make_node: Callable[..., Any], socket: Path) -> None:
     world = make_node("las1", runtime=f"cri:{socket}")
-    see(world, until, image=containerd.IMAGE, imagePullPolicy="Never")
+    see(world, image=containerd.IMAGE, imagePullPolicy="Never")
 
 
 def test_containerd_passes_the_suite_of_all_runtimes(socket: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from dray.client.factory import connect
 from dray.driver import verify
+from tests.support.wait import wait_for_sync
 
 BINARY = os.environ.get("DRAY_TEST_GO_DRIVER", "")
 
@@ -25,7 +26,6 @@ BINARY = os.environ.get("DRAY_TEST_GO_DRIVER", "")
 )
 def test_a_go_driver_prepares_for_our_agent(
     make_node: Callable[..., Any],
-    until: Callable[..., None],
     v1: bool,
     v1beta1: bool,
     chosen: str,
@@ -47,8 +47,11 @@ def test_a_go_driver_prepares_for_our_agent(
     try:
         name = f"pod-{world.name}"
         world.pod_with_claim(name, "dev-5")
-        until(lambda: world.phase(name) == "Running")
-        until(lambda: any("got dev-5" in p.read_text() for p in world.directory.glob("logs/*/main/0.log")))
+        wait_for_sync(f"pod {name} to run", lambda: world.phase(name) == "Running")
+        wait_for_sync(
+            "dev-5 in the container's log",
+            lambda: any("got dev-5" in p.read_text() for p in world.directory.glob("logs/*/main/0.log")),
+        )
         assert f"with {chosen}" in (world.directory / "agent.log").read_text()
 
         def published() -> list[str]:
@@ -60,10 +63,10 @@ def test_a_go_driver_prepares_for_our_agent(
                 for d in s["spec"]["devices"]
             ]
 
-        until(lambda: published() == [f"dev-{i}" for i in range(8)])
+        wait_for_sync("eight published devices", lambda: published() == [f"dev-{i}" for i in range(8)])
         assert world.specs
         world.delete(name)
-        until(lambda: world.pod(name) is None)
+        wait_for_sync(f"pod {name} to go", lambda: world.pod(name) is None)
         assert (world.specs, world.checkpointed) == ([], [])
         report = asyncio.run(_verify(world))
         assert report.ok, report.checks

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.wait import wait_for_sync
+
 DRIVER_PREPARE = ["prepare.intent", "prepare.driver", "prepare.spec", "prepare.done"]
 DRIVER_UNPREPARE = ["unprepare.intent", "unprepare.driver", "unprepare.done"]
 AGENT_PREPARE = [
@@ -27,8 +29,6 @@ AGENT_UNPREPARE = [
     "node.unprepare.called",
     "node.unprepare.done",
 ]
-
-Until = Callable[..., None]
 
 
 def check_journal(journal: list[str]) -> None:
@@ -62,19 +62,19 @@ def begin(make_node: Callable[..., Any], prefix: str, where: str) -> tuple[Any, 
     return world, name, revive
 
 
-def check_gone(world: Any, until: Until, name: str) -> None:
-    until(lambda: world.pod(name) is None)
+def check_gone(world: Any, name: str) -> None:
+    wait_for_sync(f"pod {name} to go", lambda: world.pod(name) is None)
     assert (world.in_use, world.specs, world.checkpointed) == ([], [], [])
     check_journal(world.journal)
 
 
 @pytest.mark.parametrize("where", AGENT_PREPARE + DRIVER_PREPARE)
-def test_a_crash_while_preparing(make_node: Callable[..., Any], until: Until, where: str) -> None:
+def test_a_crash_while_preparing(make_node: Callable[..., Any], where: str) -> None:
     world, name, revive = begin(make_node, "up", where)
     revive()
-    until(lambda: world.phase(name) == "Running")
+    wait_for_sync(f"pod {name} to run", lambda: world.phase(name) == "Running")
     world.delete(name)
-    check_gone(world, until, name)
+    check_gone(world, name)
     if where in ("node.prepare.done", "node.pod.prepared", "node.pod.sandbox", "node.container.started"):
         assert len([line for line in world.journal if line.startswith("prepare dev-1")]) == 1, (
             "prepared anew by mistake"
@@ -82,25 +82,28 @@ def test_a_crash_while_preparing(make_node: Callable[..., Any], until: Until, wh
 
 
 @pytest.mark.parametrize("where", AGENT_UNPREPARE + DRIVER_UNPREPARE)
-def test_a_crash_while_unpreparing(make_node: Callable[..., Any], until: Until, where: str) -> None:
+def test_a_crash_while_unpreparing(make_node: Callable[..., Any], where: str) -> None:
     world, name, revive = begin(make_node, "down", where)
-    until(lambda: world.phase(name) == "Running")
+    wait_for_sync(f"pod {name} to run", lambda: world.phase(name) == "Running")
     world.delete(name)
     revive()
-    check_gone(world, until, name)
+    check_gone(world, name)
 
 
 def test_a_pod_deleted_by_force_while_the_agent_was_down_leaves_nothing(
-    make_node: Callable[..., Any], until: Until
+    make_node: Callable[..., Any],
 ) -> None:
     world = make_node("forced")
     world.start("driver")
     agent = world.start("agent")
     world.pod_with_claim("pod-forced", "dev-1")
-    until(lambda: world.phase("pod-forced") == "Running")
+    wait_for_sync("pod pod-forced to run", lambda: world.phase("pod-forced") == "Running")
     agent.process.kill()
     agent.wait_killed()
     world.server.request("DELETE", "/api/v1/namespaces/default/pods/pod-forced?gracePeriodSeconds=0")
     world.start("agent")
-    until(lambda: (world.in_use, world.specs, world.checkpointed) == ([], [], []))
+    wait_for_sync(
+        "no device in use, no CDI spec and nothing in the checkpoint",
+        lambda: (world.in_use, world.specs, world.checkpointed) == ([], [], []),
+    )
     check_journal(world.journal)

@@ -6,11 +6,13 @@ running, then gone with its claims.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.wait import wait_for_sync
 
 from .conftest import NodeWorld, Server
 
@@ -22,8 +24,6 @@ DEALLOCATE = ["deallocate.driver", "deallocate.cleared", "deallocate.done", "dea
 RESOURCE = "/apis/resource.k8s.io/v1alpha2"
 CLAIMS = f"{RESOURCE}/namespaces/default/resourceclaims"
 PODS = "/api/v1/namespaces/default/pods"
-
-Until = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
@@ -82,63 +82,63 @@ def check(world: NodeWorld, devices: int) -> None:
     assert sorted(devices_given) == held(world)
 
 
-def finish(world: NodeWorld, until: Until, *pods: str) -> None:
+def finish(world: NodeWorld, *pods: str) -> None:
     for pod in pods:
         world.delete(pod)
-    until(lambda: not claims(world.server))
-    until(lambda: not held(world))
+    wait_for_sync("all claims to go", lambda: not claims(world.server))
+    wait_for_sync("no device to be held", lambda: not held(world))
     journal = (world.directory / "journal").read_text()
     assert "VIOLATION" not in journal, journal
 
 
 @pytest.mark.parametrize("where", ALLOCATE)
-def test_a_crash_while_allocating(world: NodeWorld, until: Until, where: str) -> None:
+def test_a_crash_while_allocating(world: NodeWorld, where: str) -> None:
     driver = world.start("kennel", faults=where)
     make_pod(world.server, "first")
     driver.wait_killed()
     make_pod(world.server, "second")
     world.start("kennel")
-    until(lambda: world.phase("first") == world.phase("second") == "Running")
+    wait_for_sync("both pods to run", lambda: world.phase("first") == world.phase("second") == "Running")
     check(world, 4)
-    finish(world, until, "first", "second")
+    finish(world, "first", "second")
 
 
 @pytest.mark.parametrize("where", DEALLOCATE)
-def test_a_crash_while_deallocating(world: NodeWorld, until: Until, where: str) -> None:
+def test_a_crash_while_deallocating(world: NodeWorld, where: str) -> None:
     driver = world.start("kennel", faults=where)
     make_pod(world.server, "first")
-    until(lambda: world.phase("first") == "Running")
+    wait_for_sync("pod first to run", lambda: world.phase("first") == "Running")
     world.delete("first")
     driver.wait_killed()
     make_pod(world.server, "second")
     world.start("kennel")
-    until(lambda: world.phase("second") == "Running")
-    until(lambda: len(claims(world.server)) == 2)
+    wait_for_sync("pod second to run", lambda: world.phase("second") == "Running")
+    wait_for_sync("two claims", lambda: len(claims(world.server)) == 2)
     check(world, 2)
-    finish(world, until, "second")
+    finish(world, "second")
 
 
 @pytest.mark.parametrize("where", ["allocate.protected", "allocate.driver", "allocate.written"])
-def test_a_crash_while_allocating_at_once(world: NodeWorld, until: Until, where: str) -> None:
+def test_a_crash_while_allocating_at_once(world: NodeWorld, where: str) -> None:
     driver = world.start("kennel", faults=where)
     spec = {"resourceClassName": "kennel", "allocationMode": "Immediate"}
     for name in ("one", "two"):
         world.server.request("POST", CLAIMS, {"metadata": {"name": name}, "spec": spec})
     driver.wait_killed()
     world.start("kennel")
-    until(lambda: len(given(world.server)) == 2)
+    wait_for_sync("two allocated claims", lambda: len(given(world.server)) == 2)
     check(world, 2)
     for name in ("one", "two"):
         world.server.request("DELETE", f"{CLAIMS}/{name}")
-    finish(world, until)
+    finish(world)
 
 
-def test_a_pod_that_goes_while_the_driver_is_down_leaves_nothing(world: NodeWorld, until: Until) -> None:
+def test_a_pod_that_goes_while_the_driver_is_down_leaves_nothing(world: NodeWorld) -> None:
     driver = world.start("kennel", faults="allocate.driver")
     make_pod(world.server, "first")
     driver.wait_killed()
     world.delete("first")
-    until(lambda: world.pod("first") is None)
+    wait_for_sync("pod first to go", lambda: world.pod("first") is None)
     assert len(held(world)) == 2 and not given(world.server)
     world.start("kennel")
-    finish(world, until)
+    finish(world)

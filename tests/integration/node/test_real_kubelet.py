@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.wait import wait_for_sync
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
@@ -92,15 +94,18 @@ def test_our_driver_serves_a_real_kubelet(
     kubelet: None,
     directory: Path,
     make_node: Callable[..., Any],
-    until: Callable[..., None],
     tool: Callable[[str], str],
 ) -> None:
     world = make_node("real", short=True)
     world.directory = directory
-    until(lambda: (directory / "kubelet" / "plugins_registry").is_dir())
+    wait_for_sync(
+        "the kubelet's plugin directory", lambda: (directory / "kubelet" / "plugins_registry").is_dir()
+    )
     world.start("driver")
     # A kubelet that meets the pod before the driver would take its time to try again.
-    until(lambda: (directory / "hardware" / "registered").exists(), seconds=60)
+    wait_for_sync(
+        "the driver's registration", lambda: (directory / "hardware" / "registered").exists(), seconds=60
+    )
     world.pod_with_claim(
         "pod-real",
         "dev-3",
@@ -109,12 +114,12 @@ def test_our_driver_serves_a_real_kubelet(
         command=["sh", "-c", "echo got $DEVICE; cat /firmware/version; sleep 1000"],
         pod={"hostNetwork": True},
     )
-    until(lambda: world.phase("pod-real") == "Running", seconds=60)
+    wait_for_sync("pod pod-real to run", lambda: world.phase("pod-real") == "Running", seconds=60)
 
     def log() -> str:
         return "".join(p.read_text() for p in directory.glob("logs/*/main/0.log"))
 
-    until(lambda: "1.2.3" in log())
+    wait_for_sync("the version in the log", lambda: "1.2.3" in log())
     assert "got dev-3" in log()
     for version in ("kubectl-1.27", "kubectl-1.36"):  # one speaks SPDY, the other WebSockets
 
@@ -129,5 +134,5 @@ def test_our_driver_serves_a_real_kubelet(
         assert kubectl("exec", "-i", "pod-real", "--", "cat", stdin="through both") == "through both"
         assert "exit code 7" in kubectl("exec", "pod-real", "--", "sh", "-c", "exit 7")
     world.delete("pod-real")
-    until(lambda: world.pod("pod-real") is None, seconds=60)
+    wait_for_sync("pod pod-real to go", lambda: world.pod("pod-real") is None, seconds=60)
     assert (world.in_use, world.specs) == ([], [])

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from dray.client.client import Client
 from dray.client.factory import connect
 from dray.client.resources import LEASES, PODS
 from tests.support.components import ClusterProcesses, ComponentProcess
-
-
-async def until(true: Callable[[], Awaitable[Any]]) -> Any:
-    while True:
-        if found := await true():
-            return found
-        await asyncio.sleep(0.05)
+from tests.support.wait import wait_for
 
 
 async def leader(client: Client) -> str:
@@ -25,7 +16,7 @@ async def leader(client: Client) -> str:
         leases = await client.list(LEASES, "kube-system", field_selector="metadata.name=default-scheduler")
         return next((lease["spec"].get("holderIdentity") or "" for lease in leases.items), "")
 
-    return str(await until(holder))
+    return str(await wait_for("a holder of the lease", holder))
 
 
 async def scheduled(client: Client, name: str) -> None:
@@ -35,7 +26,7 @@ async def scheduled(client: Client, name: str) -> None:
     async def bound() -> bool:
         return bool((await client.get(PODS, "default", name))["spec"].get("nodeName"))
 
-    await until(bound)
+    await wait_for(f"pod {name} to be bound", bound)
 
 
 def process_of(parts: ClusterProcesses, identity: str) -> ComponentProcess:

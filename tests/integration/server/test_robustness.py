@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.server.storage.documents import encode
+from dray.server.storage.codec import encode
 from tests.support.tls_server import Reached, reached
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -87,8 +87,8 @@ async def test_a_large_list_is_compressed_for_those_who_can_read_it(tmp_path: Pa
 async def test_many_watchers_that_never_read_cost_little_and_hold_nobody_up(tmp_path: Path):
     """Writers are not slowed, a watcher that reads sees everything, and what the others hold is bounded."""
     async with reached(tmp_path) as it:
-        collection = it.server.api.stored("", "configmaps").stored
-        collection.lag = 64
+        cache = it.server.api.resource("", "configmaps").cache
+        cache.lag = 64
         writers = []
         host, port = "127.0.0.1", int(it.server.url.rpartition(":")[2])
         context = ssl.create_default_context(cafile=str(it.server.pki.ca))
@@ -105,10 +105,10 @@ async def test_many_watchers_that_never_read_cost_little_and_hold_nobody_up(tmp_
         for _ in range(5):
             await asyncio.gather(*(stall() for _ in range(20)))
         for _ in range(200):
-            if collection.watchers == 100:
+            if cache.watchers == 100:
                 break
             await asyncio.sleep(0.05)
-        assert collection.watchers == 100
+        assert cache.watchers == 100
 
         async def read_all() -> None:
             async with it.session.get(f"{it.server.url}{MAPS}?watch=1") as answer:
@@ -121,8 +121,8 @@ async def test_many_watchers_that_never_read_cost_little_and_hold_nobody_up(tmp_
             assert (await it.call("POST", MAPS, json=body))[0] == 201
         await asyncio.wait_for(reader, 20)
         # What each of them still waits for is bounded, and those beyond the bound are gone.
-        assert all(len(w.pending) <= 64 for w in collection._all_watchers())
-        assert collection.watchers < 100
+        assert all(len(w.pending) <= 64 for w in cache._all_watchers())
+        assert cache.watchers < 100
         for writer in writers:
             writer.transport.abort()
         assert await alive(it)

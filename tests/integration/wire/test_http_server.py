@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from dray.server.endpoints.requests import Request, Sink
-from dray.wire.http_server import HTTPServer, Limits, Reply
+from dray.wire.duplex import Sink
+from dray.wire.http_server import HTTPServer
+from dray.wire.messages import Limits, Reply, Request
 
 LIMITS = Limits(body_bytes=1000, header_bytes=2000)
 
@@ -43,8 +44,8 @@ class Peer:
 
 
 @asynccontextmanager
-async def serving(handler=echo, limits: Limits = LIMITS) -> AsyncIterator[tuple[HTTPServer, Peer]]:
-    server = HTTPServer(handler, limits=limits)
+async def serving(handler=echo, limits: Limits = LIMITS) -> AsyncIterator[tuple[HTTPServer[Request], Peer]]:
+    server = HTTPServer(handler, request_type=Request, limits=limits)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     await server.listen(listener)

@@ -6,6 +6,7 @@ import pytest
 
 from dray.allocation import Features, Plan
 from dray.allocation.attributes import attribute_values, lookup_attribute
+from dray.api.release import V1_36
 from tests.support.allocation import (
     DRIVER,
     claim,
@@ -19,8 +20,8 @@ from tests.support.allocation import (
     wants,
 )
 
-SCALARS = Features()
-LISTS = Features(list_attributes=True, prioritized_list=True)
+SCALARS = Features.for_release(V1_36)
+LISTS = Features.for_release(V1_36, list_attributes=True, prioritized_list=True)
 
 
 def stock(*values: Any, attribute: str = "a") -> Any:
@@ -119,8 +120,8 @@ def test_distinct_lists_have_no_value_in_common() -> None:
 def test_136_compares_only_the_last_device_of_a_request() -> None:
     asks = claim(request("r", 3), constraints=[distinct()])
     values = stock("x", "y", "x", "z")
-    assert devices_of(run(values, asks, features=Features(release=36))) == [["d0", "d1", "d2"]]
-    assert devices_of(run(values, asks, features=Features(release=37))) == [["d0", "d1", "d3"]]
+    assert devices_of(run(values, asks, features=Features.for_release(V1_36))) == [["d0", "d1", "d2"]]
+    assert devices_of(run(values, asks, features=Features())) == [["d0", "d1", "d3"]]
 
 
 def test_136_forgets_a_request_once_it_had_to_go_back() -> None:
@@ -132,6 +133,6 @@ def test_136_forgets_a_request_once_it_had_to_go_back() -> None:
         device("d2", attributes={"a": "x", "s": False}),
     ]
     asks = claim(request("r", 2), request("s", 1, model_s), constraints=[distinct("r")])
-    outcome = run(inventory(resource_slice(*devices)), asks, features=Features(release=36))
+    outcome = run(inventory(resource_slice(*devices)), asks, features=Features.for_release(V1_36))
     assert devices_of(outcome) == [["d0", "d2", "d1"]]
-    assert not isinstance(run(inventory(resource_slice(*devices)), asks, features=Features(release=37)), Plan)
+    assert not isinstance(run(inventory(resource_slice(*devices)), asks, features=Features()), Plan)

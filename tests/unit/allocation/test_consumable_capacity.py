@@ -7,6 +7,7 @@ import pytest
 from dray.allocation import AllocationError, DeviceID, Features, Inventory, Plan, Unallocatable, Usage
 from dray.allocation.consumable_capacity import consumption
 from dray.api.quantity import Quantity
+from dray.api.release import V1_36
 from tests.support.allocation import (
     DRIVER,
     claim,
@@ -53,7 +54,7 @@ def test_requests_are_rounded_up_to_what_the_policy_allows(
 ) -> None:
     capacity = {"value": "10Gi", **({"requestPolicy": policy} if policy else {})}
     asked = Quantity.parse(wanted) if wanted else None
-    for features in (Features(), Features(release=37)):
+    for features in (Features.for_release(V1_36), Features()):
         assert str(consumption(asked, capacity, features)) == expected
 
 
@@ -61,7 +62,7 @@ def test_fractions_of_a_step_are_honoured_from_137_on() -> None:
     policy = {"validRange": {"min": "200m", "max": "1", "step": "100m"}}
     capacity = {"value": "1", "requestPolicy": policy}
     asked = Quantity.parse("250m")
-    assert str(consumption(asked, capacity, Features(release=37, fractional_capacity=True))) == "300m"
+    assert str(consumption(asked, capacity, Features(fractional_capacity=True))) == "300m"
 
 
 def test_one_device_serves_many_until_it_is_full() -> None:
@@ -122,8 +123,10 @@ def test_all_devices_leaves_out_full_ones_in_136_and_fails_because_of_them_in_13
     stock, usage = shared("4", "4"), Usage()
     usage.consume(DeviceID(DRIVER, "pool", "d0"), {"memory": "4"})
     asks = claim(request("r", "All", capacity={"requests": {"memory": "1"}}))
-    assert devices_of(run(stock, asks, usage=usage, features=Features(consumable_capacity=True))) == [["d1"]]
-    later = Features(consumable_capacity=True, release=37)
+    assert devices_of(
+        run(stock, asks, usage=usage, features=Features.for_release(V1_36, consumable_capacity=True))
+    ) == [["d1"]]
+    later = Features(consumable_capacity=True)
     assert isinstance(run(stock, asks, usage=usage, features=later), Unallocatable)
 
 
@@ -131,6 +134,6 @@ def test_amounts_that_cannot_be_computed_with_are_an_error_from_137_on() -> None
     policy = {"validRange": {"min": "1", "step": "2"}}
     stock = shared({"value": "10", "requestPolicy": policy})
     with pytest.raises(AllocationError, match=r"checking capacity for device .* cannot be represented"):
-        run(stock, asking("9223372036854775807000"), features=Features(consumable_capacity=True, release=37))
+        run(stock, asking("9223372036854775807000"), features=Features(consumable_capacity=True))
     with pytest.raises(AllocationError, match="capacity value is negative"):
-        run(shared("10"), asking("-1"), features=Features(consumable_capacity=True, release=37))
+        run(shared("10"), asking("-1"), features=Features(consumable_capacity=True))

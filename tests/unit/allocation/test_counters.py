@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dray.allocation import DeviceID, Features, Inventory, Plan, Unallocatable, Usage
+from dray.api.release import V1_36
 from tests.support.allocation import (
     DRIVER,
     claim,
@@ -86,7 +87,7 @@ def test_an_overdrawn_pool_gives_out_no_device_that_draws() -> None:
 
 def test_without_the_feature_devices_that_draw_cannot_be_had() -> None:
     stock = inventory(resource_slice(device("d0", consumesCounters=draws("set", mem=1)), device("d1")))
-    assert devices_of(run(stock, claim(request("r")), features=Features())) == [["d1"]]
+    assert devices_of(run(stock, claim(request("r")), features=Features.for_release(V1_36))) == [["d1"]]
 
 
 def test_further_shares_of_a_device_draw_nothing() -> None:
@@ -118,11 +119,11 @@ def test_only_compatible_groups_share_a_counter_set(
         resource_slice(name="counters", counters=[counter_set("set", mem=4)], of=2),
         resource_slice(*devices, name="devices", of=2),
     )
-    features = Features(partitionable_devices=True, compatibility_groups=True, release=37)
+    features = Features(partitionable_devices=True, compatibility_groups=True)
     assert isinstance(run(stock, claim(request("r", 2)), features=features), Plan) is together
     assert isinstance(run(stock, claim(request("r")), usage=taken("d0"), features=features), Plan) is together
     if any(groups):
-        off = Features(partitionable_devices=True, release=37)
+        off = Features(partitionable_devices=True)
         assert isinstance(run(stock, claim(request("r")), features=off), Unallocatable)
 
 
@@ -137,7 +138,7 @@ def test_going_back_reopens_a_counter_set_to_other_groups() -> None:
             grouped("d0", "a", 1), grouped("d1", "b", 1), grouped("d2", "b", 2), name="devices", of=2
         ),
     )
-    features = Features(partitionable_devices=True, compatibility_groups=True, release=37)
+    features = Features(partitionable_devices=True, compatibility_groups=True)
     small = f'device.attributes["{DRIVER}"].size == 1'
     large = f'device.attributes["{DRIVER}"].size == 2'
     outcome = run(stock, claim(request("r", 1, small), request("s", 1, large)), features=features)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dray.allocation import DeviceID, PoolID
+from dray.allocation import DeviceID
 from dray.allocation.inventory import Inventory
 from tests.support.allocation import (
     DRIVER,
@@ -38,7 +38,6 @@ def test_a_change_is_told_to_the_nodes_that_see_the_pool_and_to_no_others() -> N
         resource_slice(device("c"), name="c", node="three", pool="another"),
     )
     views = {where: stock.pools(node(where), EVERYTHING) for where in ("one", "two", "three")}
-    assert stock.nodes_seeing(PoolID(DRIVER, "pool")) == {"one", "two"}
     assert stock.add_slice(resource_slice(device("b"), name="b", node="two", generation=2, of=2)) == {
         "one",
         "two",

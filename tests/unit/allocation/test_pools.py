@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dray.allocation import AllocationError, Features, Plan, Unallocatable
+from dray.api.release import V1_36, V1_37
 from tests.support.allocation import (
     EVERYTHING,
     claim,
@@ -91,10 +92,10 @@ def test_a_pool_elsewhere_with_broken_counters_is_told_to_every_node_in_136() ->
     )
     stock = inventory(resource_slice(device("d")), broken)
     for release, message in (
-        (36, "invalid resource pools were encountered"),
-        (37, "cannot allocate all claims"),
+        (V1_36, "invalid resource pools were encountered"),
+        (V1_37, "cannot allocate all claims"),
     ):
-        features = Features(partitionable_devices=True, release=release)
+        features = Features.for_release(release, partitionable_devices=True)
         outcome = run(stock, claim(request("r", 2)), features=features)
         assert isinstance(outcome, Unallocatable)
         assert outcome.message == message
@@ -119,7 +120,7 @@ def test_pools_whose_devices_must_be_waited_for_come_last() -> None:
 
 def test_without_binding_conditions_such_devices_are_not_there() -> None:
     stock = inventory(resource_slice(device("waits", bindingConditions=["ready"])))
-    assert isinstance(run(stock, claim(request("r")), features=Features()), Unallocatable)
+    assert isinstance(run(stock, claim(request("r")), features=Features.for_release(V1_36)), Unallocatable)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_each_device_may_select_its_own_nodes() -> None:
         )
     )
     assert devices_of(run(stock, claim(request("r", "All")))) == [["here", "anywhere"]]
-    assert isinstance(run(stock, claim(request("r")), features=Features()), Unallocatable)
+    assert isinstance(run(stock, claim(request("r")), features=Features.for_release(V1_36)), Unallocatable)
 
 
 def test_an_unknown_operator_is_an_error_that_names_the_slice() -> None:

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dray.allocation.problems import solve
+from dray.api.release import V1_37
 from tests.support.allocation import (
     DRIVER,
     claim,
@@ -123,7 +124,7 @@ def problems(draw: st.DrawFn, *, most: int, largest: int = 2) -> dict[str, Any]:
 @settings(max_examples=150, deadline=None)
 @given(problems(most=12, largest=3))
 def test_a_plan_breaks_no_rule(problem: dict[str, Any]) -> None:
-    answer = solve(problem, release=37)
+    answer = solve(problem, release=V1_37)
     assume(answer["results"] is not None)
     assert violations(problem, answer["results"]) == []
 
@@ -131,7 +132,7 @@ def test_a_plan_breaks_no_rule(problem: dict[str, Any]) -> None:
 @settings(max_examples=120, deadline=None)
 @given(problems(most=5))
 def test_there_is_no_plan_only_if_there_is_no_solution(problem: dict[str, Any]) -> None:
-    answer = solve(problem, release=37)
+    answer = solve(problem, release=V1_37)
     assume(
         not answer["error"]
     )  # a constraint that forbids "all devices" ends the search, whatever else is possible

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 from dray.allocation import Cause, DeviceID, Features, Reasons, Unallocatable, Usage
+from dray.api.release import V1_36
 from tests.support.allocation import (
     DRIVER,
     EVERYTHING,
@@ -119,7 +120,10 @@ def test_counters_and_capacity_say_what_is_missing() -> None:
 def test_a_missing_attribute_and_a_switched_off_feature_are_causes() -> None:
     stock = inventory(resource_slice(device("d0"), device("d1", bindingConditions=["ready"])))
     asks = claim(request("r"), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
-    assert counts(why(stock, asks, features=Features())) == {Cause.ATTRIBUTE: 1, Cause.FEATURE: 1}
+    assert counts(why(stock, asks, features=Features.for_release(V1_36))) == {
+        Cause.ATTRIBUTE: 1,
+        Cause.FEATURE: 1,
+    }
 
 
 def test_alternatives_are_explained_one_by_one() -> None:

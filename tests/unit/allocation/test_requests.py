@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from dray.allocation import AllocationError, Features, Unallocatable
+from dray.api.release import NEWEST, V1_36, V1_37, Gates
 from tests.support.allocation import (
     DRIVER,
-    EVERYTHING,
     claim,
     device,
     device_class,
@@ -38,7 +38,7 @@ STOCK = resource_slice(*(device(f"d{i}", attributes={"model": "ab"[i % 2]}) for 
 )  # fmt: skip
 def test_what_is_wrong_with_a_request_is_told_in_upstreams_words(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(AllocationError) as caught:
-        run(inventory(STOCK), claim(wrong), features=Features())
+        run(inventory(STOCK), claim(wrong), features=Features.for_release(V1_36))
     assert caught.value.message == f"claim default/claim, {message}"
 
 
@@ -77,7 +77,7 @@ def test_a_selector_that_fails_on_a_device_is_an_error_once_the_device_is_tried(
     ):
         run(stock, claim(request("r", 2, fussy)))
     with pytest.raises(AllocationError, match=f"selector #0 on device {DRIVER}/pool/d1: CEL runtime error"):
-        run(stock, claim(request("r", 2, fussy)), features=Features(release=37))
+        run(stock, claim(request("r", 2, fussy)), features=Features())
 
 
 def test_an_error_is_reached_even_if_later_requests_could_not_be_served() -> None:
@@ -134,7 +134,7 @@ def test_derived_attributes_stand_in_for_attributes_in_constraints() -> None:
     asks = claim(
         request("r", 2, derivedAttributes=parity), constraints=[{"matchAttribute": "example.com/parity"}]
     )
-    features = Features(derived_attributes=True, release=37)
+    features = Features(derived_attributes=True)
     assert devices_of(run(inventory(STOCK), asks, features=features)) == [["d0", "d2"]]
     broken = [{"name": "example.com/parity", "expression": f'device.attributes["{DRIVER}"].colour'}]
     asks = claim(
@@ -147,7 +147,11 @@ def test_derived_attributes_stand_in_for_attributes_in_constraints() -> None:
 
 
 def test_features_are_found_by_the_names_of_their_gates() -> None:
-    features = Features.named(["DRAAdminAccess", "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"])
-    assert features == Features(admin_access=True, binding_conditions=True)
-    assert not Features.named(["DRADeviceBindingConditions"]).binding_conditions
-    assert EVERYTHING.release == 36
+    gates = ["DRAAdminAccess", "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"]
+    assert Features.named(NEWEST, gates) == Features(admin_access=True, binding_conditions=True)
+    assert not Features.named(NEWEST, ["DRADeviceBindingConditions"]).binding_conditions
+
+
+def test_the_release_decides_about_every_behaviour_that_is_not_a_gate() -> None:
+    assert Features.of(V1_36, Gates(frozenset())) == Features.for_release(V1_36) != Features()
+    assert Features.for_release(V1_37) == Features()

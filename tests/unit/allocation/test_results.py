@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dray.allocation import AllocationError, DeviceID, Features, Plan, Usage
+from dray.api.release import V1_36
 from tests.support.allocation import (
     DRIVER,
     EVERYTHING,
@@ -135,11 +136,11 @@ def test_137_lists_claim_configuration_once_and_drops_a_list_of_all_requests() -
         config=[opaque("two", "x", "y"), opaque("all", "x", "y", "z")],
     )
     two, everything = opaque("two", "x", "y"), opaque("all", "x", "y", "z")
-    assert result(run(stock, asks, features=Features(release=36)))["devices"]["config"] == [
+    assert result(run(stock, asks, features=Features.for_release(V1_36)))["devices"]["config"] == [
         *[{"source": "FromClaim", **two}] * 2,
         *[{"source": "FromClaim", **everything}] * 3,
     ]
-    assert result(run(stock, asks, features=Features(release=37)))["devices"]["config"] == [
+    assert result(run(stock, asks, features=Features()))["devices"]["config"] == [
         {"source": "FromClaim", **two},
         {"source": "FromClaim", **opaque("all")},
     ]
@@ -158,7 +159,7 @@ def test_administrators_may_look_at_what_others_use() -> None:
 
 def test_skipped_node_operations_need_a_node_that_knows_them() -> None:
     stock = inventory(resource_slice(device("d"), skipNodeOperations=["Prepare"]))
-    features = Features(optional_node_operations=True, release=37)
+    features = Features(optional_node_operations=True)
     able = {**node(), "status": {"declaredFeatures": ["DRAOptionalNodeOperations"]}}
     outcome = run(stock, claim(request("r")), features=features, on=able)
     assert result(outcome)["devices"]["results"][0]["skipNodeOperations"] == ["Prepare"]

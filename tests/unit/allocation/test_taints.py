@@ -6,6 +6,7 @@ import pytest
 
 from dray.allocation import Features, Plan
 from dray.allocation.taints import tolerates, with_taint_rules
+from dray.api.release import V1_36
 from tests.support.allocation import DRIVER, claim, device, inventory, request, resource_slice, run
 
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
@@ -36,7 +37,7 @@ def test_tolerations_cover_taints_as_upstream_says(toleration: dict[str, str], t
 def test_only_known_effects_keep_devices_from_being_used(effect: str, usable: bool) -> None:
     stock = inventory(resource_slice(device("d", taints=[{"key": "k", "effect": effect}])))
     assert isinstance(run(stock, claim(request("r"))), Plan) is usable
-    assert isinstance(run(stock, claim(request("r")), features=Features()), Plan)
+    assert isinstance(run(stock, claim(request("r")), features=Features.for_release(V1_36)), Plan)
 
 
 def rule(**selector: str) -> dict[str, Any]:

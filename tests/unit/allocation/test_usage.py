@@ -39,7 +39,7 @@ def test_an_allocation_in_flight_counts_before_it_is_written() -> None:
     assert isinstance(plan, Plan)
     usage.add(first, plan.results[0])
     assert devices_of(run(stock, claim(request("r")), usage=usage)) == [["d1"]]
-    assert usage.owner(DeviceID(DRIVER, "pool", "d0")) == "default/first"
+    assert list(usage.owners(DeviceID(DRIVER, "pool", "d0"))) == ["default/first"]
 
 
 def test_a_snapshot_does_not_change() -> None:
@@ -109,6 +109,6 @@ def test_who_lost_a_device_to_another_does_not_give_it_back() -> None:
     usage.add(ours)  # promised, but another scheduler was faster
     usage.add(theirs)
     usage.remove(ours)
-    assert usage.owner(DeviceID(DRIVER, "pool", "d0")) == "default/theirs"
+    assert list(usage.owners(DeviceID(DRIVER, "pool", "d0"))) == ["default/theirs"]
     usage.remove(theirs)
-    assert usage.owner(DeviceID(DRIVER, "pool", "d0")) is None
+    assert list(usage.owners(DeviceID(DRIVER, "pool", "d0"))) == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.api import claims
+from dray.api import claims, objects
 
 Doc = dict[str, Any]
 
@@ -83,6 +83,6 @@ def test_a_pod_without_claims_refers_to_none() -> None:
 
 def test_only_the_owner_that_controls_an_object_is_its_controller() -> None:
     owners = [{"uid": "1"}, {"uid": "2", "controller": True}]
-    assert claims.controller_of({"metadata": {"ownerReferences": owners}}) is owners[1]
-    assert claims.controller_of({"metadata": {"ownerReferences": owners[:1]}}) is None
-    assert claims.controller_of({"metadata": {}}) is None
+    assert objects.controller_of({"metadata": {"ownerReferences": owners}}) is owners[1]
+    assert objects.controller_of({"metadata": {"ownerReferences": owners[:1]}}) is None
+    assert objects.controller_of({"metadata": {}}) is None

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from dray.api.release import (
-    PATCHES,
-    SettingError,
-    everything,
-    parse_gates,
-    parse_runtime_config,
-    release_named,
-)
+from dray.api.release import EMULATED, EffectiveVersion, SettingError, parse_gates, parse_runtime_config
 
 RESOURCE = "resource.k8s.io"
 
 
 def gates(name, text=""):
-    return release_named(name).gates(parse_gates(text))
+    return EffectiveVersion.parse(name).gates(parse_gates(text))
 
 
 def served(name, config="", gate_text=""):
-    release = release_named(name)
+    release = EffectiveVersion.parse(name)
     return release.serving(parse_runtime_config(config), gates=release.gates(parse_gates(gate_text)))
 
 
@@ -155,12 +148,12 @@ def test_the_core_group_is_spelled_both_ways():
 
 
 def test_releases_are_found_by_short_and_long_names():
-    assert release_named("v1.36.4") == release_named("1.36")
-    assert release_named(None) == everything()
-    assert release_named("1.30").git_version == "v1.30.14"
-    assert all(release_named(name).at_least("1.26") for name in PATCHES)
+    assert EffectiveVersion.parse("v1.36.4") == EffectiveVersion.parse("1.36")
+    assert EffectiveVersion.parse(None) == EffectiveVersion()
+    assert EffectiveVersion.parse("1.30").git_version == "v1.30.14"
+    assert all(EffectiveVersion.parse(str(release)).release == release for release in EMULATED)
     with pytest.raises(SettingError, match=r"cannot emulate release 1\.29"):
-        release_named("1.29")
+        EffectiveVersion.parse("1.29")
 
 
 def test_gates_know_their_release():

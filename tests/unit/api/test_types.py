@@ -6,14 +6,12 @@ import importlib
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dray.api import schema
-
-ROOT = Path(__file__).parents[3]
+from tests.support.paths import ROOT
 
 
 def test_the_types_are_as_the_schema_says() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.app.options import OptionError
 from dray.app.up import check_drivers, default_drivers
 
@@ -21,7 +21,7 @@ from dray.app.up import check_drivers, default_drivers
     ],
 )
 def test_the_drivers_fit_the_release(emulate: str, drivers: list[str]) -> None:
-    assert default_drivers(release_named(emulate)) == drivers
+    assert default_drivers(EffectiveVersion.parse(emulate)) == drivers
     check_drivers(drivers, emulate)
 
 

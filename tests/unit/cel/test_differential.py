@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dray.cel import CompileError, EvaluationError, Kind, compiler
+from dray.cel import CompileError, ErrorType, EvaluationError, compiler
 from dray.cel.common import types as t
 from dray.cel.common.decls import Environment
 from dray.cel.common.values import UInt, Value, is_list, is_map, type_of
@@ -174,7 +174,7 @@ def _here(expression: str, bindings: dict[str, Any]) -> Value:
         value, _ = compiler.program(node, ENVIRONMENT).run(bindings, 10**9)
     except CompileError as refused:
         # A constant that cannot be converted is found before the run here, as in cel-go, and only there in it.
-        assume(refused.kind is not Kind.INTERNAL)
+        assume(refused.type is not ErrorType.INTERNAL)
         return FAILED
     return FAILED if isinstance(value, EvaluationError) else _comparable(value)
 

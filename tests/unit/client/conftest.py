@@ -178,20 +178,6 @@ def client(server: FakeServer) -> Client:
     return Client(server)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], Any]:
-    """Lets the other tasks run until something holds."""
-
-    async def until(condition: Callable[[], object]) -> None:
-        for _ in range(10_000):
-            if condition():
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("it never came true")
-
-    return until
-
-
 class FakeTimers:
     """Time that passes when a test says so."""
 

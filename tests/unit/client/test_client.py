@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from dray.api.errors import Conflict, Expired, NotFound
+from dray.backoff import Backoff
 from dray.client.client import PatchType
 from dray.client.resources import ALL, DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, key_of
-from dray.client.retry import Backoff, retry_on_conflict
+from dray.client.retry import retry_on_conflict
 
 PODS_PATH = "/api/v1/namespaces/a/pods"
 

@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from dray.api.errors import BadRequest, Expired, ServiceUnavailable
+from dray.backoff import Backoff
 from dray.client.informers import Informer, Informers
 from dray.client.resources import NODES, PODS, key_of
-from dray.client.retry import Backoff
+from tests.support.wait import wait_for
 
 PATH = "/api/v1/pods"
 QUICK = Backoff(initial=0)
+soon = partial(wait_for, pause=0)  # some of these states last for one turn of the event loop
 
 
 def by_node(pod):
@@ -45,7 +48,7 @@ async def running(informer: Informer):
             task.result()
 
 
-async def test_it_knows_the_collection_and_follows_its_changes(client, server, eventually):
+async def test_it_knows_the_collection_and_follows_its_changes(client, server):
     server.put(f"{PATH}/a", {"node": "n1"})
     informer = Informer(client, PODS, indexers={"node": by_node}, backoff=QUICK)
     log = Log().attach(informer)
@@ -55,7 +58,7 @@ async def test_it_knows_the_collection_and_follows_its_changes(client, server, e
         server.put(f"{PATH}/b", {"node": "n1"})
         server.put(f"{PATH}/a", {"node": "n2"})
         server.remove(f"{PATH}/b")
-        await eventually(lambda: len(log) == 4)
+        await soon("four notifications", lambda: len(log) == 4)
     assert log == ["+a", "+b", "a 11>13", "-b"]
     assert [key_of(obj).name for obj in informer.by_index("node", "n2")] == ["a"]
     assert informer.by_index("node", "n1") == []
@@ -64,40 +67,40 @@ async def test_it_knows_the_collection_and_follows_its_changes(client, server, e
     assert informer.resource_version == "14"
 
 
-async def test_a_watch_that_ends_is_resumed_where_it_was(client, server, eventually):
+async def test_a_watch_that_ends_is_resumed_where_it_was(client, server):
     informer = Informer(client, PODS, backoff=QUICK)
     log = Log().attach(informer)
     async with running(informer):
-        await eventually(lambda: server.streams)
+        await soon("a watch", lambda: server.streams)
         server.put(f"{PATH}/a", {})
-        await eventually(lambda: log)
+        await soon("a notification", lambda: log)
         server.end_watches()
-        await eventually(lambda: not server.streams)
+        await soon("all watches to end", lambda: not server.streams)
         server.put(f"{PATH}/b", {})
-        await eventually(lambda: len(log) == 2)
+        await soon("two notifications", lambda: len(log) == 2)
         assert [method for method, *_ in server.requests] == ["GET", "WATCH", "WATCH"]
         assert server.requests[-1][2]["resourceVersion"] == "11"
 
 
-async def test_bookmarks_move_the_point_to_resume_from(client, server, eventually):
+async def test_bookmarks_move_the_point_to_resume_from(client, server):
     informer = Informer(client, PODS, backoff=QUICK)
     async with running(informer):
-        await eventually(lambda: server.streams)
+        await soon("a watch", lambda: server.streams)
         server.bookmark()
-        await eventually(lambda: informer.resource_version == "11")
+        await soon("resource version 11", lambda: informer.resource_version == "11")
         server.forget_history()
         server.end_watches(ServiceUnavailable("restarting"))
-        await eventually(lambda: len(server.requests) == 3 and server.streams)
+        await soon("a watch after the third request", lambda: len(server.requests) == 3 and server.streams)
         assert [method for method, *_ in server.requests] == ["GET", "WATCH", "WATCH"]
 
 
-async def test_a_version_that_is_gone_leads_to_a_new_list_and_the_differences(client, server, eventually):
+async def test_a_version_that_is_gone_leads_to_a_new_list_and_the_differences(client, server):
     for name in ("kept", "changed", "gone"):
         server.put(f"{PATH}/{name}", {})
     informer = Informer(client, PODS, backoff=QUICK)
     log = Log().attach(informer)
     async with running(informer):
-        await eventually(lambda: server.streams)
+        await soon("a watch", lambda: server.streams)
         log.clear()
         streams, server.streams = server.streams, set()  # the watch no longer hears anything
         server.put(f"{PATH}/changed", {})
@@ -105,12 +108,12 @@ async def test_a_version_that_is_gone_leads_to_a_new_list_and_the_differences(cl
         server.put(f"{PATH}/new", {})
         for stream in streams:
             stream.put_nowait(Expired("too old resource version"))
-        await eventually(lambda: len(log) == 3)
+        await soon("three notifications", lambda: len(log) == 3)
     assert log == ["changed 12>14", "+new", "-gone"]
     assert {key_of(obj).name for obj in informer.items()} == {"kept", "changed", "new"}
 
 
-async def test_a_failing_server_is_asked_again_and_again(client, server, eventually, caplog):
+async def test_a_failing_server_is_asked_again_and_again(client, server, caplog):
     server.put(f"{PATH}/a", {})
     server.failures += [ServiceUnavailable("starting")] * 3
     informer = Informer(client, PODS, backoff=QUICK)
@@ -119,7 +122,7 @@ async def test_a_failing_server_is_asked_again_and_again(client, server, eventua
         assert [method for method, *_ in server.requests][:4] == ["GET"] * 4
 
 
-async def test_a_watch_that_keeps_ending_at_once_is_not_reopened_without_a_pause(client, server, eventually):
+async def test_a_watch_that_keeps_ending_at_once_is_not_reopened_without_a_pause(client, server):
     pauses = []
 
     class Counting(Backoff):
@@ -131,9 +134,9 @@ async def test_a_watch_that_keeps_ending_at_once_is_not_reopened_without_a_pause
     informer = Informer(client, PODS, backoff=Counting(initial=0))
     async with running(informer):
         for n in range(3):
-            await eventually(lambda: server.streams)
+            await soon("a watch", lambda: server.streams)
             server.end_watches()
-            await eventually(lambda n=n: len(pauses) == n + 1)
+            await soon(f"{n + 1} pauses", lambda n=n: len(pauses) == n + 1)
 
 
 async def test_a_handler_that_comes_late_is_told_of_what_is_there(client, server):
@@ -144,18 +147,18 @@ async def test_a_handler_that_comes_late_is_told_of_what_is_there(client, server
         assert log == ["+a"]
 
 
-async def test_a_handler_that_fails_keeps_nobody_from_hearing(client, server, eventually, caplog):
+async def test_a_handler_that_fails_keeps_nobody_from_hearing(client, server, caplog):
     informer = Informer(client, PODS, backoff=QUICK)
     informer.add_handler(on_add=lambda obj: 1 / 0)
     log = Log().attach(informer)
     async with running(informer):
         server.put(f"{PATH}/a", {})
         server.put(f"{PATH}/b", {})
-        await eventually(lambda: len(log) == 2)
+        await soon("two notifications", lambda: len(log) == 2)
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_a_handler_of_what_is_there_hears_of_additions_and_updates_alike(client, server, eventually):
+async def test_a_handler_of_what_is_there_hears_of_additions_and_updates_alike(client, server):
     server.put(f"{PATH}/a", {})
     informer = Informer(client, PODS, backoff=QUICK)
     heard = []
@@ -165,11 +168,11 @@ async def test_a_handler_of_what_is_there_hears_of_additions_and_updates_alike(c
         server.put(f"{PATH}/a", {})
         server.remove(f"{PATH}/b")
         server.put(f"{PATH}/c", {})
-        await eventually(lambda: "c" in heard)
+        await soon("a notification about c", lambda: "c" in heard)
     assert heard == ["a", "b", "a", "c"]
 
 
-async def test_handlers_of_an_update_are_called_in_the_order_of_their_coming(client, server, eventually):
+async def test_handlers_of_an_update_are_called_in_the_order_of_their_coming(client, server):
     server.put(f"{PATH}/a", {})
     informer = Informer(client, PODS, backoff=QUICK)
     async with running(informer):
@@ -179,11 +182,11 @@ async def test_handlers_of_an_update_are_called_in_the_order_of_their_coming(cli
         informer.add_handler(on_update=lambda old, new: heard.append(3))
         heard.clear()
         server.put(f"{PATH}/a", {})
-        await eventually(lambda: len(heard) == 3)
+        await soon("three notifications", lambda: len(heard) == 3)
     assert heard == [1, 2, 3]
 
 
-async def test_a_removed_handler_hears_nothing(client, server, eventually):
+async def test_a_removed_handler_hears_nothing(client, server):
     informer = Informer(client, PODS, backoff=QUICK)
     heard = []
     handler = informer.add_handler(on_add=heard.append)
@@ -191,11 +194,11 @@ async def test_a_removed_handler_hears_nothing(client, server, eventually):
     informer.remove_handler(handler)
     async with running(informer):
         server.put(f"{PATH}/a", {})
-        await eventually(lambda: log)
+        await soon("a notification", lambda: log)
     assert not heard
 
 
-async def test_resync_reports_every_object_as_updated(client, server, eventually):
+async def test_resync_reports_every_object_as_updated(client, server):
     server.put(f"{PATH}/a", {})
     informer = Informer(client, PODS, resync=0.001, backoff=QUICK)
     updates = []
@@ -206,13 +209,13 @@ async def test_resync_reports_every_object_as_updated(client, server, eventually
     assert updates[0][0] is updates[0][1]
 
 
-async def test_the_collection_can_be_streamed_instead_of_listed(client, server, eventually):
+async def test_the_collection_can_be_streamed_instead_of_listed(client, server):
     server.put(f"{PATH}/a", {})
     informer = Informer(client, PODS, watch_list=True, backoff=QUICK)
     log = Log().attach(informer)
     async with running(informer):
         server.put(f"{PATH}/b", {})
-        await eventually(lambda: len(log) == 2)
+        await soon("two notifications", lambda: len(log) == 2)
     assert {method for method, *_ in server.requests} == {"WATCH"}
     assert server.requests[0][2]["resourceVersionMatch"] == "NotOlderThan"
 
@@ -226,7 +229,7 @@ async def test_a_server_that_cannot_stream_the_collection_is_listed(client, serv
     assert [method for method, *_ in server.requests][:2] == ["WATCH", "GET"]
 
 
-async def test_informers_are_shared_by_selection_and_run_together(client, server, eventually):
+async def test_informers_are_shared_by_selection_and_run_together(client, server):
     server.put(f"{PATH}/a", {"node": "n1"})
     informers = Informers(client)
     pods = informers.get(PODS, indexers={"node": by_node})
@@ -238,7 +241,7 @@ async def test_informers_are_shared_by_selection_and_run_together(client, server
         nodes = informers.get(NODES)  # asked for while the others run
         await informers.synced()
         assert nodes.has_synced
-    await eventually(lambda: not server.streams)
+    await soon("all watches to end", lambda: not server.streams)
 
 
 async def test_what_goes_wrong_beside_informers_is_not_wrapped(client, server):

@@ -8,6 +8,7 @@ import pytest
 from dray.api.errors import ServiceUnavailable
 from dray.client.leaderelection import LeaderElector, LeadershipLost
 from dray.metrics.registry import Registry
+from tests.support.wait import wait_for
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/boss"
 
@@ -171,10 +172,10 @@ async def test_run_passes_on_what_goes_wrong_in_the_work(contender, server):
     assert server.objects[PATH]["spec"]["holderIdentity"] == ""
 
 
-async def test_a_cancelled_run_gives_up_the_lease(contender, server, eventually):
+async def test_a_cancelled_run_gives_up_the_lease(contender, server):
     a = contender("a")
     task = asyncio.create_task(a.run(asyncio.Event().wait))
-    await eventually(lambda: a.is_leader)
+    await wait_for("a to lead", lambda: a.is_leader)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from dray.api.errors import ServiceUnavailable
-from dray.api.release import PATCHES, Gates, everything
+from dray.api.release import EMULATED, EffectiveVersion, Gates
 from dray.client.client import Client
 from dray.client.resources import NAMESPACES
 from dray.client.transport import Reply
@@ -17,7 +17,7 @@ from dray.controllers.controller import Controller, for_each
 from dray.controllers.manager import CONTROLLERS, UnknownController, enabled_controllers
 from tests.support.controlplane import controllers, server
 
-GATES = everything().gates()
+GATES = EffectiveVersion().gates()
 
 
 def test_all_that_are_on_by_default():
@@ -121,7 +121,7 @@ async def test_all_get_their_turn_before_a_failure_is_raised():
     assert done == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("release", ["", *PATCHES])
+@pytest.mark.parametrize("release", ["", *map(str, EMULATED)])
 async def test_all_controllers_get_ready_on_every_release(release):
     async with server(release) as s, controllers(s, "*"):
         await s.namespace("n")

@@ -7,7 +7,8 @@ import asyncio
 from dray.client.resources import CONFIGMAPS, NAMESPACES, PODS, RESOURCE_CLAIMS, Resource
 from dray.controllers.discovery import ServerResources
 from dray.controllers.namespace import DeletionResult, conditions, deletion_result, remaining_grace_seconds
-from tests.support.controlplane import ControlPlane, control_plane, controllers, server, until
+from tests.support.controlplane import ControlPlane, control_plane, controllers, server
+from tests.support.wait import wait_for
 
 NAMESPACE = "namespace-controller"
 AT_ONCE = {"settings": {NAMESPACE: {"grace_seconds": 0}}}
@@ -118,7 +119,7 @@ async def test_a_namespace_goes_with_everything_in_it():
         await s.configmap("c", namespace="n")
         await s.pod("p", namespace="n")
         await s.client.delete(NAMESPACES, "", "n")
-        await s.gone(NAMESPACES, "n")
+        await s.wait_gone(NAMESPACES, "n")
         assert not (await s.client.list(CONFIGMAPS, "n")).items
         assert not (await s.client.list(PODS, "n")).items
 
@@ -133,10 +134,10 @@ async def test_pods_go_first():
         async def told() -> bool:
             return bool((await s.get(NAMESPACES, "n"))["status"].get("conditions"))
 
-        await until(told)
+        await wait_for("conditions of namespace n", told)
         assert await s.get(CONFIGMAPS, "c", "n")
         await s.client.patch(PODS, "n", "p", {"metadata": {"finalizers": None}})
-        await s.gone(NAMESPACES, "n")
+        await s.wait_gone(NAMESPACES, "n")
 
 
 async def test_old_releases_delete_everything_at_once_and_tell_of_all_that_remains():
@@ -145,15 +146,18 @@ async def test_old_releases_delete_everything_at_once_and_tell_of_all_that_remai
         await s.configmap("c", namespace="n")
         await s.pod("p", namespace="n", metadata={"finalizers": ["example.com/hold"]})
         await s.client.delete(NAMESPACES, "", "n")
-        await s.gone(CONFIGMAPS, "c", "n")
+        await s.wait_gone(CONFIGMAPS, "c", "n")
 
         async def remaining() -> str:
             status, message = await condition(s, "NamespaceContentRemaining")
             return message if status == "True" else ""
 
-        assert await until(remaining) == "Some resources are remaining: pods. has 1 resource instances"
+        assert (
+            await wait_for("NamespaceContentRemaining", remaining)
+            == "Some resources are remaining: pods. has 1 resource instances"
+        )
         await s.client.patch(PODS, "n", "p", {"metadata": {"finalizers": None}})
-        await s.gone(NAMESPACES, "n")
+        await s.wait_gone(NAMESPACES, "n")
 
 
 async def test_what_is_held_is_told_and_waited_for():
@@ -165,12 +169,12 @@ async def test_what_is_held_is_told_and_waited_for():
         async def held() -> bool:
             return (await condition(s, "NamespaceFinalizersRemaining"))[0] == "True"
 
-        await until(held)
+        await wait_for("NamespaceFinalizersRemaining", held)
         assert (await condition(s, "NamespaceFinalizersRemaining"))[1] == (
             "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
         )
         await s.client.patch(CONFIGMAPS, "n", "c", {"metadata": {"finalizers": None}})
-        await s.gone(NAMESPACES, "n")
+        await s.wait_gone(NAMESPACES, "n")
 
 
 async def test_a_foreign_hold_on_the_namespace_itself_is_respected():
@@ -182,7 +186,7 @@ async def test_a_foreign_hold_on_the_namespace_itself_is_respected():
         async def ours_is_gone() -> bool:
             return (await s.get(NAMESPACES, "n"))["spec"]["finalizers"] == ["example.com/hold"]
 
-        await until(ours_is_gone)
+        await wait_for("the kubernetes finalizer to go", ours_is_gone)
 
 
 async def test_a_deletion_begun_before_the_controller_is_finished():
@@ -191,7 +195,7 @@ async def test_a_deletion_begun_before_the_controller_is_finished():
         await s.configmap("c", namespace="n")
         await s.client.delete(NAMESPACES, "", "n")
         async with controllers(s, NAMESPACE, **AT_ONCE):
-            await s.gone(NAMESPACES, "n")
+            await s.wait_gone(NAMESPACES, "n")
 
 
 async def test_a_namespace_that_is_not_deleted_is_left_alone():
@@ -199,6 +203,6 @@ async def test_a_namespace_that_is_not_deleted_is_left_alone():
         before = await s.namespace("n")
         await s.namespace("gone")
         await s.client.delete(NAMESPACES, "", "gone")
-        await s.gone(NAMESPACES, "gone")
+        await s.wait_gone(NAMESPACES, "gone")
         await asyncio.sleep(0)
         assert await s.get(NAMESPACES, "n") == before

@@ -9,7 +9,8 @@ import pytest
 from dray.client.resources import EVENTS, LEASES, NODES, PODS
 from dray.controllers import nodelifecycle, tainteviction
 from dray.controllers.pod_status import pod_condition
-from tests.support.controlplane import ControlPlane, control_plane, until
+from tests.support.controlplane import ControlPlane, control_plane
+from tests.support.wait import wait_for
 
 Object = dict[str, Any]
 UNREACHABLE = {"key": nodelifecycle.UNREACHABLE, "effect": "NoExecute", "timeAdded": "1970-01-01T00:01:40Z"}
@@ -129,7 +130,7 @@ async def test_a_pod_that_does_not_bear_a_taint_is_marked_and_deleted_though_it_
             )
 
         for name, generation in (("p", 1), ("going", 2)):
-            pod = await until(lambda name=name: marked(name))
+            pod = await wait_for(f"node {name} to be tainted", lambda name=name: marked(name))
             condition = pod_condition(pod, "DisruptionTarget")
             assert condition["message"] == "Taint manager: deleting due to NoExecute taint"
             assert condition["observedGeneration"] == generation
@@ -143,7 +144,7 @@ async def test_events_about_evictions_name_the_pod_alone():
         async def events() -> list[Object]:
             return [e for e in (await s.client.list(EVENTS, "default")).items if e["type"] == "Normal"]
 
-        [event] = await until(events)
+        [event] = await wait_for("Normal events", events)
         assert event["message"] == "Marking for deletion Pod default/p"
         assert event["involvedObject"] == {
             "apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "p"
@@ -155,14 +156,14 @@ async def test_an_eviction_that_was_to_come_is_called_off_aloud(end):
     async with control_plane("taint-eviction-controller") as s:
         await s.node("n", taints=[{"key": "drought", "effect": "NoExecute"}])
         await s.pod("p", nodeName="n", tolerations=[toleration(3600, "drought")])
-        await s.quiet()
+        await s.wait_quiet()
         if end == "the pod goes":
             await s.client.delete(PODS, "default", "p")
         else:
             taints = [FIRE] if end == "the pod has to go at once" else None
             await s.client.patch(NODES, "", "n", {"spec": {"taints": taints}})
         count = 2 if end == "the pod has to go at once" else 1
-        await until(lambda: enough(s, count))
+        await wait_for(f"{count} lease renewals", lambda: enough(s, count))
         assert sorted(await told(s))[0] == "Cancelling deletion of Pod default/p"
 
 
@@ -185,7 +186,7 @@ async def test_what_is_said_of_a_node_names_it_without_a_version_and_its_pods_ke
             condition = pod_condition(await s.get(PODS, "p"), "Ready")
             return condition if condition["status"] == "False" else None
 
-        condition = await until(unready)
+        condition = await wait_for("pod p to be marked as not ready", unready)
         assert {**condition, "status": "True"}.items() >= ready.items()
 
         async def events() -> dict[str, Object]:
@@ -196,7 +197,7 @@ async def test_what_is_said_of_a_node_names_it_without_a_version_and_its_pods_ke
             return about if len(about) == 2 else {}
 
         node = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": made["metadata"]["uid"]}
-        assert await until(events) == {
+        assert await wait_for("events about both nodes", events) == {
             "Node n event: Registered Node n in Controller": node,
             "Node n status is now: NodeNotReady": node,
         }

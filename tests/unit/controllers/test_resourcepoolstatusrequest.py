@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from dray.api.release import Gates
+from dray.api.release import V1_36, V1_37, EffectiveVersion
 from dray.api.times import from_epoch
 from dray.client.events import EventRecorder
 from dray.client.resources import RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES
 from dray.controllers.controller import ControllerContext, SharedInformers
+from dray.controllers.quirks import Quirks
 from dray.controllers.resourcepoolstatusrequest import (
     INCOMPLETE_POOL_SECONDS,
     CountingRules,
@@ -20,7 +21,8 @@ from dray.controllers.resourcepoolstatusrequest import (
     pool_status,
     ttl_remaining,
 )
-from tests.support.controlplane import ControlPlane, control_plane, server, until
+from tests.support.controlplane import ControlPlane, control_plane, server
+from tests.support.wait import wait_for
 
 STATUS = "resourcepoolstatusrequest-controller"
 DRIVER = "d.example.com"
@@ -138,7 +140,7 @@ async def status_of(s: ControlPlane, name: str = "r") -> dict:
     async def answered() -> dict | None:
         return (await s.get(RESOURCE_POOL_STATUS_REQUESTS, name)).get("status")
 
-    found: dict = await until(answered)
+    found: dict = await wait_for(f"the status of {name}", answered)
     return found
 
 
@@ -164,10 +166,10 @@ async def test_an_old_answer_is_removed():
         await s.client.patch(
             RESOURCE_POOL_STATUS_REQUESTS, "", "r", {"metadata": {"labels": {"look": "again"}}}
         )
-        await s.gone(RESOURCE_POOL_STATUS_REQUESTS, "r")
+        await s.wait_gone(RESOURCE_POOL_STATUS_REQUESTS, "r")
 
 
-@pytest.mark.parametrize(("release", "told"), [((1, 36), None), ((1, 37), ["validationError"])])
+@pytest.mark.parametrize(("release", "told"), [(V1_36, None), (V1_37, ["validationError"])])
 async def test_an_incomplete_pool_is_told_of_in_the_end_and_not_at_all_by_the_first_release(release, told):
     async with server() as s:
         await s.client.create(RESOURCE_SLICES, "", slice_("n", "x", count=2, node="n"))
@@ -178,7 +180,7 @@ async def test_an_incomplete_pool_is_told_of_in_the_end_and_not_at_all_by_the_fi
             client=s.client,
             informers=informers,
             recorder=EventRecorder(s.client, component="x"),
-            gates=Gates(s.api.gates.on, release),
+            quirks=Quirks.of(EffectiveVersion(release), s.api.gates),
             clock=lambda: later,
         )
         controller = ResourcePoolStatusRequestController(context)

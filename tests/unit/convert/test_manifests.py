@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from dray.cli.commands import dray
 from dray.convert import convert_text, read_rules
+from tests.support.paths import SEEDS
 
-SEEDS = Path(__file__).parents[3] / "examples" / "seeds"
 OLD = ("classic-1.27", "structured-1.30", "beta-1.32")
 RULES = """
 parameters:

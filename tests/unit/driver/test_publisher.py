@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from dray.api.errors import InternalError
 from dray.driver.model import Device, Pool
 from dray.driver.publisher import DroppedFieldsError, Publisher
 from dray.driver.resource_api import ResourceApi
+from tests.support.wait import wait_for
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
@@ -36,40 +37,34 @@ async def publishing(api: Any, pools: dict[str, Pool], **options: Any) -> AsyncI
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  (the condition is about a server, which has no events for tests)
-            await asyncio.sleep(0.005)
-
-
 def names(api: Any) -> list[str]:
     return [d["name"] for s in api.all("resourceslices") for d in s["spec"].get("devices") or []]
 
 
 async def test_slices_appear_follow_the_driver_and_stay(api: Any) -> None:
     async with publishing(api, {"las1": Pool.of(devices(2))}) as publisher:
-        await until(lambda: names(api) == ["gpu-0", "gpu-1"])
+        await wait_for("two published devices", lambda: names(api) == ["gpu-0", "gpu-1"])
         publisher.publish({"las1": Pool.of(devices(1))})
-        await until(lambda: names(api) == ["gpu-0"])
+        await wait_for("gpu-0 to be published alone", lambda: names(api) == ["gpu-0"])
         assert (publisher.counts.creates, publisher.counts.updates) == (1, 1)
     assert names(api) == ["gpu-0"]
 
 
 async def test_a_deleted_slice_comes_back(api: Any) -> None:
     async with publishing(api, {"las1": Pool.of(devices(2))}):
-        await until(lambda: names(api))
+        await wait_for("published devices", lambda: names(api))
         [found] = api.all("resourceslices")
         api.delete(f"{SLICES}/{found['metadata']['name']}")
-        await until(lambda: names(api) == ["gpu-0", "gpu-1"])
+        await wait_for("two published devices", lambda: names(api) == ["gpu-0", "gpu-1"])
 
 
 async def test_a_slice_that_somebody_changed_is_put_right(api: Any) -> None:
     async with publishing(api, {"las1": Pool.of(devices(1))}):
-        await until(lambda: names(api))
+        await wait_for("published devices", lambda: names(api))
         [found] = api.all("resourceslices")
         meddled = {**found, "spec": {**found["spec"], "devices": [{"name": "foreign"}]}}
         api.put(f"{SLICES}/{found['metadata']['name']}", meddled)
-        await until(lambda: names(api) == ["gpu-0"])
+        await wait_for("gpu-0 to be published alone", lambda: names(api) == ["gpu-0"])
 
 
 async def test_slices_of_other_pools_and_drivers_are_none_of_its_business(api: Any) -> None:
@@ -80,7 +75,9 @@ async def test_slices_of_other_pools_and_drivers_are_none_of_its_business(api: A
     api.put(f"{SLICES}/b", foreign("gpu.example.com", "las2"))
     api.put(f"{SLICES}/stray", foreign("gpu.example.com", "las1"))
     async with publishing(api, {"las1": Pool.of(devices(1))}):
-        await until(lambda: f"{SLICES}/stray" not in api.objects and names(api))
+        await wait_for(
+            "slice stray to be deleted", lambda: f"{SLICES}/stray" not in api.objects and names(api)
+        )
     assert {f"{SLICES}/a", f"{SLICES}/b"} <= set(api.objects)
 
 
@@ -88,17 +85,17 @@ async def test_a_failing_server_is_tried_again_and_the_driver_hears_of_it(api: A
     errors: list[Exception] = []
     api.fail["POST", SLICES] = InternalError("not now")
     async with publishing(api, {"las1": Pool.of(devices(1))}, on_error=errors.append):
-        await until(lambda: names(api))
+        await wait_for("published devices", lambda: names(api))
     assert [str(e) for e in errors] == ["not now"]
 
 
 async def test_a_restarted_driver_finds_its_slices_and_writes_nothing(api: Any) -> None:
     async with publishing(api, {"las1": Pool.of(devices(2))}):
-        await until(lambda: names(api))
+        await wait_for("published devices", lambda: names(api))
     api.requests.clear()
     async with publishing(api, {"las1": Pool.of(devices(2))}) as publisher:
         publisher.publish({"las1": Pool.of(devices(2))})
-        await until(lambda: api.requested("GET", "/nodes/las1"))
+        await wait_for("the node to be read", lambda: api.requested("GET", "/nodes/las1"))
         await asyncio.sleep(0.05)
     assert not api.requested("POST") + api.requested("PUT") + api.requested("DELETE")
 
@@ -106,7 +103,7 @@ async def test_a_restarted_driver_finds_its_slices_and_writes_nothing(api: Any) 
 async def test_an_old_server_gets_devices_in_its_own_shape(fake_api: Any) -> None:
     api = fake_api(versions=["v1beta1"])
     async with publishing(api, {"las1": Pool.of(devices(1))}) as publisher:
-        await until(lambda: names(api))
+        await wait_for("published devices", lambda: names(api))
         [found] = api.all("resourceslices")
         assert found["spec"]["devices"] == [{"name": "gpu-0", "basic": {"attributes": {"index": {"int": 0}}}}]
         publisher.publish({"las1": Pool.of(devices(1))})
@@ -127,7 +124,7 @@ async def test_fields_that_the_server_drops_are_reported_once_and_not_fought_ove
     api._store = forgetful
     pool = Pool.of([Device(name="gpu-0", many_allocations=True)])
     async with publishing(api, {"las1": pool}, on_error=errors.append) as publisher:
-        await until(lambda: errors)
+        await wait_for("an error", lambda: errors)
         await asyncio.sleep(0.1)
         assert publisher.counts.updates == 0
     [error] = errors

@@ -9,8 +9,9 @@ from typing import Any
 
 from dray.driver import Driver, Options, serving
 from dray.driver.model import Claim
+from tests.support.paths import DOCS
 
-TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "write-a-driver.md"
+TUTORIAL = DOCS / "tutorials" / "write-a-driver.md"
 
 
 def first_program() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from dray.driver.classic import CannotAllocate, Pending, node_services
 from dray.drivers.cats import CatsController, CatsDriver, Generation, cats_of
 from dray.drivers.cats.inventory import CatSelector
 from dray.drivers.cats.parameters import DEFINITION, parameters_for
+from tests.support.paths import SEEDS
 
 BLACK = {"spec": {"color": "black", "size": "large"}}
 ANY: dict[str, Any] = {}
@@ -80,11 +80,11 @@ def test_generated_parameters_select_what_was_asked_for() -> None:
     [request] = made["driverRequests"][0]["requests"]
     selector = named_resources.compile(request["namedResources"]["selector"])
     model = node_services.named_resources(list(CatsDriver().named_resources("n")))
-    instances = model["namedResources"]["instances"]
+    instances = model["instances"]
     assert [i["name"] for i in instances if selector.matches(i["attributes"])] == ["sylvester", "panther"]
 
 
 @pytest.mark.parametrize("folder", ["classic-1.27", "structured-1.30"])
 def test_the_definition_in_the_examples_is_the_drivers(folder: str) -> None:
-    file = Path(__file__).parents[3] / "examples" / "seeds" / folder / "claim-parameters-crd.yaml"
+    file = SEEDS / folder / "claim-parameters-crd.yaml"
     assert yaml.safe_load(file.read_text()) == DEFINITION

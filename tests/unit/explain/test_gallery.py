@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.support.gallery import GALLERY, Puzzle, index, puzzles
+from tests.support.paths import CONFORMANCE
 
 #: What a person must be told in each puzzle.
 CAUSES = {
@@ -57,7 +58,7 @@ _NOT_RECORDED = "08-node-cpu-full"
 @pytest.fixture(scope="module")
 def recorded() -> str:
     """All that Kubernetes 1.36 has said while it was recorded."""
-    folders = [GALLERY.parents[2] / "shared" / "conformance" / name for name in ("behaviour-136", "api-136")]
+    folders = [CONFORMANCE / name for name in ("behaviour-136", "api-136")]
     if not all(folder.is_dir() for folder in folders):
         pytest.skip("the recordings are not beside the repository")
     files = (path for folder in folders for path in sorted(folder.glob("*.json")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from dray.node.server.host import NodeHost, PodLogOptions
 from dray.runtimes.logs import LogOptions
 from dray.runtimes.simulated import PREFIX
 from dray.wire.unix import SocketPath
+from tests.support.wait import wait_for
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -171,12 +172,6 @@ class World:
         return [(e["reason"], e["message"]) for e in self.api.all("events")]
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  (the condition is about a server, which has no events for tests)
-            await asyncio.sleep(0.005)
-
-
 async def test_a_pod_with_a_claim_runs_with_its_device_and_leaves_nothing_behind(
     api: Any, tmp_path: Path
 ) -> None:
@@ -184,12 +179,14 @@ async def test_a_pod_with_a_claim_runs_with_its_device_and_leaves_nothing_behind
     async with world.node(), world.driver(cats):
         world.claim("c", "cat-2", pods=("p",))
         world.pod("p", "echo I have $CAT; sleep 1000", claims=("c",))
-        await until(lambda: world.phase("p") == "Running" and "cat-2" in world.log("p"))
+        await wait_for(
+            "pod p to run with cat-2", lambda: world.phase("p") == "Running" and "cat-2" in world.log("p")
+        )
         assert "I have cat-2" in world.log("p")
         specs = tmp_path / "las1" / "cdi"
         assert [p.name for p in specs.glob("*uid-c*")] == ["k8s.cats.example.com-cats_uid-c.json"]
         world.delete("p")
-        await until(lambda: world.gone("p"))
+        await wait_for("pod p to go", lambda: world.gone("p"))
         assert (cats.prepared, cats.unprepared) == (["c"], ["c"])
         assert list(specs.glob("*uid-c*")) == []
         assert not (world.paths.pod("uid-p")).exists()
@@ -203,7 +200,7 @@ async def test_the_node_registers_and_holds_a_lease(api: Any, tmp_path: Path) ->
         assert node["metadata"]["labels"]["rack"] == "r1"
         assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
         lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/las1"
-        await until(lambda: lease in api.objects)
+        await wait_for("the lease", lambda: lease in api.objects)
         assert api.objects[lease]["spec"]["holderIdentity"] == "las1"
 
 
@@ -212,7 +209,7 @@ async def test_a_pod_waits_for_its_claim_and_says_so(api: Any, tmp_path: Path) -
     async with world.node(), world.driver(Cats()):
         world.claim("c", "cat-0", pods=())
         world.pod("p", claims=("c",))
-        await until(lambda: world.events)
+        await wait_for("an event", lambda: world.events)
         [(reason, message)] = world.events
         assert reason == "FailedPrepareDynamicResources"
         assert message == (
@@ -221,7 +218,7 @@ async def test_a_pod_waits_for_its_claim_and_says_so(api: Any, tmp_path: Path) -
         )
         assert world.container("p")["state"] == {"waiting": {"reason": "ContainerCreating"}}
         world.claim("c", "cat-0", pods=("p",))
-        await until(lambda: world.phase("p") == "Running")
+        await wait_for("pod p to run", lambda: world.phase("p") == "Running")
 
 
 async def test_a_pod_waits_for_a_driver_and_starts_as_soon_as_it_comes(api: Any, tmp_path: Path) -> None:
@@ -229,25 +226,28 @@ async def test_a_pod_waits_for_a_driver_and_starts_as_soon_as_it_comes(api: Any,
     async with world.node():
         world.claim("c", "cat-0", pods=("p",))
         world.pod("p", claims=("c",))
-        await until(
-            lambda: any("DRA driver cats.example.com is not registered" in m for _, m in world.events)
+        await wait_for(
+            "an event about the missing driver",
+            lambda: any("DRA driver cats.example.com is not registered" in m for _, m in world.events),
         )
         async with world.driver(Cats()):
-            await until(lambda: world.phase("p") == "Running")
+            await wait_for("pod p to run", lambda: world.phase("p") == "Running")
 
 
 async def test_a_failing_container_is_restarted_and_its_last_log_kept(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
     async with world.node():
         world.pod("p", "echo hello; exit 3")
-        await until(lambda: world.container("p").get("restartCount") == 1)
-        await until(lambda: "waiting" in world.container("p")["state"])
+        await wait_for("a restart", lambda: world.container("p").get("restartCount") == 1)
+        await wait_for(
+            "the container to wait for its restart", lambda: "waiting" in world.container("p")["state"]
+        )
         container = world.container("p")
         assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
         assert container["lastState"]["terminated"]["exitCode"] == 3
         assert "hello" in world.log("p", attempt=0)
         told = ("BackOff", "Back-off restarting failed container main in pod p_ns(uid-p)")
-        await until(lambda: told in world.events)
+        await wait_for("the event about the restart", lambda: told in world.events)
 
 
 async def test_a_pod_that_runs_once_succeeds_after_its_claims_are_free(api: Any, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ async def test_a_pod_that_runs_once_succeeds_after_its_claims_are_free(api: Any,
 
         api._store = watching
         world.pod("p", "true", claims=("c",), restartPolicy="Never")
-        await until(lambda: world.phase("p") == "Succeeded")
+        await wait_for("pod p to succeed", lambda: world.phase("p") == "Succeeded")
     assert [unprepared for phase, unprepared in phases if phase == "Succeeded"] == [["c"]]
 
 
@@ -277,7 +277,7 @@ async def test_an_unknown_command_is_reported(api: Any, tmp_path: Path) -> None:
         world.api.delete(f"{PODS}/p")
         api.put(f"{PODS}/q", {**found, "metadata": {"namespace": "ns", "name": "q", "uid": "uid-q"},
                               "spec": {**found["spec"], "containers": [container]}})  # fmt: skip
-        await until(lambda: world.phase("q") == "Failed")
+        await wait_for("pod q to fail", lambda: world.phase("q") == "Failed")
         terminated = world.container("q")["state"]["terminated"]
         assert (terminated["exitCode"], terminated["reason"]) == (128, "StartError")
         assert "executable file not found" in terminated["message"]
@@ -292,11 +292,11 @@ async def test_a_restarted_agent_finds_its_pods_running_and_prepares_nothing_ane
             await stack.enter_async_context(world.driver(cats))
             world.claim("c", "cat-0", pods=("p",))
             world.pod("p", claims=("c",))
-            await until(lambda: world.phase("p") == "Running")
+            await wait_for("pod p to run", lambda: world.phase("p") == "Running")
             first = world.container("p")["containerID"]
         async with world.node():
             world.delete("p", grace=5)
-            await until(lambda: world.gone("p"))
+            await wait_for("pod p to go", lambda: world.gone("p"))
     assert first.startswith("process://")
     assert (cats.prepared, cats.unprepared) == (["c"], ["c"])
 
@@ -308,10 +308,10 @@ async def test_what_is_left_of_pods_deleted_meanwhile_is_cleared_away(api: Any, 
             await stack.enter_async_context(world.driver(cats))
             world.claim("c", "cat-0", pods=("p",))
             world.pod("p", claims=("c",))
-            await until(lambda: world.phase("p") == "Running")
+            await wait_for("pod p to run", lambda: world.phase("p") == "Running")
         api.delete(f"{PODS}/p")
         async with world.node() as nodes:
-            await until(lambda: cats.unprepared == ["c"])
+            await wait_for("claim c to be unprepared", lambda: cats.unprepared == ["c"])
             assert (await nodes.shared.runtime.list()).containers == []
 
 
@@ -321,10 +321,10 @@ async def test_two_instances_of_a_driver_hand_over_without_a_gap(api: Any, tmp_p
         async with world.driver(old, instance="one"):
             world.claim("c", "cat-0", pods=("p",))
             world.pod("p", claims=("c",))
-            await until(lambda: world.phase("p") == "Running")
+            await wait_for("pod p to run", lambda: world.phase("p") == "Running")
             await stack.enter_async_context(world.driver(new, instance="two"))
         world.delete("p", grace=1)
-        await until(lambda: world.gone("p"))
+        await wait_for("pod p to go", lambda: world.gone("p"))
     assert (old.prepared, old.unprepared, new.unprepared) == (["c"], [], ["c"])
 
 
@@ -332,18 +332,18 @@ async def test_slices_of_a_driver_that_is_gone_are_withdrawn_after_a_while(api: 
     world = World(api, tmp_path)
     async with world.node(withdraw_after=0.3):
         async with world.driver(Cats()):
-            await until(lambda: api.all("resourceslices"))
+            await wait_for("slices", lambda: api.all("resourceslices"))
             await asyncio.sleep(0.4)
             assert api.all("resourceslices")
         assert api.all("resourceslices")
-        await until(lambda: not api.all("resourceslices"))
+        await wait_for("the slices of the gone driver to go", lambda: not api.all("resourceslices"))
 
 
 async def test_slices_stay_where_the_release_leaves_them(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
     async with world.node(withdraw_after=None):
         async with world.driver(Cats()):
-            await until(lambda: api.all("resourceslices"))
+            await wait_for("slices", lambda: api.all("resourceslices"))
         await asyncio.sleep(0.1)
         assert api.all("resourceslices")
 
@@ -359,9 +359,9 @@ async def test_health_of_devices_shows_in_the_pods_status(api: Any, tmp_path: Pa
         world.claim("c", "cat-0", pods=("p",))
         world.pod("p", claims=("c",))
         plugin.set_health("las1", "cat-0", Health.HEALTHY)
-        await until(lambda: health() == [("Healthy", "")])
+        await wait_for("the device to be healthy", lambda: health() == [("Healthy", "")])
         plugin.set_health("las1", "cat-0", Health.UNHEALTHY, message="has a cold")
-        await until(lambda: health() == [("Unhealthy", "has a cold")])
+        await wait_for("the device to be unhealthy", lambda: health() == [("Unhealthy", "has a cold")])
         assert world.container("p")["allocatedResourcesStatus"][0]["name"] == "claim:c"
 
 
@@ -370,7 +370,7 @@ async def test_monitoring_agents_see_the_devices_of_running_pods(api: Any, tmp_p
     async with world.node(), world.driver(Cats()):
         world.claim("c", "cat-1", pods=("p",))
         world.pod("p", claims=("c",))
-        await until(lambda: world.phase("p") == "Running")
+        await wait_for("pod p to run", lambda: world.phase("p") == "Running")
         messages = POD_RESOURCES.module
         with SocketPath(world.paths.pod_resources) as address:
             async with grpc.aio.insecure_channel(address.grpc) as channel:
@@ -396,9 +396,9 @@ async def test_drivers_that_speak_only_the_older_version_are_understood(api: Any
         async with world.node(), world.driver(Cats(), versions=versions):
             world.claim("c", "cat-1", pods=("p",))
             world.pod("p", claims=("c",))
-            await until(lambda: world.phase("p") == "Running")
+            await wait_for("pod p to run", lambda: world.phase("p") == "Running")
             world.delete("p", grace=0)
-            await until(lambda: world.gone("p"))
+            await wait_for("pod p to go", lambda: world.gone("p"))
 
 
 async def test_a_simulated_pod_follows_its_script(api: Any, tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ async def test_a_simulated_pod_follows_its_script(api: Any, tmp_path: Path) -> N
     async with world.node(runtime="simulated", drivers=False):
         world.claim("c", "cat-1", pods=("p",))
         world.pod("p", claims=("c",), restartPolicy="Never", annotations={PREFIX + "run-for": "0.01"})
-        await until(lambda: world.phase("p") == "Succeeded")
+        await wait_for("pod p to succeed", lambda: world.phase("p") == "Succeeded")
 
 
 async def test_probes_make_a_pod_ready_and_restart_it_when_it_hangs(api: Any, tmp_path: Path) -> None:
@@ -422,13 +422,14 @@ async def test_probes_make_a_pod_ready_and_restart_it_when_it_hangs(api: Any, tm
             },
         }  # fmt: skip
         world.pod("p", containers=[container], terminationGracePeriodSeconds=0)
-        await until(lambda: world.container("p").get("ready"))
+        await wait_for("the container to be ready", lambda: world.container("p").get("ready"))
         worker_id = world.container("p")["containerID"].removeprefix("process://")
         async with _runtime(world) as runtime:
             await runtime.exec_sync(worker_id, ["touch", "/dead"], timeout=5)
-        await until(lambda: world.container("p").get("restartCount") == 1)
-        await until(
-            lambda: any(r == "Unhealthy" and m.startswith("Liveness probe failed") for r, m in world.events)
+        await wait_for("a restart", lambda: world.container("p").get("restartCount") == 1)
+        await wait_for(
+            "an event about the liveness probe",
+            lambda: any(r == "Unhealthy" and m.startswith("Liveness probe failed") for r, m in world.events),
         )
 
 
@@ -452,7 +453,9 @@ async def test_logs_and_commands_of_containers_can_be_had(api: Any, tmp_path: Pa
             BadRequest, match='container "main" in pod "p" is waiting to start: ContainerCreating'
         ):
             proxy.logs(pod, "main", PodLogOptions())
-        await until(lambda: world.phase("p") == "Running" and "hello" in world.log("p"))
+        await wait_for(
+            "pod p to run and say hello", lambda: world.phase("p") == "Running" and "hello" in world.log("p")
+        )
         assert b"".join([x async for x in proxy.logs(pod, "main", PodLogOptions())]) == b"hello from sh\n"
         with pytest.raises(BadRequest, match='previous terminated container "main" in pod "p" not found'):
             proxy.logs(pod, "main", PodLogOptions(previous=True))
@@ -471,7 +474,7 @@ async def test_a_followed_log_ends_with_its_container_and_the_previous_one_stays
     async with world.node() as nodes:
         proxy = NodeHost(nodes)
         world.pod("p", "echo once; exit 1")
-        await until(lambda: world.container("p").get("restartCount") == 1)
+        await wait_for("a restart", lambda: world.container("p").get("restartCount") == 1)
         pod = api.objects[f"{PODS}/p"]
         follow = PodLogOptions(options=LogOptions(follow=True))
         assert b"".join([x async for x in proxy.logs(pod, "main", follow)]) == b"once\n"
@@ -497,23 +500,35 @@ async def test_a_driver_that_vanishes_during_a_call_does_not_take_the_pod_along(
             # What a crash looks like to the agent: the socket is gone while the call is under way.
             for path in world.paths.registry.iterdir():
                 path.unlink()
-            await until(lambda: any("NodePrepareResources" in m for _, m in world.events))
+            await wait_for(
+                "an event about NodePrepareResources",
+                lambda: any("NodePrepareResources" in m for _, m in world.events),
+            )
         async with world.driver(Cats(), instance="two"):
-            await until(lambda: world.phase("p") == "Running")
+            await wait_for("pod p to run", lambda: world.phase("p") == "Running")
 
 
 async def test_parts_of_the_control_plane_show_as_pods_that_come_back(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
     path = "/api/v1/namespaces/kube-system/pods/kube-scheduler-las1"
     async with world.node(control_plane=(ControlPlanePart(name="kube-scheduler"),)):
-        await until(lambda: api.objects.get(path, {}).get("status", {}).get("phase") == "Running")
+        await wait_for(
+            "the static pod to run",
+            lambda: api.objects.get(path, {}).get("status", {}).get("phase") == "Running",
+        )
         pod = api.objects[path]
         assert pod["metadata"]["labels"]["tier"] == "control-plane"
         first = pod["metadata"]["uid"]
         doomed = {**pod["metadata"], "deletionTimestamp": from_epoch(time.time())}
         api.put(path, {**pod, "metadata": doomed})
-        await until(lambda: api.objects.get(path, {}).get("metadata", {}).get("uid") not in (None, first))
-        await until(lambda: api.objects[path].get("status", {}).get("phase") == "Running")
+        await wait_for(
+            "the changed static pod",
+            lambda: api.objects.get(path, {}).get("metadata", {}).get("uid") not in (None, first),
+        )
+        await wait_for(
+            "the changed static pod to run",
+            lambda: api.objects[path].get("status", {}).get("phase") == "Running",
+        )
 
 
 async def test_nodes_with_identities_of_their_own_watch_only_their_pods(api: Any, tmp_path: Path) -> None:
@@ -533,7 +548,7 @@ async def test_nodes_with_identities_of_their_own_watch_only_their_pods(api: Any
     await ready.wait()
     world = World(api, tmp_path)
     world.pod("p")
-    await until(lambda: world.phase("p") == "Running")
+    await wait_for("pod p to run", lambda: world.phase("p") == "Running")
     assert asked == ["las1", "las2"]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -543,12 +558,12 @@ async def test_a_pod_that_waits_for_its_next_try_goes_at_once_when_deleted(api: 
     world = World(api, tmp_path)
     async with world.node() as nodes:
         world.pod("p", claims=("missing",))
-        await until(lambda: world.events)
+        await wait_for("an event", lambda: world.events)
         worker = nodes.agents["las1"].find("ns", "p")
         assert worker is not None
         worker.state = replace(worker.state, retry_at=time.time() + 1000)
         world.delete("p")
-        await until(lambda: world.gone("p"))
+        await wait_for("pod p to go", lambda: world.gone("p"))
 
 
 async def test_a_pod_that_is_deleted_while_it_is_prepared_waits_for_nobody(api: Any, tmp_path: Path) -> None:
@@ -565,7 +580,7 @@ async def test_a_pod_that_is_deleted_while_it_is_prepared_waits_for_nobody(api: 
         world.pod("p", claims=("c",))
         await asked.wait()
         world.delete("p")
-        await until(lambda: world.gone("p"))
+        await wait_for("pod p to go", lambda: world.gone("p"))
         assert driver.unprepared == ["c"]
 
 
@@ -583,11 +598,11 @@ async def test_the_prestop_hook_runs_once_however_often_the_grace_changes(api: A
     volume = {"name": "counted", "hostPath": {"path": str(counted)}}
     async with world.node():
         world.pod("p", containers=[main], volumes=[volume], terminationGracePeriodSeconds=1000)
-        await until(lambda: world.phase("p") == "Running")
+        await wait_for("pod p to run", lambda: world.phase("p") == "Running")
         world.delete("p", grace=900)
-        await until(lambda: (counted / "hook").exists())
+        await wait_for("the hook to be called", lambda: (counted / "hook").exists())
         world.delete("p", grace=1)
-        await until(lambda: world.gone("p"))
+        await wait_for("pod p to go", lambda: world.gone("p"))
     assert (counted / "hook").read_text() == "once\n"
 
 
@@ -595,7 +610,7 @@ async def test_last_words_of_containers_show_in_their_status(api: Any, tmp_path:
     world = World(api, tmp_path)
     async with world.node():
         world.pod("said", "echo because > /dev/termination-log; exit 3", restartPolicy="Never")
-        await until(lambda: world.phase("said") == "Failed")
+        await wait_for("pod said to fail", lambda: world.phase("said") == "Failed")
         assert world.container("said")["state"]["terminated"]["message"] == "because\n"
         main = {
             "name": "main",
@@ -604,7 +619,7 @@ async def test_last_words_of_containers_show_in_their_status(api: Any, tmp_path:
             "terminationMessagePolicy": "FallbackToLogsOnError",
         }
         world.pod("logged", containers=[main], restartPolicy="Never")
-        await until(lambda: world.phase("logged") == "Failed")
+        await wait_for("pod logged to fail", lambda: world.phase("logged") == "Failed")
         assert world.container("logged")["state"]["terminated"]["message"] == "oops\n"
 
 
@@ -614,7 +629,7 @@ async def test_a_pod_that_was_over_before_the_agent_started_keeps_its_last_statu
     world = World(api, tmp_path)
     async with world.node():
         world.pod("p", "exit 0", restartPolicy="Never")
-        await until(lambda: world.phase("p") == "Succeeded")
+        await wait_for("pod p to succeed", lambda: world.phase("p") == "Succeeded")
     before = world.container("p")
     reported: list[Any] = []
     async with world.node():
@@ -633,11 +648,11 @@ async def test_preparing_eight_claims_is_one_call_to_their_driver(api: Any, tmp_
         for i, name in enumerate(names):
             world.claim(name, f"cat-{i}", pods=("p",))
         world.pod("p", claims=names)
-        await until(lambda: world.phase("p") == "Running")
+        await wait_for("pod p to run", lambda: world.phase("p") == "Running")
         calls = nodes.shared.metrics.dra_calls
         service = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
         assert sorted(driver.prepared) == list(names)
         assert calls.count(driver.name, f"{service}/NodePrepareResources", "OK") == 1
         world.delete("p")
-        await until(lambda: world.gone("p"))
+        await wait_for("pod p to go", lambda: world.gone("p"))
         assert calls.count(driver.name, f"{service}/NodeUnprepareResources", "OK") == 1

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from dray.api.times import from_epoch
 from dray.node.pod_actions import (
     Action,
-    Container,
     DeletePod,
     Failure,
     KillPod,
+    KnownContainer,
     PodState,
     SetUpPod,
     StartContainer,
@@ -85,7 +85,7 @@ class Node:
                     state=State.RUNNING,
                     started_at=self.now,
                 )
-                fresh = Container(
+                fresh = KnownContainer(
                     current=status,
                     previous=known.current,
                     backoff=known.next_backoff(),
@@ -395,5 +395,5 @@ def test_a_pod_whose_containers_are_only_created_is_not_running_yet() -> None:
     state = PodState(set_up=True)
     created = ContainerStatus(id="1", sandbox="s", pod_uid="uid", name="main")
     for at, phase in ((State.CREATED, "Pending"), (State.RUNNING, "Running"), (State.EXITED, "Running")):
-        there = state.with_container("main", Container(current=replace(created, state=at)))
+        there = state.with_container("main", KnownContainer(current=replace(created, state=at)))
         assert pod_status(pod(), there, node=FACTS, now=T0)["phase"] == phase

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from dray.api.release import Gates, everything
+from dray.api.release import EffectiveVersion, Gates
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import (
@@ -39,7 +39,7 @@ def scheduling(informers: Informers, gates: Gates, told: Told | None = None, **m
 @pytest.mark.parametrize(("plugin", "requeues"), [("VolumeBinding", True), ("NodePorts", False)])
 def test_storage_wakes_those_that_wait_for_it(resource: Resource, plugin: str, requeues: bool) -> None:
     informers = Informers(cast(Client, None))
-    scheduler = scheduling(informers, everything().gates())
+    scheduler = scheduling(informers, EffectiveVersion().gates())
     scheduler.queue.add(pod())
     entry = scheduler.queue.pop()
     assert entry is not None
@@ -62,7 +62,7 @@ def test_a_pod_is_skipped_aloud_if_it_is_deleted_when_its_turn_comes(
 ) -> None:
     """Asleep it is not tried any more, unless any change of a pod wakes it and it has rested."""
     informers, heard, now = Informers(cast(Client, None)), Told(), [0.0]
-    gates = everything().gates().with_changes({"SchedulerQueueingHints": hints})
+    gates = EffectiveVersion().gates().with_changes({"SchedulerQueueingHints": hints})
     scheduler = scheduling(informers, gates, heard, monotonic=lambda: now[0])
     document = dict(pod("p").document)
     informers.get(PODS)._replace([document], "1")

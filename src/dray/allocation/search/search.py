@@ -103,9 +103,8 @@ class Search:
                 if not state.selects(choice, device_in_pool):
                     continue
                 consumed_capacity = state.consumed_capacity(choice, device_in_pool)
-                # 1.36 leaves out devices whose capacity is used up; 1.37 fails because of them.
                 if consumed_capacity is not None and (
-                    state.features.release >= 37 or state.fits(consumed_capacity, device_in_pool)
+                    state.features.counts_full_devices_in_all or state.fits(consumed_capacity, device_in_pool)
                 ):
                     yield device_in_pool
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,8 +20,11 @@ from dray.allocation.pools import Pool
 from dray.allocation.requests import Demand, Request, Selector
 from dray.allocation.selectors import derived_attribute
 from dray.allocation.usage import PoolUsage, Usage
-from dray.api.identity import Document
 from dray.cel import CompileError, EvaluationError
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Node
+    from dray.api.types.resource import ResourceClaim
 
 _NOTHING: Mapping[str, int] = {}
 OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
@@ -40,7 +43,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     number: int
     name: str  # namespace/name, for messages
-    document: Document
+    document: ResourceClaim
     demand: Demand
 
 
@@ -80,7 +83,7 @@ class DeviceAllocation(msgspec.Struct, frozen=True):
 
 
 class AllocationState:
-    def __init__(self, node: Document, claims: Sequence[Claim], usage: Usage, features: Features) -> None:
+    def __init__(self, node: Node, claims: Sequence[Claim], usage: Usage, features: Features) -> None:
         self.node = node
         self.features = features
         self.usage = usage
@@ -113,7 +116,7 @@ class AllocationState:
                 continue
             if answer is False:
                 return False
-            on = f" on device {device.id}" if self.features.release >= 37 else ""
+            on = f" on device {device.id}" if self.features.names_device_in_selector_error else ""
             raise AllocationError(f"{choice.named(selector)}{on}: CEL runtime error: {answer}")
         if device.selection is not None:
             metadata = self.node.get("metadata") or {}
@@ -158,7 +161,7 @@ class AllocationState:
         features = self.features
         if device.consumes_counters and not features.partitionable_devices:
             return False
-        if device.skips_node_operations and features.release >= 37:
+        if device.skips_node_operations and features.honours_skip_node_operations:
             declared = (self.node.get("status") or {}).get("declaredFeatures") or ()
             if not features.optional_node_operations or OPTIONAL_NODE_OPERATIONS not in declared:
                 return False
@@ -201,7 +204,7 @@ class AllocationState:
             return True
         if device in self.shares or device.name in device_in_pool.part.consumed:
             return False
-        return self.features.release < 37 or device.name not in device_in_pool.part.shares
+        return not self.features.shares_hold_counters or device.name not in device_in_pool.part.shares
 
     def left(self, pool: Pool) -> dict[counters.Counter, int] | None:
         """What is left of a pool's counters; None if others have overdrawn them."""

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final
 
-from dray.api.release import Release, everything
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Kind, Version
 
 #: Packages whose ``kinds(release)`` or ``KINDS`` give the kinds of a group, in the order of discovery.
@@ -49,18 +49,18 @@ class Scheme:
 
 
 @cache
-def kinds(release: Release | None = None) -> tuple[Kind, ...]:
+def kinds(release: EffectiveVersion | None = None) -> tuple[Kind, ...]:
     """All kinds as a release has them; without one, as they are when everything is served at once."""
-    release = release or everything()
+    release = release or EffectiveVersion()
     return tuple(kind for group in _GROUPS for kind in _kinds_of(group, release))
 
 
 @cache
-def scheme(release: Release | None = None) -> Scheme:
+def scheme(release: EffectiveVersion | None = None) -> Scheme:
     return Scheme(kinds(release))
 
 
-def _kinds_of(group: str, release: Release) -> Iterable[Kind]:
+def _kinds_of(group: str, release: EffectiveVersion) -> Iterable[Kind]:
     module = import_module(f"dray.api.groups.{group}")
     if hasattr(module, "kinds"):
         found: Iterable[Kind] = module.kinds(release)

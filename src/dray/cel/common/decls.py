@@ -45,14 +45,12 @@ class Overload:
 class Function:
     """A function: its overloads in the order of declaration.
 
-    Operators have one implementation for all overloads, called only if the first operand is of one of the
-    ``traits`` (None: always).
+    An operator has one implementation for all overloads.
     """
 
     name: str
     overloads: tuple[Overload, ...]
     singleton: Implementation | None = None
-    traits: Callable[[Any], bool] | None = None
 
     def with_overloads(self, more: Iterable[Overload]) -> Function:
         known = {o.id: o for o in self.overloads}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 from dray.cel.common.values import (
     INT_MAX,
@@ -17,7 +17,6 @@ from dray.cel.common.values import (
     Value,
     compare,
     equal,
-    find,
     is_list,
     is_map,
 )
@@ -30,7 +29,6 @@ ADDERS: Final = frozenset({int, UInt, float, str, bytes, list, tuple, KeyedList,
 SUBTRACTORS: Final = frozenset({int, UInt, float, Duration, Timestamp})
 MULTIPLIERS: Final = frozenset({int, UInt, float})
 MODDERS: Final = frozenset({int, UInt})
-NEGATORS: Final = frozenset({bool, int, float, Duration})
 COMPARERS: Final = frozenset({bool, int, UInt, float, str, bytes, Timestamp, Duration})
 
 
@@ -213,8 +211,3 @@ def contains(element: Value, container: Value) -> bool:
             return element in container
         return False
     raise no_such_overload()
-
-
-def index(container: Value, key: Value) -> Any:
-    """``container[key]`` where the container is a list or map."""
-    return find(container, key)

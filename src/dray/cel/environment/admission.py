@@ -11,29 +11,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+from dray.api.release import NEWEST
 from dray.api.validation.field import quote
 from dray.cel import compiler
 from dray.cel.common import types as t
 from dray.cel.common.decls import Environment, parse_type
 from dray.cel.common.values import Value
 from dray.cel.environment import mutation
-from dray.cel.environment.base import NEWEST, Release, base
+from dray.cel.environment.base import COMPATIBILITY_RELEASE, PER_CALL_LIMIT, VARIABLES_TYPE, base
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.interpreter.planner import Program
 from dray.cel.library.authz import AUTHORIZER_TYPE, RESOURCE_CHECK_TYPE, Authorizer, ResourceCheck
-
-PER_CALL_LIMIT: Final = 1_000_000
-"""What one expression may cost."""
 
 BUDGET: Final = 10_000_000
 """What all expressions of a policy may cost for one request and binding."""
 
 MATCH_CONDITIONS_BUDGET: Final = 2_500_000
-
-MAX_MESSAGE: Final = 5 * 1024
-"""Bytes of a message made by a messageExpression."""
-
-CURRENT: Final = Release(1, 36)
 
 _STRINGS: Final = t.list_of(t.STRING)
 _KIND: Final = {"group": t.STRING, "version": t.STRING, "kind": t.STRING}
@@ -93,7 +86,6 @@ _MESSAGES: Final[dict[str, dict[str, t.Type]]] = {
         "status": t.object_type("kubernetes.NamespaceStatus"),
     },
 }
-_VARIABLES_TYPE: Final = "kubernetes.variables"
 
 
 class OutOfBudget(EvaluationError):
@@ -107,17 +99,9 @@ class OutOfBudget(EvaluationError):
 
 @lru_cache
 def environment(
-    *,
-    params: bool,
-    authorizer: bool,
-    patch_types: bool = False,
-    stored: bool = False,
-    release: Release = CURRENT,
+    *, params: bool, authorizer: bool, patch_types: bool = False, stored: bool = False
 ) -> Environment:
-    """What an expression may refer to, its policy's variables aside.
-
-    New expressions may use what the release before understands; stored ones whatever was ever introduced.
-    """
+    """What an expression may refer to, its policy's variables aside."""
     variables = {
         "object": t.DYN,
         "oldObject": t.DYN,
@@ -129,8 +113,8 @@ def environment(
     if authorizer:
         variables["authorizer"] = AUTHORIZER_TYPE
         variables["authorizer.requestResource"] = RESOURCE_CHECK_TYPE
-    known = NEWEST if stored else Release(release.major, release.minor - 1)
-    declared = base(known).with_messages(_MESSAGES).with_variables(variables)
+    known = base(NEWEST if stored else COMPATIBILITY_RELEASE)
+    declared = known.with_messages(_MESSAGES).with_variables(variables)
     return mutation.with_mutation_types(declared) if patch_types else declared
 
 
@@ -179,8 +163,8 @@ class Variables:
             name: _declared_type(found.type) if isinstance(found, Expression) else t.DYN
             for name, found in self.compiled.items()
         }
-        return environment.with_messages({_VARIABLES_TYPE: fields}).with_variables(
-            {"variables": t.object_type(_VARIABLES_TYPE)}
+        return environment.with_messages({VARIABLES_TYPE: fields}).with_variables(
+            {"variables": t.object_type(VARIABLES_TYPE)}
         )
 
     def adding(self, name: str, found: Expression | CompileError) -> Variables:
@@ -208,16 +192,13 @@ def compile(
     variables: Variables | None = None,
     results: Sequence[str] = ("bool",),
     stored: bool = False,
-    release: Release = CURRENT,
 ) -> Expression:
     """An expression, or CompileError in upstream's words.
 
     ``results`` are the types it may evaluate to, such as "bool" or "list(JSONPatch)"; none: any. Without
     ``variables`` there is no variable of that name at all.
     """
-    declared = environment(
-        params=params, authorizer=authorizer, patch_types=patch_types, stored=stored, release=release
-    )
+    declared = environment(params=params, authorizer=authorizer, patch_types=patch_types, stored=stored)
     if variables is not None:
         declared = variables.declared(declared)
         if patch_types:  # whose types, being without number, do not survive other declarations
@@ -240,7 +221,6 @@ def compile_variables(
     authorizer: bool = False,
     patch_types: bool = False,
     stored: bool = True,
-    release: Release = CURRENT,
 ) -> Variables:
     """The variables of a policy in their order. One that does not compile fails whoever looks at it."""
     variables = Variables()
@@ -255,7 +235,6 @@ def compile_variables(
                 variables=variables,
                 results=(),
                 stored=stored,
-                release=release,
             )
         except CompileError as wrong:
             found = wrong

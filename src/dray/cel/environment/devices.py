@@ -7,12 +7,13 @@ not have gives an empty map; names without a domain belong to the device's drive
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from dray.api.quantity import Quantity
+from dray.api.release import NEWEST
 from dray.api.semver import Version
 from dray.cel import compiler
 from dray.cel.common import types as t
@@ -20,21 +21,23 @@ from dray.cel.common.ast import Node
 from dray.cel.common.decls import Environment, Library, overload
 from dray.cel.common.values import Value, equal, go_type_of, is_list, type_of
 from dray.cel.cost.sizes import ZERO, CallEstimate, Path, Range, SizedNode
-from dray.cel.environment.base import NEWEST, Release, base
+from dray.cel.environment.base import COMPATIBILITY_RELEASE, PER_CALL_LIMIT, base, parse_version
 from dray.cel.environment.reads import reads
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.interpreter import codegen
 from dray.cel.library.stdlib import BINDINGS
 
-MAX_COST: Final = 1_000_000
+if TYPE_CHECKING:
+    from dray.api.types import resource
+
+_Entry = TypeVar("_Entry")
+MAX_COST: Final = PER_CALL_LIMIT
 MAX_ATTRIBUTE_VALUES: Final = 48
 _MAX_DOMAIN: Final = 63
 _MAX_ID: Final = 32
 _MAX_DRIVER: Final = 63
 _MAX_VALUE: Final = 64
 _MAX_ATTRIBUTES: Final = 32
-# New expressions must be understood by the release before.
-_COMPATIBLE: Final = Release(1, 35)
 
 
 class Domains(dict[str, dict[str, Value]]):
@@ -71,13 +74,13 @@ class Device:
     list_attributes: Domains
     list_attributes_by_name: dict[str, Value]
 
-    def __init__(self, driver: str, document: Mapping[str, Any]) -> None:
+    def __init__(self, driver: str, document: resource.Device) -> None:
         self.driver = driver
         self._document = document
         self.allow_multiple_allocations = bool(document.get("allowMultipleAllocations"))
 
     @staticmethod
-    def of(driver: str, device: Mapping[str, Any]) -> Device:
+    def of(driver: str, device: resource.Device) -> Device:
         """The view of a v1 device of a driver."""
         return Device(driver, device)
 
@@ -87,26 +90,30 @@ class Device:
         Without list attributes a device that has one is such a device, as a whole: rather none than wrong.
         """
         if not hasattr(self, "capacity"):
-            self.capacity, self.capacity_by_name = self._sorted("capacity", _capacity_value)
+            self.capacity, self.capacity_by_name = self._by_domain(
+                self._document.get("capacity"), _capacity_value
+            )
         if lists:
             if not hasattr(self, "list_attributes"):
-                self.list_attributes, self.list_attributes_by_name = self._sorted(
-                    "attributes", _list_or_scalar
+                self.list_attributes, self.list_attributes_by_name = self._by_domain(
+                    self._document.get("attributes"), _list_or_scalar
                 )
         elif not hasattr(self, "scalar_attributes"):
-            self.scalar_attributes, self.scalar_attributes_by_name = self._sorted("attributes", _scalar)
+            self.scalar_attributes, self.scalar_attributes_by_name = self._by_domain(
+                self._document.get("attributes"), _scalar
+            )
 
     def attributes(self, *, lists: bool) -> Domains:
         """The attributes by domain and name."""
         self.convert(lists=lists)
         return self.list_attributes if lists else self.scalar_attributes
 
-    def _sorted(
-        self, field: str, convert: Callable[[Mapping[str, Any]], Value]
+    def _by_domain(
+        self, entries: Mapping[str, _Entry] | None, convert: Callable[[_Entry], Value]
     ) -> tuple[Domains, dict[str, Value]]:
         domains = Domains()
         by_name: dict[str, Value] = {}
-        for name, entry in (self._document.get(field) or {}).items():
+        for name, entry in (entries or {}).items():
             domain, id = split_name(name, self.driver)
             try:
                 value = convert(entry)
@@ -123,34 +130,27 @@ def split_name(name: str, driver: str) -> tuple[str, str]:
     return (domain, id) if slash else (driver, name)
 
 
-def _capacity_value(capacity: Mapping[str, Any]) -> Quantity:
-    value = capacity["value"]
+def _capacity_value(capacity: resource.DeviceCapacity) -> Quantity:
+    value: Any = capacity["value"]
     return value if isinstance(value, Quantity) else Quantity.from_json(value)
 
 
-def _list_or_scalar(attribute: Mapping[str, Any]) -> Value:
+def _list_or_scalar(attribute: resource.DeviceAttribute) -> Value:
     for kind in ("ints", "bools", "strings"):
         if (values := attribute.get(kind)) is not None:
             return values
-    if (values := attribute.get("versions")) is not None:
-        return [_version(text) for text in values]
+    if (versions := attribute.get("versions")) is not None:
+        return [parse_version(text) for text in versions]
     return _scalar(attribute)
 
 
-def _scalar(attribute: Mapping[str, Any]) -> Value:
+def _scalar(attribute: resource.DeviceAttribute) -> Value:
     for kind in ("int", "bool", "string"):
         if (value := attribute.get(kind)) is not None:
             return value
-    if (value := attribute.get("version")) is not None:
-        return _version(value)
+    if (version := attribute.get("version")) is not None:
+        return parse_version(version)
     raise ValueError("unsupported attribute value")
-
-
-def _version(text: str) -> Version:
-    try:
-        return Version.parse(text)
-    except ValueError as wrong:
-        raise ValueError(f"parse semantic version: {wrong}") from None
 
 
 class Selector:
@@ -190,11 +190,6 @@ class Selector:
                 )
         return self.matches(device)
 
-    @property
-    def attributes_used(self) -> frozenset[tuple[str, str]] | None:
-        """Domain and name of every attribute looked up, None if not known from the text."""
-        return None if self.reads is None else self.reads.attributes
-
     def match_with_cost(self, device: Device, *, limit: int = MAX_COST) -> tuple[bool, int]:
         """Whether the device is selected, and what it cost to tell."""
         outcome = self.outcome(device, limit=limit)
@@ -223,26 +218,6 @@ class Selector:
             return Outcome(False, spent, value)
         return Outcome(False, spent, _not_bool(value))
 
-    def shape_key(self, device: Device) -> Hashable:
-        """Devices with equal keys get the same answer, or the same error."""
-        attributes = device.attributes(lists=self._lists)
-        looked_at = self.reads
-        if looked_at is None:
-            whole = (_entries(attributes), _entries(device.capacity))
-            return device.driver, device.allow_multiple_allocations, *whole
-        key: list[Hashable] = []
-        if looked_at.driver:
-            key.append(device.driver)
-        if looked_at.allow_multiple_allocations:
-            key.append(device.allow_multiple_allocations)
-        for table, names, domains in (
-            (attributes, looked_at.attributes, looked_at.attribute_domains),
-            (device.capacity, looked_at.capacity, looked_at.capacity_domains),
-        ):
-            key.extend(_hashable(table[domain].get(id, _NOTHING)) for domain, id in names)
-            key.extend(domain in table for domain in domains)
-        return tuple(key)
-
     def _match_exactly(self, device: Device) -> bool:
         return self.match_with_cost(device)[0]
 
@@ -252,20 +227,6 @@ class Selector:
             device.convert(lists=self._lists)
             return self.matches(device)
         return self._match_exactly(device)
-
-
-_NOTHING: Final = object()
-
-
-def _hashable(value: Value) -> Hashable:
-    """A key that tells apart what CEL tells apart, such as true and 1."""
-    return (list, *map(_hashable, value)) if isinstance(value, list) else (type(value), value)
-
-
-def _entries(table: Domains) -> Hashable:
-    return frozenset(
-        (domain, id, _hashable(value)) for domain, names in table.items() for id, value in names.items()
-    )
 
 
 class Outcome(NamedTuple):
@@ -340,7 +301,7 @@ def environment(*, list_attributes: bool, consumable_capacity: bool, stored: boo
     if list_attributes or stored:
         libraries.append(_INCLUDES)
     return (
-        base(NEWEST if stored else _COMPATIBLE)
+        base(NEWEST if stored else COMPATIBILITY_RELEASE)
         .with_libraries(*libraries)
         .with_messages({"kubernetes.DRADevice": fields})
         .with_variables({"device": t.object_type("kubernetes.DRADevice")})

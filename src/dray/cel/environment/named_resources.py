@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dray.api.quantity import Quantity
-from dray.api.semver import Version
+from dray.api.release import V1_29, V1_30
 from dray.api.validation.field import quote
 from dray.cel import compiler
 from dray.cel.common import types as t
 from dray.cel.common.decls import Environment
 from dray.cel.common.values import QUANTITY, SEMVER, Value
-from dray.cel.environment.base import Release, base
+from dray.cel.environment.base import PER_CALL_LIMIT, base, parse_version
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.interpreter.planner import Program
 from dray.cel.library.semver import semver
 
-PER_CALL_LIMIT: Final = 1_000_000
-Attributes = Sequence[Mapping[str, Any]]
-"""The attributes of an instance as the API has them: a name and one value, whose field tells its type."""
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import (
+        NamedResourcesAttribute,
+        NamedResourcesIntSlice,
+        NamedResourcesStringSlice,
+    )
 
-
-def _version(text: str) -> Version:
-    try:
-        return Version.parse(text)
-    except ValueError as wrong:
-        raise ValueError(f"parse semantic version: {wrong}") from None
+#: The attributes of an instance as the API has them: a name and one value, whose field tells its type.
+Attributes = Sequence["NamedResourcesAttribute"]
+Field = Literal["quantity", "bool", "int", "intSlice", "string", "stringSlice", "version"]
 
 
 def _same(value: Any) -> Any:
     return value
 
 
+def _ints(value: NamedResourcesIntSlice) -> Value:
+    return value.get("ints") or []
+
+
+def _strings(value: NamedResourcesStringSlice) -> Value:
+    return value.get("strings") or []
+
+
 # By the name of the variable: its type, the field that holds such a value, and how to read it.
-_VARIABLES: Final[dict[str, tuple[t.Type, str, Callable[[Any], Value]]]] = {
+_VARIABLES: Final[dict[str, tuple[t.Type, Field, Callable[[Any], Value]]]] = {
     "quantity": (QUANTITY, "quantity", Quantity.from_json),
     "bool": (t.BOOL, "bool", _same),
     "int": (t.INT, "int", _same),
-    "intslice": (t.list_of(t.INT), "intSlice", lambda value: value.get("ints") or []),
+    "intslice": (t.list_of(t.INT), "intSlice", _ints),
     "string": (t.STRING, "string", _same),
-    "stringslice": (t.list_of(t.STRING), "stringSlice", lambda value: value.get("strings") or []),
-    "version": (SEMVER, "version", _version),
+    "stringslice": (t.list_of(t.STRING), "stringSlice", _strings),
+    "version": (SEMVER, "version", parse_version),
 }
 
 
@@ -50,8 +58,7 @@ _VARIABLES: Final[dict[str, tuple[t.Type, str, Callable[[Any], Value]]]] = {
 def environment(*, stored: bool = False) -> Environment:
     """What a selector may refer to in 1.30; a new one only what 1.29 knew already, the attributes aside."""
     variables = {f"attributes.{name}": t.map_of(t.STRING, kind) for name, (kind, _, _) in _VARIABLES.items()}
-    known = Release(1, 30) if stored else Release(1, 29)
-    return base(known).with_libraries(semver(0)).with_variables(variables)
+    return base(V1_30 if stored else V1_29).with_libraries(semver(0)).with_variables(variables)
 
 
 class Selector:

@@ -10,19 +10,19 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.validation.expressions import RESERVED
 from dray.cel.common import conversions, timestamps
 from dray.cel.common import types as t
 from dray.cel.common.values import KeyedList, Value
 from dray.cel.cost.sizes import Path, Range
+from dray.cel.environment.base import MAX_REQUEST
 from dray.cel.errors import EvaluationError
 
-Schema = Mapping[str, Any]
-"""An OpenAPI v3 schema in JSON form."""
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import JSONSchemaProps as Schema
 
-_MAX_REQUEST: Final = 3 * 1024 * 1024
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED: Final = re.compile(r"__|[-./]")
 _ESCAPABLE: Final = re.compile(r"[a-zA-Z_.\-/][a-zA-Z0-9_.\-/]*")
@@ -106,10 +106,10 @@ def declare(schema: Schema, name: str, *, resource: bool = False) -> Declared | 
 
 def with_metadata(schema: Schema) -> Schema:
     """The schema with the fields every resource has."""
-    text = {"type": "string"}
-    metadata = {"type": "object", "properties": {"name": text, "generateName": text}}
-    properties = {"kind": text, "apiVersion": text, "metadata": metadata}
-    return {**schema, "properties": {**(schema.get("properties") or {}), **properties}}
+    text: Schema = {"type": "string"}
+    metadata: Schema = {"type": "object", "properties": {"name": text, "generateName": text}}
+    own = schema.get("properties") or {}
+    return {**schema, "properties": {**own, "kind": text, "apiVersion": text, "metadata": metadata}}
 
 
 def _embedded(schema: Schema) -> bool:
@@ -117,7 +117,7 @@ def _embedded(schema: Schema) -> bool:
 
 
 def _declare_list(schema: Schema, name: str) -> Declared | None:
-    items = schema.get("items")
+    items: Schema | None = schema.get("items")  # type: ignore[assignment]  # a structural schema has one
     if not items:
         return None
     element = declare(items, f"{name}.@idx", resource=_embedded(items))
@@ -125,7 +125,7 @@ def _declare_list(schema: Schema, name: str) -> Declared | None:
         return None
     most = schema.get("maxItems")
     if most is None:
-        most = (_MAX_REQUEST - 2) // (element.min_size + 1)
+        most = (MAX_REQUEST - 2) // (element.min_size + 1)
     return Declared(t.list_of(element.type), max(most, 0), 2, element=element)
 
 
@@ -137,7 +137,7 @@ def _declare_object(schema: Schema, name: str) -> Declared | None:
             return None
         most = schema.get("maxProperties")
         if most is None:
-            most = (_MAX_REQUEST - 2) // (element.min_size + 6)
+            most = (MAX_REQUEST - 2) // (element.min_size + 6)
         return Declared(t.map_of(t.STRING, element.type), max(most, 0), 2, element=element, key=_STRING_KEY)
     required = set(schema.get("required") or ())
     fields: dict[str, Declared] = {}
@@ -158,7 +158,7 @@ def _declare_string(schema: Schema) -> Declared:
     match schema.get("format"):
         case "byte":
             most = schema.get("maxLength")
-            return Declared(t.BYTES, _MAX_REQUEST - 2 if most is None else max(most, 0), 2)
+            return Declared(t.BYTES, MAX_REQUEST - 2 if most is None else max(most, 0), 2)
         case "duration":
             return Declared(t.DURATION, _TIME_SIZE, 3)
         case "date":
@@ -174,7 +174,7 @@ def _declare_string(schema: Schema) -> Declared:
 def _max_length(schema: Schema) -> int:
     # A code point may take four bytes.
     most = schema.get("maxLength")
-    return _MAX_REQUEST - 2 if most is None else max(most, 0) * 4
+    return MAX_REQUEST - 2 if most is None else max(most, 0) * 4
 
 
 def value_of(document: Any, schema: Schema) -> Value:
@@ -221,7 +221,7 @@ def _object_value(document: Any, schema: Schema) -> Value:
 def _list_value(document: Any, schema: Schema) -> Value:
     if not isinstance(document, list):
         return EvaluationError("invalid data, expected an array for the provided schema with type=array")
-    items = schema.get("items")
+    items: Schema | None = schema.get("items")  # type: ignore[assignment]  # a structural schema has one
     if not items:
         return EvaluationError("invalid array type, expected Items with a non-empty Schema")
     values = [value_of(entry, items) for entry in document]

@@ -14,6 +14,7 @@ from dray.cel import compiler
 from dray.cel.common import types as t
 from dray.cel.common.decls import Environment
 from dray.cel.environment import admission
+from dray.cel.environment.base import VARIABLES_TYPE
 from dray.cel.errors import CompileError
 
 _SCALARS: Final[Mapping[str, t.Type]] = {
@@ -28,7 +29,6 @@ _SCALARS: Final[Mapping[str, t.Type]] = {
     "bytes": t.BYTES,
 }
 _PREFIX: Final = "compilation failed: "
-_VARIABLES: Final = "kubernetes.variables"
 
 
 class _Types:
@@ -92,6 +92,6 @@ def type_errors(expression: str, declared: Environment, variables: Sequence[tupl
 
 
 def _with(declared: Environment, types: Mapping[str, t.Type]) -> Environment:
-    return declared.with_messages({_VARIABLES: types}).with_variables(
-        {"variables": t.object_type(_VARIABLES)}
+    return declared.with_messages({VARIABLES_TYPE: types}).with_variables(
+        {"variables": t.object_type(VARIABLES_TYPE)}
     )

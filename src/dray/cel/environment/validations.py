@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.validation.expressions import CompilationResult, EvaluationResult, MessageResult
 from dray.cel import compiler
@@ -13,16 +12,14 @@ from dray.cel.common import types as t
 from dray.cel.common.ast import Ident, Node, walk
 from dray.cel.common.decls import Environment
 from dray.cel.common.values import NONE, Optional, Value
-from dray.cel.environment.base import Release, base
-from dray.cel.environment.schemas import Declared, Schema, declare, value_of, with_metadata
+from dray.cel.environment.base import COMPATIBILITY_RELEASE, MAX_MESSAGE, MAX_REQUEST, PER_CALL_LIMIT, base
+from dray.cel.environment.schemas import Declared, declare, value_of, with_metadata
 from dray.cel.errors import CompileError, CostExceeded, EvaluationError
 from dray.cel.interpreter.planner import Program
 
-PER_CALL_LIMIT: Final = 1_000_000
-MAX_MESSAGE: Final = 5 * 1024
-_MAX_REQUEST: Final = 3 * 1024 * 1024
-#: New expressions may only use what the release before knew, so that one can go back to it.
-_RELEASE: Final = Release(1, 35)
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import JSONSchemaProps, ValidationRule
+
 _BREAKS: Final = re.compile(r"[\r\n]")
 _SELF: Final = "selfType"
 _FINE: Final = CompilationResult()
@@ -33,12 +30,12 @@ class Scope:
     """The place of a schema that rules are about: what they see, and how often it may occur in one object."""
 
     declared: Declared
-    schema: Schema
+    schema: JSONSchemaProps
     resource: bool
 
     @property
     def max_cardinality(self) -> int:
-        return _MAX_REQUEST // (self.declared.min_size + 1)
+        return MAX_REQUEST // (self.declared.min_size + 1)
 
     def value(self, document: Any) -> Value:
         return value_of(document, with_metadata(self.schema) if self.resource else self.schema)
@@ -46,13 +43,13 @@ class Scope:
     def environment(self, *, optional_old: bool) -> Environment:
         own = self.declared.type
         return (
-            base(_RELEASE)
+            base(COMPATIBILITY_RELEASE)
             .with_messages(dict(self.declared.messages()))
             .with_variables({"self": own, "oldSelf": t.optional_of(own) if optional_old else own})
         )
 
 
-def scope(schema: Schema, *, root: bool = False) -> Scope:
+def scope(schema: JSONSchemaProps, *, root: bool = False) -> Scope:
     """The scope of a schema; CompileError if expressions cannot see such values at all."""
     declared = declare(schema, _SELF, resource=root)
     if declared is None:
@@ -108,7 +105,7 @@ class CompiledRule:
         return variables
 
 
-def compile_rule(rule: Mapping[str, Any], schema: Schema, *, root: bool) -> CompiledRule:
+def compile_rule(rule: ValidationRule, schema: JSONSchemaProps, *, root: bool) -> CompiledRule:
     """A rule of ``x-kubernetes-validations`` over values of a schema; verdicts are in upstream's words."""
     optional_old = bool(rule.get("optionalOldSelf"))
     try:
@@ -143,7 +140,7 @@ def _message_node(expression: str, declared: Environment) -> Node:
     try:
         node = compiler.check_text(expression, declared)
     except CompileError as wrong:
-        raise CompileError(f"messageExpression {wrong.message}", kind=wrong.kind) from None
+        raise CompileError(f"messageExpression {wrong.message}", type=wrong.type) from None
     if node.type is not t.STRING:
         raise CompileError("messageExpression must evaluate to a string")
     return node

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dray.cel.common import conversions, operators, timestamps
 from dray.cel.common import types as t
-from dray.cel.common.decls import Environment, Function, Library, Overload, overload
+from dray.cel.common.decls import Function, Library, Overload, overload
 from dray.cel.common.go_format import go_string
 from dray.cel.common.regex import matches
 from dray.cel.common.values import Duration, Map, Timestamp, Value, make_map, size
@@ -309,8 +309,3 @@ TWO_VARIABLE_COMPREHENSIONS: Final = Library(
     ),
 )
 BINDINGS: Final = Library(name="cel.lib.ext.cel.bindings", macros=macros.BINDINGS)
-
-
-def standard_environment() -> Environment:
-    """CEL as the specification has it, without extensions."""
-    return Environment().with_libraries(STANDARD)

@@ -16,7 +16,6 @@ _IN_PATH: Final = _UNRESERVED | frozenset("$&+,/:;=@")
 _RAW_IN_PATH: Final = _IN_PATH | frozenset("!'()*[]")
 _IN_HOST: Final = _UNRESERVED | frozenset("!$&'()*+,;=:[]<>\"")
 _IN_USER: Final = _UNRESERVED | frozenset("!$&'()*+,;=:%@")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _PERCENT: Final = re.compile(r"%(.{0,2})", re.DOTALL)
 _HEX: Final = re.compile(r"[0-9a-fA-F]{2}")
 

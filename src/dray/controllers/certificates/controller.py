@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api.errors import NotFound
 from dray.api.times import from_epoch, to_epoch
@@ -12,13 +12,17 @@ from dray.client.resources import SUBJECT_ACCESS_REVIEWS
 from dray.controllers.certificates import certificate_authority
 from dray.controllers.controller import Controller, ControllerContext, NotConfigured
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.authorization import SubjectAccessReview
+    from dray.api.types.certificates import (
+        CertificateSigningRequest,
+        CertificateSigningRequestCondition,
+        CertificateSigningRequestStatus,
+    )
 
-Document = Any  # documents have no types here yet
 
 _HOUR: Final = 3600.0
 _PENDING_SECONDS: Final = 24 * _HOUR
-_UNSIGNED_GO_SINCE: Final = (1, 35)
 _SIGNERS: Final = (
     certificate_authority.CLIENT,
     certificate_authority.KUBELET_CLIENT,
@@ -34,18 +38,20 @@ class NotAllowed(Exception):
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-def request_condition(request: Document, kind: str) -> Document | None:
+def request_condition(
+    request: CertificateSigningRequest, kind: str
+) -> CertificateSigningRequestCondition | None:
     found = (request.get("status") or {}).get("conditions") or ()
     return next((c for c in found if c["type"] == kind), None)
 
 
-def is_decided(request: Document) -> bool:
+def is_decided(request: CertificateSigningRequest) -> bool:
     return (
         request_condition(request, "Approved") is not None or request_condition(request, "Denied") is not None
     )
 
 
-def certificate_of(request: Document) -> str:
+def certificate_of(request: CertificateSigningRequest) -> str:
     found: str = (request.get("status") or {}).get("certificate") or ""
     return found
 
@@ -65,7 +71,7 @@ _NODE_CLIENT: Final = Recognizer(
 )
 
 
-def recognizers(request: Document) -> tuple[Recognizer, ...]:
+def recognizers(request: CertificateSigningRequest) -> tuple[Recognizer, ...]:
     """Each of these is enough for a node's client certificate to be approved; none: it is not about one."""
     spec = request["spec"]
     if spec.get("signerName") != certificate_authority.KUBELET_CLIENT:
@@ -76,7 +82,9 @@ def recognizers(request: Document) -> tuple[Recognizer, ...]:
     return (_SELF_NODE_CLIENT, _NODE_CLIENT) if wanted.user == spec.get("username") else (_NODE_CLIENT,)
 
 
-def seconds_until_cleanup(request: Document, *, now: float, unsigned_too: bool = True) -> float | None:
+def seconds_until_cleanup(
+    request: CertificateSigningRequest, *, now: float, unsigned_too: bool = True
+) -> float | None:
     """In how many seconds a request may go, at most 0 if it may now; None: not by itself.
 
     Without ``unsigned_too``, an approved one is kept until it is signed.
@@ -132,9 +140,9 @@ class CertificateApprover(_RequestController):
             raise NotAllowed(f"{key} is recognized as {kinds}, but access review did not approve it")
         return None
 
-    async def _may(self, request: Document, subresource: str) -> bool:
+    async def _may(self, request: CertificateSigningRequest, subresource: str) -> bool:
         spec = request["spec"]
-        review: Object = {
+        review: SubjectAccessReview = {
             "spec": {
                 "user": spec.get("username", ""),
                 "uid": spec.get("uid", ""),
@@ -152,8 +160,13 @@ class CertificateApprover(_RequestController):
         answer = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, "", review)
         return bool(answer["status"].get("allowed"))
 
-    async def _approve(self, request: Object, message: str) -> None:
-        approved = {"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message}
+    async def _approve(self, request: CertificateSigningRequest, message: str) -> None:
+        approved: CertificateSigningRequestCondition = {
+            "type": "Approved",
+            "status": "True",
+            "reason": "AutoApproved",
+            "message": message,
+        }
         changed = _with_condition(request, approved)
         await self.context.client.update(REQUESTS, "", changed, subresource="approval")
 
@@ -181,7 +194,7 @@ class CertificateSigner(_RequestController):
             spec["signerName"], certificate_authority.requested_subject(spec["request"]), usages
         )
         if refusal:
-            failed = {
+            failed: CertificateSigningRequestCondition = {
                 "type": "Failed",
                 "status": "True",
                 "reason": "SignerValidationFailure",
@@ -197,8 +210,11 @@ class CertificateSigner(_RequestController):
             lasting=certificate_authority.lifetime(spec.get("expirationSeconds")),
             now=self.context.clock(),
         )
-        changed = {**request, "status": {**(request.get("status") or {}), "certificate": certificate}}
-        await self.context.client.update_status(REQUESTS, "", changed)  # type: ignore[arg-type]
+        status: CertificateSigningRequestStatus = {
+            **(request.get("status") or {}),
+            "certificate": certificate,
+        }
+        await self.context.client.update_status(REQUESTS, "", {**request, "status": status})
         return None
 
 
@@ -212,7 +228,7 @@ class CertificateCleaner(_RequestController):
         request = self._requests.get("", key)
         if request is None:
             return None
-        unsigned_too = self.context.gates.release >= _UNSIGNED_GO_SINCE
+        unsigned_too = self.context.quirks.cleans_up_unsigned_requests
         left = seconds_until_cleanup(request, now=self.context.clock(), unsigned_too=unsigned_too)
         if left is None or left > 0:
             return left
@@ -221,6 +237,8 @@ class CertificateCleaner(_RequestController):
         return None
 
 
-def _with_condition(request: Document, condition: Object) -> Object:
+def _with_condition(
+    request: CertificateSigningRequest, condition: CertificateSigningRequestCondition
+) -> CertificateSigningRequest:
     status = request.get("status") or {}
     return {**request, "status": {**status, "conditions": [*(status.get("conditions") or ()), condition]}}

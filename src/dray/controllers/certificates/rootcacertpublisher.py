@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.client.resources import CONFIGMAPS, NAMESPACES
 from dray.controllers.controller import Controller, ControllerContext, NotConfigured
 from dray.controllers.serviceaccount import is_namespace_terminating
 
-Document = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 NAME: Final = "kube-root-ca.crt"
 DESCRIPTION: Final = "kubernetes.io/description"
@@ -54,18 +55,22 @@ class RootCACertPublisher(Controller[str]):
         metadata = present["metadata"]
         annotations = metadata.get("annotations") or {}
         if present.get("data") != self._data or not annotations.get(DESCRIPTION):
-            described = {**metadata, "annotations": {**annotations, DESCRIPTION: _DESCRIPTION_TEXT}}
-            wanted = {**present, "metadata": described, "data": self._data}
-            await self.context.client.update(CONFIGMAPS, key, wanted)  # type: ignore[arg-type]
+            described: ObjectMeta = {
+                **metadata,
+                "annotations": {**annotations, DESCRIPTION: _DESCRIPTION_TEXT},
+            }
+            await self.context.client.update(
+                CONFIGMAPS, key, {**present, "metadata": described, "data": self._data}
+            )
         return None
 
     async def _create(self, namespace: str) -> None:
-        metadata = {"name": NAME, "annotations": {DESCRIPTION: _DESCRIPTION_TEXT}}
+        metadata: ObjectMeta = {"name": NAME, "annotations": {DESCRIPTION: _DESCRIPTION_TEXT}}
         try:
             await self.context.client.create(
                 CONFIGMAPS,
                 namespace,
-                {"metadata": metadata, "data": self._data},  # type: ignore[typeddict-item]
+                {"metadata": metadata, "data": self._data},
             )
         except (AlreadyExists, NotFound):
             return

@@ -162,7 +162,7 @@ class ClassicResourceClaimController(ResourceClaimController):
     creator = ClassicClaimCreator
 
     def __init__(self, context: ControllerContext) -> None:
-        if claims.has_fixed_names(context.gates.release) != self.creator.fixed_names:
+        if context.quirks.names_claims_after_pod_and_entry != self.creator.fixed_names:
             raise NotServed("claims with such names")
         self._contexts = self._scheduling_context_informer(context)
         super().__init__(context)

@@ -5,8 +5,8 @@ What has to go, and when, is worked out as news arrive, touching only the claims
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api import claims
 from dray.api.errors import NotFound
@@ -25,9 +25,16 @@ from dray.controllers.devicetainteviction import eviction
 from dray.controllers.devicetainteviction.eviction import NO_EXECUTE, Eviction, Pool, PoolID, TaintRuleStats
 from dray.controllers.pod_status import disruption_target_patch
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodResourceClaimStatus
+    from dray.api.types.resource import (
+        DeviceRequestAllocationResult,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceClaimConsumerReference,
+        ResourceSlice,
+    )
 
-Document = Any  # documents have no types here yet
 
 #: The shortest time between two writes of a rule's status while pods are being evicted.
 STATUS_SECONDS: Final = 10.0
@@ -57,7 +64,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         super().__init__(context)
         self._pools: dict[PoolID, Pool] = {}
         self._claims_by_pool: dict[PoolID, dict[ObjectKey, None]] = {}  # claims with devices of a pool
-        self._rules: dict[str, Document] = {}  # those that evict, by name
+        self._rules: dict[str, DeviceTaintRule] = {}  # those that evict, by name
         self._evictions: dict[ObjectKey, Eviction] = {}  # claims whose pods have to go
         self._pending_evictions: dict[PodRef, Eviction] = {}
         self._evicted: dict[str, None] = {}  # uids of pods that we made go, oldest first
@@ -67,7 +74,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         self._slices = get(context.resource(RESOURCE_SLICES, "v1", "v1beta2"))
         self._pods = get(PODS)
         self._slices.add_handler(on_set=self._slice_set, on_delete=self._slice_deleted)
-        if "DRADeviceTaintRules" in context.gates:
+        if context.quirks.evicts_by_taint_rules:
             self._resource = context.resource(DEVICE_TAINT_RULES, "v1", "v1beta2", "v1alpha3")
             self._all_rules = get(self._resource)
             self._all_rules.add_handler(
@@ -86,14 +93,14 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
 
     # -- slices and rules -------------------------------------------------------------------------------------------
 
-    def _slice_set(self, document: Document) -> None:
+    def _slice_set(self, document: ResourceSlice) -> None:
         pool_id = _pool_id(document)
         pool = self._pools.get(pool_id)
         if pool is None:
             pool = self._pools[pool_id] = Pool()
         self._devices_changed(pool_id, pool.set(document))
 
-    def _slice_deleted(self, document: Document) -> None:
+    def _slice_deleted(self, document: ResourceSlice) -> None:
         pool_id = _pool_id(document)
         pool = self._pools.get(pool_id)
         if pool is None:
@@ -103,7 +110,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             del self._pools[pool_id]
         self._devices_changed(pool_id, changed)
 
-    def _devices_changed(self, pool_id: PoolID, devices: Any) -> None:
+    def _devices_changed(self, pool_id: PoolID, devices: Collection[str]) -> None:
         if not devices:
             return
         for key in list(self._claims_by_pool.get(pool_id, ())):
@@ -114,7 +121,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             ):
                 self._update_eviction(key, claim, eviction.allocation_results(claim))
 
-    def _rule_changed(self, old: Document | None, new: Document) -> None:
+    def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule) -> None:
         metadata = new["metadata"]
         if old is not None and old["metadata"]["uid"] == metadata["uid"] and old["spec"] == new["spec"]:
             return
@@ -126,7 +133,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             return
         self._update_all_evictions()
 
-    def _rule_gone(self, rule: Document) -> None:
+    def _rule_gone(self, rule: DeviceTaintRule) -> None:
         self._evicted_by_rule.pop(rule["metadata"]["uid"], None)
         if self._rules.pop(rule["metadata"]["name"], None) is not None:
             self._update_all_evictions()
@@ -138,18 +145,20 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
-    def _claim_added(self, claim: Object) -> None:
+    def _claim_added(self, claim: ResourceClaim) -> None:
         if allocated := eviction.allocation_results(claim):
             self._claim_allocated(claim, allocated)
 
-    def _claim_allocated(self, claim: Object, allocated: Sequence[Document]) -> None:
+    def _claim_allocated(
+        self, claim: ResourceClaim, allocated: Sequence[DeviceRequestAllocationResult]
+    ) -> None:
         key = key_of(claim)
         for result in allocated:
             self._claims_by_pool.setdefault(PoolID(result["driver"], result["pool"]), {})[key] = None
         if not self._update_eviction(key, claim, allocated):
             self._check_consumers(claim)
 
-    def _claim_changed(self, old: Object, new: Object) -> None:
+    def _claim_changed(self, old: ResourceClaim, new: ResourceClaim) -> None:
         if old["metadata"]["uid"] != new["metadata"]["uid"]:
             self._claim_gone(old)
             self._claim_added(new)
@@ -165,7 +174,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
                 self._check_consumers(old)
             self._check_consumers(new)
 
-    def _claim_gone(self, claim: Object) -> None:
+    def _claim_gone(self, claim: ResourceClaim) -> None:
         key = key_of(claim)
         for result in eviction.allocation_results(claim):
             pool_id = PoolID(result["driver"], result["pool"])
@@ -177,7 +186,9 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         if self._evictions.pop(key, None) is not None or self._pending_evictions:
             self._check_consumers(claim)
 
-    def _update_eviction(self, key: ObjectKey, claim: Object, allocated: Sequence[Document]) -> bool:
+    def _update_eviction(
+        self, key: ObjectKey, claim: ResourceClaim, allocated: Sequence[DeviceRequestAllocationResult]
+    ) -> bool:
         """Work out anew when the pods of a claim have to go; says whether that is different now."""
         found = eviction.claim_eviction(allocated, self._pools, self._rules.values())
         if found == self._evictions.get(key):
@@ -191,7 +202,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
 
     # -- pods -------------------------------------------------------------------------------------------------------
 
-    def _check_consumers(self, claim: Document) -> None:
+    def _check_consumers(self, claim: ResourceClaim) -> None:
         if not self._evictions and not self._pending_evictions:
             return
         namespace = claim["metadata"]["namespace"]
@@ -202,10 +213,10 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             if pod is not None and pod["metadata"]["uid"] == consumer["uid"]:
                 self._check_pod(pod)
 
-    def _pod_gone(self, pod: Object) -> None:
+    def _pod_gone(self, pod: Pod) -> None:
         self._pending_evictions.pop(_pod_ref(pod), None)
 
-    def _pod_changed(self, old: Object, new: Object) -> None:
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
         if not self._evictions and not self._pending_evictions:
             return
         if old["metadata"]["uid"] != new["metadata"]["uid"]:
@@ -214,7 +225,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             return  # most changes of a pod, our own among them, have nothing to do with its claims
         self._check_pod(new)
 
-    def _check_pod(self, pod: Object) -> None:
+    def _check_pod(self, pod: Pod) -> None:
         if not self._evictions and not self._pending_evictions:
             return
         victim, found = _pod_ref(pod), self._eviction_of(pod)
@@ -228,7 +239,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             if not reason.from_slice:
                 self.queue.add_after(RuleRef(reason.rule, reason.rule_uid), STATUS_SECONDS)
 
-    def _eviction_of(self, pod: Document) -> Eviction | None:
+    def _eviction_of(self, pod: Pod) -> Eviction | None:
         if not pod["spec"].get("nodeName"):
             return None
         namespace, found = pod["metadata"]["namespace"], None
@@ -296,8 +307,8 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         return True
 
     def _record_event(self, victim: PodRef, text: str) -> None:
-        about = {"metadata": victim._asdict()}
-        self.context.recorder.event(PODS, about, "Normal", "DeviceTaintManagerEviction", text)  # type: ignore[arg-type]
+        about: Pod = {"metadata": {"namespace": victim.namespace, "name": victim.name, "uid": victim.uid}}
+        self.context.recorder.event(PODS, about, "Normal", "DeviceTaintManagerEviction", text)
 
     # -- the status of rules ----------------------------------------------------------------------------------------
 
@@ -316,14 +327,14 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             await self.context.client.apply(
                 self._resource,
                 "",
-                {"metadata": {"name": key.name, "uid": key.uid}, "status": {"conditions": [wanted]}},  # type: ignore[list-item]
+                {"metadata": {"name": key.name, "uid": key.uid}, "status": {"conditions": [wanted]}},
                 field_manager=self.name,
                 force=True,
                 subresource="status",
             )
         return None
 
-    def _rule_stats(self, rule: Document) -> TaintRuleStats:
+    def _rule_stats(self, rule: DeviceTaintRule) -> TaintRuleStats:
         evicted = self._evicted_by_rule.get(rule["metadata"]["uid"], 0)
         match rule["spec"]["taint"]["effect"]:
             case "NoExecute":
@@ -334,10 +345,13 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
                 return TaintRuleStats(pods, namespaces, self._published(rule), self._allocated(rule), evicted)
         return TaintRuleStats(evicted=evicted)
 
-    def _would_evict(self, rule: Document) -> dict[ObjectKey, Eviction]:
+    def _would_evict(self, rule: DeviceTaintRule) -> dict[ObjectKey, Eviction]:
         """What would have to go if the rule had the effect NoExecute."""
         spec = rule["spec"]
-        pretended = {**rule, "spec": {**spec, "taint": {**spec["taint"], "effect": NO_EXECUTE}}}
+        pretended: DeviceTaintRule = {
+            **rule,
+            "spec": {**spec, "taint": {**spec["taint"], "effect": NO_EXECUTE}},
+        }
         found = {}
         for claim in self._claims.items():
             its = eviction.claim_eviction(eviction.allocation_results(claim), self._pools, (pretended,))
@@ -345,7 +359,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
                 found[key_of(claim)] = its
         return found
 
-    def _pending(self, rule: Document, found: Mapping[ObjectKey, Eviction]) -> tuple[int, int]:
+    def _pending(self, rule: DeviceTaintRule, found: Mapping[ObjectKey, Eviction]) -> tuple[int, int]:
         """Pods that have to go because of a rule, and the namespaces they are in."""
         uid, pods = rule["metadata"]["uid"], set()
         for key, its in found.items():
@@ -358,29 +372,27 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
                     pods.add((key.namespace, consumer["uid"]))
         return len(pods), len({namespace for namespace, _ in pods})
 
-    def _published(self, rule: Document) -> int:
+    def _published(self, rule: DeviceTaintRule) -> int:
         newest: dict[PoolID, int] = {}
         for document in self._slices.items():
             pool_id, generation = _pool_id(document), document["spec"]["pool"]["generation"]
             newest[pool_id] = max(generation, newest.get(pool_id, generation))
         return sum(
-            eviction.rule_selects(
-                rule, {"driver": pool_id.driver, "pool": pool_id.pool, "device": device["name"]}
-            )
+            eviction.rule_selects(rule, *pool_id, device["name"])
             for document in self._slices.items()
             if document["spec"]["pool"]["generation"] == newest[pool_id := _pool_id(document)]
             for device in document["spec"].get("devices") or ()
         )
 
-    def _allocated(self, rule: Document) -> int:
+    def _allocated(self, rule: DeviceTaintRule) -> int:
         return sum(
-            eviction.rule_selects(rule, r)
+            eviction.rule_selects(rule, r["driver"], r["pool"], r["device"])
             for claim in self._claims.items()
             for r in eviction.allocation_results(claim)
         )
 
 
-def _pending(pod: Document, claim: Document) -> bool:
+def _pending(pod: Pod, claim: ResourceClaim) -> bool:
     """Whether a consumer of a claim really uses it, and is still to go."""
     if "deletionTimestamp" in pod["metadata"] or not pod["spec"].get("nodeName"):
         return False
@@ -391,18 +403,18 @@ def _pending(pod: Document, claim: Document) -> bool:
     )
 
 
-def _pool_id(document: Document) -> PoolID:
+def _pool_id(document: ResourceSlice) -> PoolID:
     return PoolID(document["spec"]["driver"], document["spec"]["pool"]["name"])
 
 
-def _pod_ref(pod: Document) -> PodRef:
+def _pod_ref(pod: Pod) -> PodRef:
     metadata = pod["metadata"]
     return PodRef(metadata["namespace"], metadata["name"], metadata["uid"])
 
 
-def _reserved(claim: Document) -> Any:
+def _reserved(claim: ResourceClaim) -> Sequence[ResourceClaimConsumerReference]:
     return (claim.get("status") or {}).get("reservedFor") or ()
 
 
-def _statuses(pod: Document) -> Any:
+def _statuses(pod: Pod) -> Sequence[PodResourceClaimStatus] | None:
     return (pod.get("status") or {}).get("resourceClaimStatuses")

@@ -7,13 +7,23 @@ drives anybody away. The rules and words are upstream's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.allocation.taints import tolerates
-from dray.api.scheme.kinds import Object
 from dray.api.times import to_epoch
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.meta import Condition
+    from dray.api.types.resource import (
+        Device,
+        DeviceRequestAllocationResult,
+        DeviceTaint,
+        DeviceTaintRule,
+        DeviceToleration,
+        ResourceClaim,
+        ResourceSlice,
+    )
+
 
 NO_EXECUTE: Final = "NoExecute"
 CONDITION: Final = "EvictionInProgress"
@@ -53,7 +63,7 @@ class IndexedTaint(NamedTuple):
     """A NoExecute taint at its place in a slice."""
 
     place: int
-    taint: Document
+    taint: DeviceTaint
 
 
 Taints = Mapping[str, Sequence[IndexedTaint]]  # by device
@@ -72,7 +82,7 @@ class Pool:
     def __bool__(self) -> bool:
         return bool(self._slices)
 
-    def set(self, document: Document) -> Collection[str]:
+    def set(self, document: ResourceSlice) -> Collection[str]:
         """A slice is new or has changed; returns the devices whose taints are different now."""
         self._slices[document["metadata"]["name"]] = (
             document["spec"]["pool"]["generation"],
@@ -97,7 +107,7 @@ class Pool:
         return [d for d in {**before, **after} if before.get(d) != after.get(d)]
 
 
-def _no_execute(devices: Iterable[Document]) -> Taints:
+def _no_execute(devices: Iterable[Device]) -> Taints:
     found = {}
     for device in devices:
         taints = device.get("taints")
@@ -111,22 +121,27 @@ def _no_execute(devices: Iterable[Document]) -> Taints:
 # -- claims and pods ------------------------------------------------------------------------------------------------
 
 
-def allocation_results(claim: Document) -> Sequence[Document]:
+def allocation_results(claim: ResourceClaim) -> Sequence[DeviceRequestAllocationResult]:
     """The devices a claim has got."""
     allocation = (claim.get("status") or {}).get("allocation")
     return (allocation.get("devices") or {}).get("results") or () if allocation else ()
 
 
-def rule_selects(rule: Document, result: Document) -> bool:
-    """Whether a rule is about an allocated device. One without a selector is about none."""
+def rule_selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
+    """Whether a rule selects a device. A rule without a selector selects none."""
     selector = rule["spec"].get("deviceSelector")
-    if selector is None:
-        return False
-    return all(selector.get(part) in (None, result[part]) for part in ("driver", "pool", "device"))
+    return (
+        selector is not None
+        and selector.get("driver") in (None, driver)
+        and selector.get("pool") in (None, pool)
+        and selector.get("device") in (None, device)
+    )
 
 
 def claim_eviction(
-    allocated: Iterable[Document], pools: Mapping[PoolID, Pool], rules: Collection[Document]
+    allocated: Iterable[DeviceRequestAllocationResult],
+    pools: Mapping[PoolID, Pool],
+    rules: Collection[DeviceTaintRule],
 ) -> Eviction | None:
     """When the pods of a claim have to go, for the devices allocated to it and the rules that evict."""
     times: list[float] = []
@@ -141,20 +156,20 @@ def claim_eviction(
 
 
 def _taints(
-    result: Document, pools: Mapping[PoolID, Pool], rules: Collection[Document]
-) -> Iterator[tuple[TrackedTaint, Document]]:
+    result: DeviceRequestAllocationResult, pools: Mapping[PoolID, Pool], rules: Collection[DeviceTaintRule]
+) -> Iterator[tuple[TrackedTaint, DeviceTaint]]:
     driver, name, device = result["driver"], result["pool"], result["device"]
     pool = pools.get(PoolID(driver, name))
     if pool is not None and pool.tainted:
         for place, taint in pool.tainted.get(device, ()):
             yield TrackedTaint(from_slice=True, driver=driver, pool=name, device=device, place=place), taint
     for rule in rules:
-        if rule_selects(rule, result):
+        if rule_selects(rule, driver, name, device):
             metadata = rule["metadata"]
             yield TrackedTaint(False, rule=metadata["name"], rule_uid=metadata["uid"]), rule["spec"]["taint"]
 
 
-def _time(taint: Document, tolerations: Iterable[Document]) -> float | None:
+def _time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> float | None:
     """The moment from which a taint is no longer borne; None if it is borne for ever."""
     added = taint.get("timeAdded")
     if added is None:
@@ -183,7 +198,7 @@ class TaintRuleStats(NamedTuple):
     evicted: int = 0  # pods that went because of it, since the controller was started
 
 
-def rule_condition(rule: Document, tally: TaintRuleStats, *, now: str) -> Object | None:
+def rule_condition(rule: DeviceTaintRule, tally: TaintRuleStats, *, now: str) -> Condition | None:
     """The rule's condition as it should be; None if it is so already."""
     effect = rule["spec"]["taint"]["effect"]
     status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
@@ -206,21 +221,27 @@ def rule_condition(rule: Document, tally: TaintRuleStats, *, now: str) -> Object
     if tally.evicted:
         pods = "1 pod" if tally.evicted == 1 else f"{tally.evicted} pods"
         message = f"{message} {pods} evicted since starting the controller.".lstrip()
-    wanted: Object = {
+    generation = rule["metadata"].get("generation", 0)
+    present = present_condition(rule)
+    if present is not None and (status, reason, message, generation) == (
+        present["status"],
+        present["reason"],
+        present.get("message") or "",
+        present.get("observedGeneration") or 0,
+    ):
+        return None
+    return {
         "type": CONDITION,
         "status": status,
         "reason": reason,
         "message": message,
-        "observedGeneration": rule["metadata"].get("generation", 0),
+        "observedGeneration": generation,
+        # Any change counts as a transition: its time tells when the status may be renewed.
+        "lastTransitionTime": now,
     }
-    present = present_condition(rule) or {}
-    if all((present.get(name) or 0) == (value or 0) for name, value in wanted.items()):
-        return None
-    # Any change counts as a transition: its time tells when the status may be renewed.
-    return {**wanted, "lastTransitionTime": now}
 
 
-def present_condition(rule: Document) -> Document | None:
+def present_condition(rule: DeviceTaintRule) -> Condition | None:
     found = (rule.get("status") or {}).get("conditions") or ()
     return next((c for c in found if c["type"] == CONDITION), None)
 

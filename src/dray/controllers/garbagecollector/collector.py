@@ -11,7 +11,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError, UnsupportedMediaType
 from dray.client.client import PatchType
@@ -36,7 +36,9 @@ from dray.controllers.garbagecollector.graph import (
 )
 from dray.controllers.garbagecollector.monitors import Monitors, monitored_resources
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
+
 
 _log = logging.getLogger(__name__)
 
@@ -184,7 +186,7 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
             case Keep():
                 pass
 
-    async def _decide(self, node: Node, latest: Object) -> Decision:
+    async def _decide(self, node: Node, latest: ObjectMeta) -> Decision:
         namespace = node.identity.namespace
         states = [(o.uid, await self._owner_state(o.within(namespace))) for o in owners_of(latest)]
         dependents = self.graph.dependents(node)
@@ -248,12 +250,15 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
             raise NamespacedOwnerOfClusterScopedObject
         return resource, identity.namespace if resource.namespaced else ""
 
-    async def _read(self, identity: ObjectReference) -> Object:
+    async def _read(self, identity: ObjectReference) -> ObjectMeta:
         resource, namespace = self._address(identity)
         return await metadata.get(self.context.client, resource, namespace, identity.name)
 
     async def _patch(
-        self, identity: ObjectReference, strategic: Object, merge: Callable[[Object], Object]
+        self,
+        identity: ObjectReference,
+        strategic: dict[str, Any],
+        merge: Callable[[ObjectMeta], dict[str, Any]],
     ) -> None:
         resource, namespace = self._address(identity)
         client = self.context.client
@@ -265,7 +270,7 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
                 await client.patch(resource, namespace, identity.name, merge(current))
 
     async def _delete(
-        self, identity: ObjectReference, latest: Object, policy: deletion.PropagationPolicy
+        self, identity: ObjectReference, latest: ObjectMeta, policy: deletion.PropagationPolicy
     ) -> None:
         resource, namespace = self._address(identity)
         options: dict[str, Any] = {"uid": identity.uid, "propagation": policy}

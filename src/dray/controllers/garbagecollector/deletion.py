@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from dray.api.scheme.kinds import Object
 from dray.controllers.garbagecollector.graph import FOREGROUND, ORPHAN
 
-Metadata = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
+
+
 PropagationPolicy = Literal["Orphan", "Foreground", "Background"]
 
 
@@ -45,14 +47,14 @@ class Delete:
 Decision = Keep | RemoveOwners | Delete
 
 
-def owner_state(owner: Metadata) -> OwnerState:
+def owner_state(owner: ObjectMeta) -> OwnerState:
     """The state of an owner that exists."""
     waiting = "deletionTimestamp" in owner and FOREGROUND in (owner.get("finalizers") or ())
     return OwnerState.WAITING if waiting else OwnerState.SOLID
 
 
 def decide(
-    metadata: Metadata,
+    metadata: ObjectMeta,
     owners: Sequence[tuple[str, OwnerState]],
     *,
     has_dependents: bool,
@@ -74,7 +76,7 @@ def decide(
     return Delete(_policy(metadata))
 
 
-def _policy(metadata: Metadata) -> PropagationPolicy:
+def _policy(metadata: ObjectMeta) -> PropagationPolicy:
     """How dependents are to be dealt with: as finalizers on the object already say, else later, in the background."""
     finalizers = metadata.get("finalizers") or ()
     if ORPHAN in finalizers:
@@ -86,18 +88,18 @@ def _policy(metadata: Metadata) -> PropagationPolicy:
 # Strategic merge first, which needs no version; kinds that do not know it get the whole list with one.
 
 
-def without_owners(uid: str, owners: Sequence[str]) -> Object:
+def without_owners(uid: str, owners: Sequence[str]) -> dict[str, Any]:
     """A strategic merge patch that removes owner references, provided that the object has this ``uid``."""
     return {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": o} for o in owners], "uid": uid}}
 
 
-def without_owners_merge(metadata: Metadata, owners: Sequence[str]) -> Object:
+def without_owners_merge(metadata: ObjectMeta, owners: Sequence[str]) -> dict[str, Any]:
     """The same as a JSON merge patch for an object at a version."""
     left = [r for r in metadata.get("ownerReferences") or () if r["uid"] not in owners]
     return _conditional(metadata, "ownerReferences", left)
 
 
-def unblocked(metadata: Metadata) -> Object:
+def unblocked(metadata: ObjectMeta) -> dict[str, Any]:
     """A strategic merge patch that lets the owners of an object go without waiting for it."""
     blocking = [r for r in metadata.get("ownerReferences") or () if r.get("blockOwnerDeletion")]
     return {
@@ -108,12 +110,12 @@ def unblocked(metadata: Metadata) -> Object:
     }
 
 
-def unblocked_merge(metadata: Metadata) -> Object:
+def unblocked_merge(metadata: ObjectMeta) -> dict[str, Any]:
     changed = [{**r, "blockOwnerDeletion": False} for r in metadata.get("ownerReferences") or ()]
     return _conditional(metadata, "ownerReferences", changed)
 
 
-def without_finalizer(metadata: Metadata, finalizer: str) -> Object | None:
+def without_finalizer(metadata: ObjectMeta, finalizer: str) -> dict[str, Any] | None:
     """A JSON merge patch that removes a finalizer; None if it is not there."""
     present = metadata.get("finalizers") or ()
     if finalizer not in present:
@@ -121,5 +123,5 @@ def without_finalizer(metadata: Metadata, finalizer: str) -> Object | None:
     return _conditional(metadata, "finalizers", [f for f in present if f != finalizer])
 
 
-def _conditional(metadata: Metadata, name: str, value: Sequence[Any]) -> Object:
+def _conditional(metadata: ObjectMeta, name: str, value: Sequence[Any]) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": metadata["resourceVersion"], name: value or None}}

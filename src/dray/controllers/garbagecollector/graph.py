@@ -7,14 +7,16 @@ the reference says. Only the API server can tell, so virtual nodes are always wo
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
+
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _ABSENT_OWNERS: Final = 500
-
-Metadata = Mapping[str, Any]
 
 
 class ObjectReference(NamedTuple):
@@ -49,7 +51,7 @@ class OwnerReference(NamedTuple):
         )  # fmt: skip
 
 
-def owners_of(metadata: Metadata) -> tuple[OwnerReference, ...]:
+def owners_of(metadata: ObjectMeta) -> tuple[OwnerReference, ...]:
     found = metadata.get("ownerReferences")
     if not found:
         return ()
@@ -164,7 +166,7 @@ class Graph:
 
     # -- news from the server
 
-    def seen(self, kind: str, api_version: str, metadata: Metadata) -> Sequence[Effect]:
+    def seen(self, kind: str, api_version: str, metadata: ObjectMeta) -> Sequence[Effect]:
         """An object is there, new or changed."""
         uid = metadata["uid"]
         node = self._nodes.get(uid)
@@ -283,7 +285,7 @@ class Graph:
                 )
             yield AttemptToDelete(dependent.identity.uid)
 
-    def _transition(self, node: Node, metadata: Metadata) -> Iterator[Effect]:
+    def _transition(self, node: Node, metadata: ObjectMeta) -> Iterator[Effect]:
         """The deletion of a node begins, or begins to wait for its dependents."""
         node.deleting = "deletionTimestamp" in metadata
         finalizers = (metadata.get("finalizers") or ()) if node.deleting else ()

@@ -11,18 +11,21 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import Expired, Gone, StatusError
-from dray.api.scheme.kinds import Object
+from dray.backoff import Backoff
 from dray.client.client import Client
 from dray.client.informers import Handler, Informer
 from dray.client.resources import Resource
-from dray.client.retry import Backoff
 from dray.controllers import metadata
 from dray.controllers.controller import SharedInformers
 from dray.controllers.discovery import GroupResource, ServerResources
 from dray.controllers.garbagecollector.graph import Effect, Graph
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final, NamedTuple
 
-from dray.api import claims
+from dray.api import claims, pods
 from dray.api.claims import Document
 from dray.api.errors import NotFound
 from dray.api.groups.resource.classic import bridge
@@ -31,8 +31,6 @@ Object = Any  # documents have no types here yet
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 #: Where they have the classic one, which another controller deals with.
 CLASSIC_VERSIONS: Final = ("v1alpha2",)
-#: Since then a claim or a consumer that nothing can be done about does not hold up the others.
-_EACH_FOR_ITSELF_SINCE: Final = (1, 36)
 _MAX_DELETED_PODS: Final = 5000
 
 
@@ -77,8 +75,8 @@ class ResourceClaimController(Controller[WorkItem]):
         self._pods_by_foreign_claim: dict[
             ObjectKey, dict[ObjectKey, None]
         ] = {}  # claim with a name taken from pods → pods
-        self._pods_only = context.gates.release < _EACH_FOR_ITSELF_SINCE
-        self._in_order = self._pods_only and not self._fixed_names
+        self._pods_only = context.quirks.skips_claims_with_other_consumers
+        self._in_order = context.quirks.stops_at_first_unusable_claim
         if self.name == ResourceClaimController.name:
             self._show()
         self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_gone)
@@ -114,7 +112,7 @@ class ResourceClaimController(Controller[WorkItem]):
         metadata = pod["metadata"]
         if self._creator.told:
             self._creator.pod_observed(pod)
-        if claims.is_done(pod):
+        if pods.is_done(pod):
             self._enqueue_claims_of(pod)
         elif "deletionTimestamp" not in metadata and self._pod_needs_work(pod):
             self.enqueue(WorkItem("pod", metadata["namespace"], metadata["name"]))
@@ -219,12 +217,12 @@ class ResourceClaimController(Controller[WorkItem]):
         pod = self._pods.get(namespace, consumer["name"])
         if pod is None:
             return None
-        return bool(pod["metadata"]["uid"] == consumer["uid"]) and not claims.is_done(pod)
+        return bool(pod["metadata"]["uid"] == consumer["uid"]) and not pods.is_done(pod)
 
     def _is_abandoned(self, namespace: str, owner: Document) -> bool:
         """Whether the pod that a claim was made for is certain not to need it. A pod not known may just be new."""
         pod = self._pods.get(namespace, owner["name"])
-        return pod is not None and (pod["metadata"]["uid"] != owner["uid"] or claims.is_done(pod))
+        return pod is not None and (pod["metadata"]["uid"] != owner["uid"] or pods.is_done(pod))
 
     async def sync(self, key: WorkItem) -> float | None:
         if key.kind == "pod":

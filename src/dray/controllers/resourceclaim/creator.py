@@ -22,10 +22,6 @@ from dray.controllers.resourceclaim.template import TemplateError, claim_from_te
 Object = Any  # documents have no types here yet
 
 FIELD_MANAGER: Final = "ResourceClaimController"
-#: From here on a claim that a pod's status names and that is not there is made under that name. In the shape of
-#: upstream's releases we do as they did: a claim that they have made counts as there for a while, even if somebody
-#: deletes it, and those that are missing get new names, which are written into the status.
-_OUR_OWN_WAY_SINCE: Final = (1, 37)
 _MUTATION_CACHE_SIZE: Final = 100
 _MUTATION_CACHE_TTL_SECONDS: Final = 3600.0
 
@@ -72,10 +68,10 @@ class ClaimCreator:
         self._templates = templates
         self._others = others
         self._creates_with_finalizer = creates_with_finalizer
-        self._names_are_given = context.gates.release >= _OUR_OWN_WAY_SINCE
-        self._uses_mutation_cache = not self._names_are_given and not self.fixed_names
-        self._admin_access = "DRAAdminAccess" in context.gates
-        self._prioritized_list = "DRAPrioritizedList" in context.gates
+        self._names_are_given = context.quirks.recreates_claims_under_recorded_name
+        self._uses_mutation_cache = context.quirks.trusts_created_claims
+        self._admin_access = context.quirks.allows_admin_access
+        self._prioritized_list = context.quirks.allows_prioritized_list
         # Handlers look whether these two have anything in them before they call: most of the time there is nothing.
         self.unobserved: dict[PodClaimKey, str] = {}  # names of claims that no informer has shown yet
         self.told: dict[str, list[Object]] = {}  # pod uid → what we wrote and no informer has shown yet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from dray.api import claims
+from dray.api import claims, objects, pods
 from dray.api.claims import Document
 from dray.api.scheme.kinds import Object
 
@@ -36,7 +36,7 @@ def has_needless_finalizer(claim: Document, finalizer: str = claims.FINALIZER) -
 
 def owning_pod(claim: Document) -> Document | None:
     """The reference to the pod for which a claim was made."""
-    owner = claims.controller_of(claim)
+    owner = objects.controller_of(claim)
     return owner if owner is not None and owner["kind"] == "Pod" and owner["apiVersion"] == "v1" else None
 
 
@@ -46,7 +46,7 @@ def should_reserve(pod: Document, claim: Document) -> bool:
         bool(pod["spec"].get("nodeName"))
         and claims.allocation(claim) is not None
         and not claims.is_reserved_for(claim, pod["metadata"]["uid"])
-        and not claims.is_done(pod)
+        and not pods.is_done(pod)
     )
 
 

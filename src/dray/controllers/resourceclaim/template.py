@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dray.api import claims
-from dray.api.claimnames import claim_generate_name
+from dray.api.claims import claim_generate_name
 from dray.api.errors import StatusError
 from dray.api.scheme.kinds import Object
 

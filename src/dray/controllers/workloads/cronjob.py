@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.groups.batch.cron import Schedule, ScheduleError
+from dray.api.objects import controller_of
 from dray.client.resources import CRONJOBS, JOBS, ObjectKey, key_of
 from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.serviceaccount import is_namespace_terminating
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.job import completion
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.batch import CronJob, CronJobStatus, Job
+    from dray.api.types.core import ObjectReference
 
-Document = Any  # documents have no types here yet
+
 _MAX_MISSED: Final = 100
 SCHEDULED_TIMESTAMP: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
@@ -30,7 +32,7 @@ class ScheduleTimes(NamedTuple):
     missed: int
 
 
-def most_recent_schedule_time(cron: Document, now: datetime) -> ScheduleTimes:
+def most_recent_schedule_time(cron: CronJob, now: datetime) -> ScheduleTimes:
     spec = cron["spec"]
     schedule, zone = Schedule.parse(spec["schedule"]), _zone(spec.get("timeZone"))
     last = (cron.get("status") or {}).get("lastScheduleTime") or cron["metadata"].get("creationTimestamp")
@@ -55,7 +57,7 @@ def most_recent_schedule_time(cron: Document, now: datetime) -> ScheduleTimes:
             moment = max(moment, now.astimezone(zone) - 2 * (step - following))
 
 
-def job_from_template(cron: Document, when: datetime) -> Object:
+def job_from_template(cron: CronJob, when: datetime) -> Job:
     """The job of one time; its name keeps it from being made twice."""
     template = cron["spec"]["jobTemplate"]
     wanted = template.get("metadata") or {}
@@ -92,7 +94,7 @@ class CronJobController(Controller[ObjectKey]):
             on_add=self._job_changed, on_update=lambda o, n: self._job_changed(n), on_delete=self._job_changed
         )
 
-    def _job_changed(self, job: Document) -> None:
+    def _job_changed(self, job: Job) -> None:
         owner = controller_of(job)
         if owner is not None and owner["kind"] == "CronJob":
             self.enqueue(ObjectKey(job["metadata"]["namespace"], owner["name"]))
@@ -104,7 +106,8 @@ class CronJobController(Controller[ObjectKey]):
         mine = self._jobs.by_index("owner", cron["metadata"]["uid"])
         deleted = await self._clean_up(key, cron, mine)
         active = await self._active_jobs(key, cron, mine, deleted)
-        status: Object = {k: v for k, v in (cron.get("status") or {}).items() if k != "active"}
+        status: CronJobStatus = {**(cron.get("status") or {})}
+        status.pop("active", None)
         ended = [(job.get("status") or {}).get("completionTime") for job in mine if _has_succeeded(job)]
         last = max([t for t in (*ended, status.get("lastSuccessfulTime")) if t], default=None)
         if last is not None:
@@ -128,7 +131,7 @@ class CronJobController(Controller[ObjectKey]):
             raise problem
         return wait
 
-    def _due(self, cron: Document) -> ScheduleTimes | None:
+    def _due(self, cron: CronJob) -> ScheduleTimes | None:
         """When jobs are to be started; None if none are."""
         spec = cron["spec"]
         if "deletionTimestamp" in cron["metadata"]:
@@ -155,8 +158,8 @@ class CronJobController(Controller[ObjectKey]):
         return times
 
     async def _active_jobs(
-        self, key: ObjectKey, cron: Document, mine: list[Object], deleted: set[str]
-    ) -> list[Object]:
+        self, key: ObjectKey, cron: CronJob, mine: list[Job], deleted: set[str]
+    ) -> list[ObjectReference]:
         """The jobs that were started and are not over. A reference stays as it was made, whatever becomes of the job."""
         listed = [r for r in (cron.get("status") or {}).get("active") or () if r["uid"] not in deleted]
         known = {reference["uid"] for reference in listed}
@@ -172,9 +175,9 @@ class CronJobController(Controller[ObjectKey]):
                     self._record_event(cron, "Normal", "SawCompletedJob", message)
             elif uid not in known:
                 seen = await self.context.client.get(CRONJOBS, key.namespace, key.name)
-                fresh: list[Object] = (seen.get("status") or {}).get("active") or []  # type: ignore[assignment]
+                fresh = (seen.get("status") or {}).get("active") or ()
                 if any(reference["uid"] == uid for reference in fresh):
-                    listed = fresh  # it was started a moment ago
+                    listed = list(fresh)  # it was started a moment ago
                     known = {reference["uid"] for reference in listed}
                 else:
                     message = f"Saw a job that the controller did not create or forgot: {name}"
@@ -194,8 +197,13 @@ class CronJobController(Controller[ObjectKey]):
         return False
 
     async def _start(
-        self, key: ObjectKey, cron: Document, active: list[Object], when: datetime, status: Object
-    ) -> list[Object]:
+        self,
+        key: ObjectKey,
+        cron: CronJob,
+        active: list[ObjectReference],
+        when: datetime,
+        status: CronJobStatus,
+    ) -> list[ObjectReference]:
         policy = cron["spec"].get("concurrencyPolicy", "Allow")
         wanted = job_from_template(cron, when)
         if any(reference["name"] == wanted["metadata"]["name"] for reference in active):
@@ -225,11 +233,11 @@ class CronJobController(Controller[ObjectKey]):
         return [*active, _reference(made)]
 
     def _record_event(
-        self, cron: Document, kind: Literal["Normal", "Warning"], reason: str, message: str
+        self, cron: CronJob, kind: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
-        self.context.recorder.event(CRONJOBS, dict(cron), kind, reason, message)  # type: ignore[arg-type]
+        self.context.recorder.event(CRONJOBS, cron, kind, reason, message)
 
-    async def _clean_up(self, key: ObjectKey, cron: Document, mine: list[Object]) -> set[str]:
+    async def _clean_up(self, key: ObjectKey, cron: CronJob, mine: list[Job]) -> set[str]:
         """Delete finished jobs beyond those that are kept; tells which."""
         spec = cron["spec"]
         gone: set[str] = set()
@@ -237,7 +245,7 @@ class CronJobController(Controller[ObjectKey]):
             ("Complete", spec.get("successfulJobsHistoryLimit", 3)),
             ("Failed", spec.get("failedJobsHistoryLimit", 1)),
         ):
-            done = [j for j in mine if (owned_pods.condition(j, kind) or {}).get("status") == "True"]
+            done = [j for j in mine if completion.has_condition(j, kind)]
             done.sort(key=_started)
             for job in done[: max(0, len(done) - limit)]:
                 metadata = job["metadata"]
@@ -245,7 +253,7 @@ class CronJobController(Controller[ObjectKey]):
                     gone.add(metadata["uid"])
         return gone
 
-    async def _delete(self, key: ObjectKey, cron: Document, name: str, uid: str) -> bool:
+    async def _delete(self, key: ObjectKey, cron: CronJob, name: str, uid: str) -> bool:
         try:
             await self.context.client.delete(JOBS, key.namespace, name, uid=uid, propagation="Background")
         except NotFound:
@@ -257,16 +265,16 @@ class CronJobController(Controller[ObjectKey]):
         return True
 
 
-def _has_succeeded(job: Document) -> bool:
-    return (owned_pods.condition(job, "Complete") or {}).get("status") == "True"
+def _has_succeeded(job: Job) -> bool:
+    return completion.has_condition(job, "Complete")
 
 
-def _started(job: Document) -> tuple[bool, str, str]:
+def _started(job: Job) -> tuple[bool, str, str]:
     started = (job.get("status") or {}).get("startTime") or ""
     return not started, started, job["metadata"]["name"]
 
 
-def _reference(job: Document) -> Object:
+def _reference(job: Job) -> ObjectReference:
     metadata = job["metadata"]
     return {
         "apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "namespace": metadata["namespace"],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
+
 
 #: After so long the news is given up on.
 EXPECTATIONS_TIMEOUT_SECONDS: Final = 300.0
@@ -26,7 +28,7 @@ class Expectations:
     def deleted(self, owner: Hashable, uid: str) -> None:
         self._deleting.setdefault(owner, {})[uid] = self.clock()
 
-    def there(self, owner: Hashable, pod: Document) -> None:
+    def there(self, owner: Hashable, pod: Pod) -> None:
         """A pod was seen."""
         uid = pod["metadata"]["uid"]
         _lower(self._making, owner, uid)
@@ -38,7 +40,7 @@ class Expectations:
         _lower(self._making, owner, uid)
         _lower(self._deleting, owner, uid)
 
-    def met(self, owner: Hashable, pods: Iterable[Document]) -> bool:
+    def met(self, owner: Hashable, pods: Iterable[Pod]) -> bool:
         """Whether the news has caught up, given the pods that are seen at present."""
         making, deleting = self._making.get(owner), self._deleting.get(owner)
         if not making and not deleting:

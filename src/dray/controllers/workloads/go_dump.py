@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from dray.api.release import Release
 from dray.api.schema.loader import type_of
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type
 
@@ -43,7 +44,7 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T"
 _QUANTITY: Final = re.compile(r"(-?)0*([0-9]*)(?:\.([0-9]*))?([KMGTPE]i|[numkMGTPE]?|[eE][-+]?[0-9]+)")
 
 
-def dump_for_hash(document: Mapping[str, Any], release: tuple[int, int]) -> str:
+def dump_for_hash(document: Mapping[str, Any], release: Release) -> str:
     """A pod template with all the fields that a release has."""
     kind = type_of("core/v1.PodTemplateSpec", f"{release[0]}.{release[1]}")
     return f"({kind.go}){_value(kind, document)}"

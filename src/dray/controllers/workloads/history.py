@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from dray.api.errors import AlreadyExists, NotFound
+from dray.api.release import Release
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.client.resources import CONTROLLER_REVISIONS, ObjectKey, Resource
 from dray.controllers.workloads import owned_pods, pod_template_hash
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.apps import ControllerRevision, DaemonSet, StatefulSet
+    from dray.api.types.core import PodTemplateSpec
+    from dray.api.types.meta import ObjectMeta
 
-Document = Mapping[str, Any]
+
 #: On pods: the revision they are made from. On the revisions of DaemonSets: the hash in their name.
 REVISION_HASH_LABEL: Final = "controller-revision-hash"
 #: The same on the revisions of StatefulSets.
@@ -25,19 +29,19 @@ _LONGEST_PREFIX: Final = 223
 _GO_ESCAPES: Final = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 #: The short name of a remembered template, given what is remembered, its owner, and how often names have collided.
-RevisionHash = Callable[[Document, Document, int | None], str]
+RevisionHash = Callable[[Mapping[str, Any], "DaemonSet | StatefulSet", int | None], str]
 
 
 class Collision(Exception):
     """Another template has the name that this one should get."""
 
 
-def revision_data(owner: Document) -> Object:
+def revision_data(owner: DaemonSet | StatefulSet) -> dict[str, Any]:
     """What a revision remembers: a patch that brings the template back."""
     return {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
 
 
-def hash_of_data(data: Document, owner: Document, collisions: int | None) -> str:
+def hash_of_data(data: Mapping[str, Any], owner: DaemonSet | StatefulSet, collisions: int | None) -> str:
     """How StatefulSets name their revisions: by the very bytes that are remembered."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return pod_template_hash.safe_encode(
@@ -45,36 +49,35 @@ def hash_of_data(data: Document, owner: Document, collisions: int | None) -> str
     )
 
 
-def hash_of_template(release: tuple[int, int]) -> RevisionHash:
+def hash_of_template(release: Release) -> RevisionHash:
     """How DaemonSets do: by the template, as their release knows it."""
 
-    def digest(data: Document, owner: Document, collisions: int | None) -> str:
+    def digest(data: Mapping[str, Any], owner: DaemonSet | StatefulSet, collisions: int | None) -> str:
         return pod_template_hash.compute_hash(owner["spec"]["template"], collisions, release)
 
     return digest
 
 
-def template_of(revision: Document) -> Document:
-    kept = revision["data"]["spec"]["template"]
-    return {name: value for name, value in kept.items() if name != "$patch"}
+def template_of(revision: ControllerRevision) -> PodTemplateSpec:
+    kept: PodTemplateSpec = revision["data"]["spec"]["template"]
+    return cast("PodTemplateSpec", {name: value for name, value in kept.items() if name != "$patch"})
 
 
-def number(revision: Document) -> int:
-    found: int = revision.get("revision", 0)
-    return found
+def number(revision: ControllerRevision) -> int:
+    return revision.get("revision", 0)
 
 
 def truncation_candidates(
-    known: Collection[Document], *, in_use: Collection[str], limit: int
-) -> list[Document]:
+    known: Collection[ControllerRevision], *, in_use: Collection[str], limit: int
+) -> list[ControllerRevision]:
     """The oldest revisions beyond the limit; those in use stay and do not count."""
     idle = sorted((r for r in known if r["metadata"]["name"] not in in_use), key=number)
     return idle[: max(0, len(idle) - limit)]
 
 
 async def claim_revisions(
-    client: Client, resource: Resource[Any], owner: Document, informer: Informer[Any]
-) -> list[Document]:
+    client: Client, resource: Resource[Any], owner: DaemonSet | StatefulSet, informer: Informer[Any]
+) -> list[ControllerRevision]:
     """The owner's revisions, with those that an owner before it has left behind."""
     metadata = owner["metadata"]
     known = [
@@ -89,19 +92,19 @@ async def ensure_revision(
     client: Client,
     resource: Resource[Any],
     key: ObjectKey,
-    owner: Document,
-    known: Collection[Document],
+    owner: DaemonSet | StatefulSet,
+    known: Collection[ControllerRevision],
     *,
     digest_of: RevisionHash,
     label: str = REVISION_HASH_LABEL,
-) -> Object:
+) -> ControllerRevision:
     """The revision of the owner's present template, which is made, or made the newest, where that is needed."""
     data = revision_data(owner)
     following = max((number(r) for r in known), default=0) + 1
     for revision in sorted(known, key=number, reverse=True):
         if owned_pods.semantic_equal(revision["data"], data):
             if number(revision) == following - 1:
-                return dict(revision)
+                return revision
             return await client.patch(
                 CONTROLLER_REVISIONS,
                 key.namespace,
@@ -111,7 +114,7 @@ async def ensure_revision(
     collisions = (owner.get("status") or {}).get("collisionCount")
     digest = digest_of(data, owner, collisions)
     labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
-    metadata: Object = {
+    metadata: ObjectMeta = {
         "name": f"{key.name[:_LONGEST_PREFIX]}-{digest}",
         "labels": {**labels, label: digest},
         "ownerReferences": [owned_pods.owner_reference(resource, owner)],
@@ -119,9 +122,12 @@ async def ensure_revision(
     annotations = owner["metadata"].get("annotations")
     if annotations:
         metadata["annotations"] = annotations
-    wanted = {"metadata": metadata, "data": data, "revision": following}
     try:
-        return await client.create(CONTROLLER_REVISIONS, key.namespace, wanted)  # type: ignore[arg-type]
+        return await client.create(
+            CONTROLLER_REVISIONS,
+            key.namespace,
+            {"metadata": metadata, "data": data, "revision": following},
+        )
     except AlreadyExists:
         other = await client.get(CONTROLLER_REVISIONS, key.namespace, metadata["name"])
         if owned_pods.semantic_equal(other["data"], data):
@@ -129,7 +135,7 @@ async def ensure_revision(
         raise Collision(metadata["name"]) from None
 
 
-async def delete_revisions(client: Client, revisions: Collection[Document]) -> None:
+async def delete_revisions(client: Client, revisions: Collection[ControllerRevision]) -> None:
     for revision in revisions:
         metadata = revision["metadata"]
         with contextlib.suppress(NotFound):

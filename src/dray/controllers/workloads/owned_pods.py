@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dray.api.claims import controller_of
 from dray.api.errors import Invalid, NotFound
+from dray.api.objects import controller_of
 from dray.api.selectors import label_selector
 from dray.api.times import from_epoch, to_epoch
 from dray.client.client import Client, PatchType
-from dray.client.resources import Resource
+from dray.client.resources import Resource, T
 from dray.controllers.controller import for_each
+from dray.controllers.pod_status import pod_condition
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.core import Pod, PodTemplateSpec
+    from dray.api.types.meta import LabelSelector, ObjectMeta, OwnerReference
 
-Document = Any  # documents have no types here yet
+
 _AT_ONCE: Final = 64
 _LONGEST_NAME: Final = 253
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def matches(selector: Document | None) -> Callable[[Document], bool]:
+def matches(selector: LabelSelector | None) -> Callable[[Object], bool]:
     """Whether an object's labels satisfy a workload's selector. An empty one selects nothing."""
     if not selector or not (selector.get("matchLabels") or selector.get("matchExpressions")):
         return lambda obj: False
-    test = label_selector(dict(selector))
+    test = label_selector(selector)
     return lambda obj: test.matches(obj["metadata"].get("labels") or {})
 
 
-def owner_reference(resource: Resource[Any], owner: Document) -> Object:
+def owner_reference(resource: Resource[Any], owner: Object) -> OwnerReference:
     metadata = owner["metadata"]
     return {
         "apiVersion": resource.api_version, "kind": resource.kind, "name": metadata["name"], "uid": metadata["uid"],
@@ -41,11 +45,15 @@ def owner_reference(resource: Resource[Any], owner: Document) -> Object:
 
 
 def pod_from_template(
-    template: Document, resource: Resource[Any], owner: Document, *, labels: Document | None = None
-) -> Object:
+    template: PodTemplateSpec,
+    resource: Resource[Any],
+    owner: Object,
+    *,
+    labels: Mapping[str, str] | None = None,
+) -> Pod:
     """A pod of the owner's template, named after it."""
     wanted = template.get("metadata") or {}
-    metadata: Object = {
+    metadata: ObjectMeta = {
         "generateName": _prefix(owner["metadata"]["name"]),
         "labels": {**(wanted.get("labels") or {}), **(labels or {})},
         "ownerReferences": [owner_reference(resource, owner)],
@@ -61,38 +69,25 @@ def _prefix(name: str) -> str:
     return f"{name}-" if len(name) < _LONGEST_NAME else name
 
 
-def is_active(pod: Document) -> bool:
+def is_active(pod: Pod) -> bool:
     return not is_finished(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
-def is_terminating(pod: Document) -> bool:
+def is_terminating(pod: Pod) -> bool:
     """Deleted, and not over yet."""
     return "deletionTimestamp" in pod["metadata"] and not is_finished(pod)
 
 
-def is_finished(pod: Document) -> bool:
+def is_finished(pod: Pod) -> bool:
     return phase(pod) in ("Succeeded", "Failed")
 
 
-def phase(pod: Document) -> str:
+def phase(pod: Pod) -> str:
     return (pod.get("status") or {}).get("phase") or "Pending"
 
 
-def condition(obj: Document, kind: str) -> Document | None:
-    for one in (obj.get("status") or {}).get("conditions") or ():
-        if one["type"] == kind:
-            found: Document = one
-            return found
-    return None
-
-
-def is_ready(pod: Document) -> bool:
-    ready = condition(pod, "Ready")
-    return ready is not None and ready["status"] == "True"
-
-
-def is_available(pod: Document, min_ready: int, now: float) -> bool:
-    ready = condition(pod, "Ready")
+def is_available(pod: Pod, min_ready: int, now: float) -> bool:
+    ready = pod_condition(pod, "Ready")
     if ready is None or ready["status"] != "True":
         return False
     return not min_ready or seconds(ready.get("lastTransitionTime")) + min_ready <= now
@@ -106,26 +101,24 @@ def timestamp(moment: float) -> str:
     return from_epoch(moment)
 
 
-def ranked_for_deletion(
-    pods: Iterable[Document], pods_per_node: Mapping[str, int] | None = None
-) -> list[Document]:
+def ranked_for_deletion(pods: Iterable[Pod], pods_per_node: Mapping[str, int] | None = None) -> list[Pod]:
     """Which pods to give up first.
 
     Those without a node, then those that do not run, are not ready, share their node with many (``crowd``, by node),
     have not been ready for long, restart often; at last the youngest. With a crowd, pods may declare themselves cheap.
     """
 
-    def rank(pod: Document) -> tuple[Any, ...]:
-        ready = condition(pod, "Ready") or {}
-        is_ready = ready.get("status") == "True"
+    def rank(pod: Pod) -> tuple[Any, ...]:
+        ready = pod_condition(pod, "Ready")
+        since = seconds(ready.get("lastTransitionTime")) if ready and ready["status"] == "True" else None
         node = pod["spec"].get("nodeName")
         return (
             bool(node),
             {"Pending": 0, "Unknown": 1}.get(phase(pod), 2),
-            is_ready,
+            since is not None,
             _deletion_cost(pod) if pods_per_node is not None else 0,
             -pods_per_node.get(node or "", 0) if pods_per_node else 0,
-            -seconds(ready.get("lastTransitionTime")) if is_ready else 0,
+            -since if since is not None else 0,
             -_restarts(pod),
             -seconds(pod["metadata"].get("creationTimestamp")),
             pod["metadata"]["name"],
@@ -134,7 +127,7 @@ def ranked_for_deletion(
     return sorted(pods, key=rank)
 
 
-def _deletion_cost(pod: Document) -> int:
+def _deletion_cost(pod: Pod) -> int:
     annotations = pod["metadata"].get("annotations") or {}
     try:
         return int(annotations.get("controller.kubernetes.io/pod-deletion-cost", "0"))
@@ -142,30 +135,30 @@ def _deletion_cost(pod: Document) -> int:
         return 0
 
 
-def _restarts(pod: Document) -> int:
+def _restarts(pod: Pod) -> int:
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     return max((status.get("restartCount", 0) for status in statuses), default=0)
 
 
-def semantic_equal(a: Any, b: Any) -> bool:
+def semantic_equal(a: object, b: object) -> bool:
     return bool(_encode(a) == _encode(b))
 
 
 async def claim_objects(
     client: Client,
     resource: Resource[Any],
-    owner: Document,
-    of: Resource[Any],
-    candidates: Iterable[Document],
-    test: Callable[[Document], bool],
+    owner: Object,
+    of: Resource[T],
+    candidates: Iterable[T],
+    test: Callable[[T], bool],
     *,
     finalizers: Sequence[str] = (),
-) -> list[Document]:
+) -> list[T]:
     """The owner's objects of a kind: strays that match are adopted, own ones that no longer match are let go.
 
     ``finalizers`` come and go with the ownership.
     """
-    mine: list[Document] = []
+    mine: list[T] = []
     uid = owner["metadata"]["uid"]
     leaving = "deletionTimestamp" in owner["metadata"]
     adopts: bool | None = None  # not known before it matters
@@ -188,7 +181,7 @@ async def claim_objects(
     return mine
 
 
-async def _can_adopt(client: Client, resource: Resource[Any], owner: Document) -> bool:
+async def _can_adopt(client: Client, resource: Resource[Any], owner: Object) -> bool:
     """What is about to go adopts nothing: its orphans, seen before its end is, would be caught in it."""
     metadata = owner["metadata"]
     try:
@@ -199,10 +192,10 @@ async def _can_adopt(client: Client, resource: Resource[Any], owner: Document) -
 
 
 async def _adopt(
-    client: Client, of: Resource[Any], one: Document, reference: Object, finalizers: Sequence[str]
-) -> Document | None:
+    client: Client, of: Resource[T], one: T, reference: OwnerReference, finalizers: Sequence[str]
+) -> T | None:
     metadata = one["metadata"]
-    changes: Object = {"uid": metadata["uid"], "ownerReferences": [reference]}
+    changes: dict[str, Any] = {"uid": metadata["uid"], "ownerReferences": [reference]}
     if finalizers:
         changes["finalizers"] = list(finalizers)
     try:
@@ -213,11 +206,12 @@ async def _adopt(
         return None  # it is gone, or somebody else's by now
 
 
-async def _release(
-    client: Client, of: Resource[Any], one: Document, owner: str, finalizers: Sequence[str]
-) -> None:
+async def _release(client: Client, of: Resource[T], one: T, owner: str, finalizers: Sequence[str]) -> None:
     metadata = one["metadata"]
-    changes: Object = {"uid": metadata["uid"], "ownerReferences": [{"$patch": "delete", "uid": owner}]}
+    changes: dict[str, Any] = {
+        "uid": metadata["uid"],
+        "ownerReferences": [{"$patch": "delete", "uid": owner}],
+    }
     if finalizers:
         changes["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
     with contextlib.suppress(NotFound, Invalid):
@@ -237,7 +231,7 @@ def orphans_of(namespace: str) -> str:
     return f"stray:{namespace}"
 
 
-def newer_of(seen: Document | None, written: Document | None) -> Document | None:
+def newer_of(seen: T | None, written: T | None) -> T | None:
     """The later of what was seen and what was written by ourselves; what is gone or new under its name is as seen."""
     if seen is None or written is None or seen["metadata"]["uid"] != written["metadata"]["uid"]:
         return seen

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
+from dray.api.objects import controller_of
+from dray.client.informers import Informer
 from dray.client.resources import PODS, ObjectKey, Resource, key_of
 from dray.controllers.controller import Controller, ControllerContext, Key
 from dray.controllers.serviceaccount import is_namespace_terminating
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.expectations import Expectations
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.apps import DaemonSet, ReplicaSet, StatefulSet
+    from dray.api.types.batch import Job
+    from dray.api.types.core import Pod
 
-Document = Any  # documents have no types here yet
+
+#: The kinds whose objects own pods.
+Owner = TypeVar("Owner", "DaemonSet", "Job", "ReplicaSet", "StatefulSet")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,17 +35,17 @@ class EventMessages:
     not_deleted: str = "Error deleting: {problem}"
 
 
-class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
+class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
     """A controller of objects that own pods. Its keys are the objects', and perhaps others that a subclass adds."""
 
-    resource: ClassVar[Resource[Any]]
+    resource: Resource[Owner]
     words: EventMessages = EventMessages()
     #: What else its pods carry while they are its own.
     finalizers: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._owners = context.informers.get(self.resource)
+        self._owners: Informer[Owner] = context.informers.get(self.resource)
         self._pods = context.informers.get(PODS, indexers={"owner": owned_pods.by_owner})
         self._expected = Expectations(context.clock)
         self._owners.add_handler(
@@ -57,19 +63,19 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
     def _forget(self, key: ObjectKey) -> None:
         self._expected.forget(key)
 
-    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
+    def _pod_changed(self, pod: Pod, old: Pod | None = None) -> None:
         key = self._owner_of(pod)
         if key is not None:
             self._expected.there(key, pod)
             self.enqueue(key)
 
-    def _pod_gone(self, pod: Document) -> None:
+    def _pod_gone(self, pod: Pod) -> None:
         key = self._owner_of(pod)
         if key is not None:
             self._expected.gone(key, pod["metadata"]["uid"])
             self.enqueue(key)
 
-    def _pod_orphaned(self, pod: Document) -> None:
+    def _pod_orphaned(self, pod: Pod) -> None:
         """A pod of nobody: whoever selects it may adopt it."""
         for owner in self._owners.items():
             if owner["metadata"]["namespace"] == pod["metadata"]["namespace"] and owned_pods.matches(
@@ -77,7 +83,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
             )(pod):
                 self.enqueue(key_of(owner))
 
-    def _owner_of(self, pod: Document) -> ObjectKey | None:
+    def _owner_of(self, pod: Pod) -> ObjectKey | None:
         """The key of a pod's owner, where that is one of ours."""
         owner = controller_of(pod)
         if owner is None or owner["kind"] != self.resource.kind:
@@ -86,12 +92,12 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
 
     # -- pods
 
-    def _owned_pods(self, owner: Document) -> list[Object]:
+    def _owned_pods(self, owner: Owner) -> list[Pod]:
         return self._pods.by_index("owner", owner["metadata"]["uid"])
 
     async def _claim(
-        self, owner: Document, own: list[Object], test: Callable[[Document], bool] | None = None
-    ) -> list[Document]:
+        self, owner: Owner, own: list[Pod], test: Callable[[Pod], bool] | None = None
+    ) -> list[Pod]:
         """The owner's pods, with the strays that its selector (or the test) wants and without those it does not."""
         known = [*own, *self._pods.by_index("owner", owned_pods.orphans_of(owner["metadata"]["namespace"]))]
         wanted = test or owned_pods.matches(owner["spec"].get("selector"))
@@ -99,7 +105,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
             self.context.client, self.resource, owner, PODS, known, wanted, finalizers=self.finalizers
         )
 
-    async def _create_pod(self, key: ObjectKey, owner: Document, wanted: Object) -> None:
+    async def _create_pod(self, key: ObjectKey, owner: Owner, wanted: Pod) -> None:
         name = wanted["metadata"].get("name")
         try:
             pod = await self.context.client.create(PODS, key.namespace, wanted)
@@ -115,7 +121,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
         message = self.words.created.format(pod=pod["metadata"]["name"], owner=key.name)
         self._record_event(owner, "Normal", "SuccessfulCreate", message)
 
-    async def _delete_pod(self, key: ObjectKey, owner: Document, pod: Document) -> None:
+    async def _delete_pod(self, key: ObjectKey, owner: Owner, pod: Pod) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         self._expected.deleted(key, uid)
         try:
@@ -134,7 +140,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
 
     # -- the owner
 
-    async def _update_status(self, key: ObjectKey, owner: Document, status: Object) -> Document:
+    async def _update_status(self, key: ObjectKey, owner: Owner, status: Any) -> Owner:
         """The owner with its status, which is stored if it says anything new."""
         if owned_pods.semantic_equal(status, owner.get("status") or {}):
             return owner
@@ -143,6 +149,6 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Key]):
         )
 
     def _record_event(
-        self, owner: Document, kind: Literal["Normal", "Warning"], reason: str, message: str
+        self, owner: Owner, kind: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
-        self.context.recorder.event(self.resource, dict(owner), kind, reason, message)  # type: ignore[arg-type]
+        self.context.recorder.event(self.resource, owner, kind, reason, message)

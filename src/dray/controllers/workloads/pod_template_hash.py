@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
+from dray.api.release import Release
 from dray.controllers.workloads import go_dump
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import PodTemplateSpec
+
+
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 _OFFSET: Final = 2166136261
 _PRIME: Final = 16777619
@@ -34,7 +37,7 @@ def fnv1a(data: bytes) -> int:
     return found
 
 
-def compute_hash(template: Document, collisions: int | None, release: tuple[int, int]) -> str:
+def compute_hash(template: PodTemplateSpec, collisions: int | None, release: Release) -> str:
     """A short name for a pod template, the one it has upstream; collisions draw another one."""
     count = b"" if collisions is None else collisions.to_bytes(8, "little")
     return safe_encode(fnv1a(go_dump.dump_for_hash(template, release).encode() + count))

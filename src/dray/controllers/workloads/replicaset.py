@@ -3,47 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from dray.api.claims import controller_of
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Object
+from dray.api.objects import controller_of
 from dray.client.resources import REPLICASETS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each
+from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.pod_control import PodOwnerController
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
+    from dray.api.types.core import Pod
+
+
 _BURST: Final = 500  # pods that are made or deleted before a set is looked at again
 REPLICA_FAILURE: Final = "ReplicaFailure"
 
 
 def status_of(
-    rs: Document,
-    active: Sequence[Document],
+    rs: ReplicaSet,
+    active: Sequence[Pod],
     now: float,
     *,
-    failure: Object | None = None,
+    failure: ReplicaSetCondition | None = None,
     terminating: int | None = None,
-) -> Object:
+) -> ReplicaSetStatus:
     """What a ReplicaSet says about its pods, and about its failure to make or delete them.
 
     ``terminating`` pods are those on their way out; None where a release does not count them.
     """
     spec = rs["spec"]
     wanted = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    ready = [p for p in active if owned_pods.is_ready(p)]
+    ready = [p for p in active if is_ready(p)]
     available = [p for p in ready if owned_pods.is_available(p, spec.get("minReadySeconds") or 0, now)]
     full = [p for p in active if wanted.items() <= (p["metadata"].get("labels") or {}).items()]
-    status: Object = {"replicas": len(active), "observedGeneration": rs["metadata"].get("generation", 0)}
-    for name, count in (
-        ("fullyLabeledReplicas", len(full)),
-        ("readyReplicas", len(ready)),
-        ("availableReplicas", len(available)),
-    ):
-        if count:
-            status[name] = count
+    status: ReplicaSetStatus = {
+        "replicas": len(active),
+        "observedGeneration": rs["metadata"].get("generation", 0),
+    }
+    if full:
+        status["fullyLabeledReplicas"] = len(full)
+    if ready:
+        status["readyReplicas"] = len(ready)
+    if available:
+        status["availableReplicas"] = len(available)
     if terminating is not None:
         status["terminatingReplicas"] = terminating
     known = (rs.get("status") or {}).get("conditions") or ()
@@ -54,14 +60,14 @@ def status_of(
     return {**status, "conditions": conditions} if conditions else status
 
 
-class ReplicaSetController(PodOwnerController[ObjectKey]):
+class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
     name = "replicaset-controller"
     resource = REPLICASETS
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._owners.add_index("owner", owned_pods.by_owner)
-        self._counts_terminating = "DeploymentReplicaSetTerminatingReplicas" in context.gates
+        self._counts_terminating = context.quirks.counts_terminating_replicas
 
     async def sync(self, key: ObjectKey) -> float | None:
         rs = self._owners.get(*key)
@@ -99,7 +105,7 @@ class ReplicaSetController(PodOwnerController[ObjectKey]):
             return float(waiting)
         return None
 
-    def _failure(self, missing: int, problem: StatusError) -> Object:
+    def _failure(self, missing: int, problem: StatusError) -> ReplicaSetCondition:
         return {
             "type": REPLICA_FAILURE,
             "status": "True",
@@ -108,7 +114,7 @@ class ReplicaSetController(PodOwnerController[ObjectKey]):
             "lastTransitionTime": owned_pods.timestamp(self.context.clock()),
         }
 
-    async def _manage(self, key: ObjectKey, rs: Document, active: list[Document], missing: int) -> None:
+    async def _manage(self, key: ObjectKey, rs: ReplicaSet, active: list[Pod], missing: int) -> None:
         if missing > 0:
             template = rs["spec"]["template"]
             await owned_pods.slow_start_batch(
@@ -119,7 +125,7 @@ class ReplicaSetController(PodOwnerController[ObjectKey]):
             surplus = owned_pods.ranked_for_deletion(active, self._pods_per_node(rs))[: min(-missing, _BURST)]
             await for_each(surplus, lambda pod: self._delete_pod(key, rs, pod))
 
-    def _pods_per_node(self, rs: Document) -> Counter[str]:
+    def _pods_per_node(self, rs: ReplicaSet) -> Counter[str]:
         """How many pods of the same deployment, whatever their template, are on each node."""
         above = controller_of(rs)
         sets = self._owners.by_index("owner", above["uid"]) if above is not None else ()

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
+    from dray.api.types.resource_v1alpha2 import (
+        AllocationResult,
+        ResourceClaim,
+        ResourceClaimParametersReference,
+        ResourceClass,
+        ResourceClassParametersReference,
+    )
+
+    ParametersReference = ResourceClassParametersReference | ResourceClaimParametersReference
+
 #: Reads the object that a parametersRef names, from the given namespace unless it names one; None without a reference.
-Lookup = Callable[[Document | None, str], Awaitable[Document | None]]
+Lookup = Callable[["ParametersReference | None", str], Awaitable[Mapping[str, Any] | None]]
 
 
 class CannotAllocate(Exception):
@@ -20,8 +31,8 @@ class Pending:
     """A claim that is to be allocated, with everything that says how."""
 
     entry: str  # its name in the pod; empty for immediate allocation
-    claim: Document
-    resource_class: Document
+    claim: ResourceClaim
+    resource_class: ResourceClass
     claim_parameters: Any = None
     class_parameters: Any = None
 
@@ -36,32 +47,34 @@ class ClassicDriver:
     #: A DNS name: the ``driverName`` of classes and claims.
     name: str = ""
 
-    async def class_parameters(self, resource_class: Document, lookup: Lookup) -> Any:
+    async def class_parameters(self, resource_class: ResourceClass, lookup: Lookup) -> Any:
         """What the class's parametersRef stands for. Raise ``CannotAllocate`` if it makes no sense."""
         return await lookup(resource_class.get("parametersRef"), "")
 
-    async def claim_parameters(self, claim: Document, resource_class: Document, lookup: Lookup) -> Any:
+    async def claim_parameters(
+        self, claim: ResourceClaim, resource_class: ResourceClass, lookup: Lookup
+    ) -> Any:
         return await lookup(claim["spec"].get("parametersRef"), claim["metadata"]["namespace"])
 
     async def allocate(
-        self, pending: Sequence[Pending], *, node: str, others: Sequence[Document]
-    ) -> Sequence[Document]:
+        self, pending: Sequence[Pending], *, node: str, others: Sequence[ResourceClaim]
+    ) -> Sequence[AllocationResult]:
         """An AllocationResult for each claim. ``node`` is empty for immediate allocation: choose one yourself."""
         raise CannotAllocate("this driver allocates nothing")
 
-    async def deallocate(self, claim: Document) -> None:
+    async def deallocate(self, claim: ResourceClaim) -> None:
         """Free what the claim holds; also called when an allocation was only begun. Must be idempotent."""
 
     async def unsuitable_nodes(
-        self, pod: Document, pending: Sequence[Pending], nodes: Sequence[str], others: Sequence[Document]
+        self, pod: Pod, pending: Sequence[Pending], nodes: Sequence[str], others: Sequence[ResourceClaim]
     ) -> Sequence[Collection[str]]:
         """For each claim, those of ``nodes`` where the claims cannot be allocated together."""
         return [() for _ in pending]
 
 
-def available_on(node: str, *, driver: str = "", data: str = "", shareable: bool = False) -> dict[str, Any]:
+def available_on(node: str, *, driver: str = "", data: str = "", shareable: bool = False) -> AllocationResult:
     """The AllocationResult for something that lives on one node; ``data`` is handed to the node's plugin."""
-    result: dict[str, Any] = {
+    result: AllocationResult = {
         "availableOnNodes": {
             "nodeSelectorTerms": [
                 {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}

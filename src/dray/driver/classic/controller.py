@@ -11,24 +11,34 @@ import logging
 import os
 import platform
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from dray.api import claims
+from dray.api import claims, objects
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.leaderelection import LeaderElector
-from dray.client.resources import PODS, Resource
+from dray.client.resources import PODS, Resource, T
 from dray.client.workqueue import WorkQueue
-from dray.driver.classic.base import CannotAllocate, ClassicDriver, Document, Pending
+from dray.driver.classic.base import CannotAllocate, ClassicDriver, Pending
 from dray.driver.classic.versions import Served, served
 from dray.kubelet_api.failpoints import failpoint
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
+    from dray.api.types.meta import APIGroup
+    from dray.api.types.resource_v1alpha2 import (
+        PodSchedulingContext,
+        ResourceClaim,
+        ResourceClaimSchedulingStatus,
+        ResourceClaimStatus,
+        ResourceClassParametersReference,
+    )
+    from dray.driver.classic.base import ParametersReference
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +109,9 @@ class Controller:
         self._discovery = Discovery(client)
         self._finalizer = f"{driver.name}/deletion-protection"
         self.queue: WorkQueue[Key] = WorkQueue()
-        self._written: dict[tuple[str, str], Object] = {}  # what we wrote and no informer has shown yet
+        self._written: dict[
+            tuple[str, str], ResourceClaim
+        ] = {}  # what we wrote and no informer has shown yet
         self._classes = informers.get(served.classes)
         self._claims = informers.get(served.claims)
         self._contexts = informers.get(served.contexts)
@@ -113,64 +125,68 @@ class Controller:
             on_update=lambda old, new: self._look("context", new),
         )
 
-    def _look(self, kind: str, document: Object) -> None:
+    def _look(self, kind: str, document: ResourceClaim | PodSchedulingContext) -> None:
         metadata = document["metadata"]
         self.queue.add(Key(kind, metadata["namespace"], metadata["name"]))
 
-    def _forget(self, claim: Object) -> None:
+    def _forget(self, claim: ResourceClaim) -> None:
         self._written.pop((claim["metadata"]["namespace"], claim["metadata"]["name"]), None)
 
     async def sync(self, key: Key) -> float | None:
-        source = self._claims if key.kind == "claim" else self._contexts
-        document = source.get(key.namespace, key.name)
-        if document is None:
-            return None
-        try:
-            if key.kind == "claim":
-                await self._sync_claim(self._newest(document))
+        if key.kind == "claim":
+            claim = self._claims.get(key.namespace, key.name)
+            if claim is None:
                 return None
-            return await self._sync_context(document)
+            return await self._reported(self._served.claims, claim, self._sync_claim(self._newest(claim)))
+        context = self._contexts.get(key.namespace, key.name)
+        if context is None:
+            return None
+        return await self._reported(self._served.contexts, context, self._sync_context(context))
+
+    async def _reported(
+        self, resource: Resource[T], document: T, work: Awaitable[float | None]
+    ) -> float | None:
+        """The outcome of ``work``; an event on the document tells what went wrong."""
+        try:
+            return await work
         except Conflict:
-            return _CONFLICT_SECONDS  # news is on its way
+            return _CONFLICT_SECONDS  # the informer is about to show what somebody else has written
         except (CannotAllocate, StatusError) as problem:
-            resource = self._served.claims if key.kind == "claim" else self._served.contexts
             self._recorder.event(resource, document, "Warning", "Failed", str(problem))
             raise
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
-    async def _sync_claim(self, claim: Object) -> None:
+    async def _sync_claim(self, claim: ResourceClaim) -> float | None:
         status = claim.get("status") or {}
         if status.get("reservedFor"):
-            return
+            return None
         if "deletionTimestamp" in claim["metadata"] or status.get("deallocationRequested"):
             if self._finalizer in (claim["metadata"].get("finalizers") or ()):
                 await self._free(claim)
-            return
+            return None
         if status.get("allocation") or claim["spec"].get("allocationMode") != "Immediate":
-            return
+            return None
         pending = await self._pending("", claim)
         if pending is not None:
             await self._allocate([pending], "", None)
+        return None
 
-    async def _free(self, claim: Object) -> None:
+    async def _free(self, claim: ResourceClaim) -> None:
         await self._driver.deallocate(claim)
         failpoint("deallocate.driver")
         status = claim.get("status") or {}
         if status.get("allocation") or status.get("deallocationRequested"):
-            left = {
-                k: v
-                for k, v in status.items()
-                if k not in ("allocation", "driverName", "deallocationRequested")
-            }
-            claim = await self._write_status(claim, left)
+            freed = ("allocation", "driverName", "deallocationRequested")
+            left = {k: v for k, v in status.items() if k not in freed}
+            claim = await self._write_status(claim, cast("ResourceClaimStatus", left))
             failpoint("deallocate.cleared")
         metadata = claim["metadata"]
         finalizers = [f for f in metadata.get("finalizers") or () if f != self._finalizer]
         await self._write({**claim, "metadata": {**metadata, "finalizers": finalizers}})
         failpoint("deallocate.done")
 
-    async def _allocate(self, pending: Sequence[Pending], node: str, pod: Document | None) -> None:
+    async def _allocate(self, pending: Sequence[Pending], node: str, pod: Pod | None) -> None:
         protected = []
         for one in pending:
             metadata = one.claim["metadata"]
@@ -187,17 +203,20 @@ class Controller:
         results = await self._driver.allocate(protected, node=node, others=self._others())
         failpoint("allocate.driver")
         for one, allocation in zip(protected, results, strict=True):
-            status = {
+            status: ResourceClaimStatus = {
                 **(one.claim.get("status") or {}),
                 "allocation": allocation,
                 "driverName": self._driver.name,
             }
             if pod is not None and self._options.reserve:
-                status["reservedFor"] = [*(status.get("reservedFor") or ()), claims.consumer_reference(pod)]
+                status["reservedFor"] = [
+                    *(status.get("reservedFor") or ()),
+                    claims.consumer_reference(pod),
+                ]
             await self._write_status(one.claim, status)
             failpoint("allocate.written")
 
-    async def _pending(self, entry: str, claim: Object) -> Pending | None:
+    async def _pending(self, entry: str, claim: ResourceClaim) -> Pending | None:
         """The claim with its parameters, if it is this driver's."""
         resource_class = self._classes.get("", claim["spec"]["resourceClassName"])
         if resource_class is None or resource_class["driverName"] != self._driver.name:
@@ -211,7 +230,7 @@ class Controller:
 
     # -- negotiations -----------------------------------------------------------------------------------------------
 
-    async def _sync_context(self, context: Object) -> float | None:
+    async def _sync_context(self, context: PodSchedulingContext) -> float | None:
         spec, metadata = context.get("spec") or {}, context["metadata"]
         selected, potential = spec.get("selectedNode") or "", list(spec.get("potentialNodes") or ())
         if "deletionTimestamp" in metadata or not (selected or potential):
@@ -220,7 +239,7 @@ class Controller:
             pod = await self._client.get(PODS, metadata["namespace"], metadata["name"])
         except NotFound:
             return None
-        owner = claims.controller_of(context)
+        owner = objects.controller_of(context)
         if "deletionTimestamp" in pod["metadata"] or owner is None or owner["uid"] != pod["metadata"]["uid"]:
             return None
         pending = [p for entry in self._references(pod) if (p := await self._of_pod(pod, entry)) is not None]
@@ -235,12 +254,12 @@ class Controller:
         await self._answer(context, pending, unsuitable, selected)
         return self._options.refresh
 
-    def _references(self, pod: Object) -> Sequence[claims.ClaimReference]:
+    def _references(self, pod: Pod) -> Sequence[claims.ClaimReference]:
         """The pod's claims. Where its status does not name them, they have the names that old releases gave."""
         named = (pod.get("status") or {}).get("resourceClaimStatuses")
         return claims.references(pod, fixed_names=not named)
 
-    async def _of_pod(self, pod: Object, entry: claims.ClaimReference) -> Pending | None:
+    async def _of_pod(self, pod: Pod, entry: claims.ClaimReference) -> Pending | None:
         known = self._claims.get(pod["metadata"]["namespace"], entry.claim or "")
         if known is None:
             return None
@@ -255,7 +274,7 @@ class Controller:
 
     async def _answer(
         self,
-        context: Object,
+        context: PodSchedulingContext,
         pending: Sequence[Pending],
         unsuitable: Sequence[Collection[str]],
         selected: str,
@@ -266,20 +285,20 @@ class Controller:
         for one, nodes in zip(pending, unsuitable, strict=True):
             # Of a list that is too long, the selected node matters most.
             kept = sorted(nodes, key=lambda node: (node != selected, node))[:MAX_NODES]
-            answer: Object = {"name": one.entry}
+            answer: ResourceClaimSchedulingStatus = {"name": one.entry}
             if kept:
                 answer["unsuitableNodes"] = sorted(kept)
             answers[one.entry] = answer
         wanted = list(answers.values())
         if wanted != before:
             metadata = context["metadata"]
-            changed = {**context, "status": {**status, "resourceClaims": wanted}}
+            changed: PodSchedulingContext = {**context, "status": {**status, "resourceClaims": wanted}}
             await self._client.update_status(self._served.contexts, metadata["namespace"], changed)
             failpoint("negotiate.answered")
 
     # -- look-ups and writes ----------------------------------------------------------------------------------------
 
-    def _newest(self, claim: Object) -> Object:
+    def _newest(self, claim: ResourceClaim) -> ResourceClaim:
         """The claim as we wrote it, while informers still show it as it was before."""
         claim = self._served.read(claim)
         metadata = claim["metadata"]
@@ -295,12 +314,14 @@ class Controller:
         del self._written[key]
         return claim
 
-    def _others(self) -> list[Document]:
+    def _others(self) -> list[ResourceClaim]:
         """Claims that hold something of this driver."""
         found = (self._newest(claim) for claim in list(self._claims.items()))
         return [c for c in found if (c.get("status") or {}).get("driverName") == self._driver.name and claims.allocation(c)]  # fmt: skip
 
-    async def _lookup(self, reference: Document | None, namespace: str) -> Document | None:
+    async def _lookup(
+        self, reference: ParametersReference | None, namespace: str
+    ) -> Mapping[str, Any] | None:
         if not reference:
             return None
         group, kind, name = reference.get("apiGroup") or "", reference["kind"], reference["name"]
@@ -308,9 +329,12 @@ class Controller:
         if resource is None:
             self._discovery.forget()
             raise CannotAllocate(f"parameters {kind} {name}: there is no such kind in {group or 'v1'}")
-        where = reference.get("namespace") or namespace
+        where = cast("ResourceClassParametersReference", reference).get("namespace") or namespace
         try:
-            return await self._client.get(resource, where if resource.namespaced else "", name)  # type: ignore[no-any-return]
+            found: Mapping[str, Any] = await self._client.get(
+                resource, where if resource.namespaced else "", name
+            )
+            return found
         except NotFound as problem:
             raise CannotAllocate(f"parameters {kind} {name}: {problem.message}") from None
 
@@ -318,7 +342,7 @@ class Controller:
         if not group:
             return await self._discovery.find("v1", kind)
         try:
-            served: Any = (await self._client.request("GET", f"/apis/{group}")).object
+            served: APIGroup = (await self._client.request("GET", f"/apis/{group}")).object
         except NotFound:
             return None
         for version in served.get("versions") or ():
@@ -327,15 +351,15 @@ class Controller:
                 return found
         return None
 
-    async def _write(self, claim: Object) -> Object:
+    async def _write(self, claim: ResourceClaim) -> ResourceClaim:
         namespace, wanted = claim["metadata"]["namespace"], self._served.write(claim)
         return self._wrote(await self._client.update(self._served.claims, namespace, wanted))
 
-    async def _write_status(self, claim: Document, status: Object) -> Object:
+    async def _write_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
         namespace, wanted = claim["metadata"]["namespace"], self._served.write({**claim, "status": status})
         return self._wrote(await self._client.update_status(self._served.claims, namespace, wanted))
 
-    def _wrote(self, claim: Object) -> Object:
+    def _wrote(self, claim: ResourceClaim) -> ResourceClaim:
         claim = self._served.read(claim)
         metadata = claim["metadata"]
         if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):

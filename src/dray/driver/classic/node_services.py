@@ -6,14 +6,21 @@ the node has, and the kubelet publishes it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dray.api.quantity import Quantity
-from dray.driver.model import Capacity, ClaimRef, Device, Document, Handle, Version
+from dray.driver.model import Attribute, Capacity, ClaimRef, Device, Handle, Version
 from dray.driver.preparation import Preparer, PrepareResult
 from dray.kubelet_api import structured
 from dray.kubelet_api.services import NODE_V1ALPHA1, NODE_V1ALPHA2, NODE_V1ALPHA3, Service
+
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import (
+        NamedResourcesAttribute,
+        NamedResourcesInstance,
+        NamedResourcesResources,
+    )
 
 
 def services(preparer: Preparer, resources: Sequence[Device]) -> list[tuple[Service, Any]]:
@@ -52,7 +59,7 @@ class NodeV1alpha3:
 
     async def NodeListAndWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
         """Said once: a kubelet takes the end of the stream for a promise that nothing will change."""
-        message = structured.model_message(named_resources(self._resources))
+        message = structured.model_message({"namedResources": named_resources(self._resources)})
         yield self._messages.NodeListAndWatchResourcesResponse(resources=[message] if self._resources else [])
 
 
@@ -77,36 +84,33 @@ class SingleClaimNode:
         return self._messages.NodeUnprepareResourceResponse()
 
 
-def named_resources(devices: Sequence[Device]) -> Document:
+def named_resources(devices: Sequence[Device]) -> NamedResourcesResources:
     """Devices as 1.30's model of named resources: capacities are attributes among others there."""
-    return {"namedResources": {"instances": [_instance(device) for device in devices]}}
+    return {"instances": [_instance(device) for device in devices]}
 
 
-def _instance(device: Device) -> Document:
-    attributes: list[Document] = [
-        {"name": name, **_value(value)} for name, value in device.attributes.items()
-    ]
+def _instance(device: Device) -> NamedResourcesInstance:
+    attributes = [_attribute(name, value) for name, value in device.attributes.items()]
     for name, value in device.capacity.items():
         amount = value.value if isinstance(value, Capacity) else value
         attributes.append({"name": name, "quantity": str(Quantity.parse(amount))})
     return {"name": device.name, "attributes": attributes} if attributes else {"name": device.name}
 
 
-def _value(value: Any) -> Mapping[str, Any]:
+def _attribute(name: str, value: Attribute) -> NamedResourcesAttribute:
     match value:
         case bool():
-            return {"bool": value}
+            return {"name": name, "bool": value}
         case int():
-            return {"int": value}
+            return {"name": name, "int": value}
         case Version():
-            return {"version": str(value)}
+            return {"name": name, "version": str(value)}
         case str():
-            return {"string": value}
-    items = list(value)
-    whole = all(isinstance(item, int) and not isinstance(item, bool) for item in items)
-    return (
-        {"intSlice": {"ints": items}} if items and whole else {"stringSlice": {"strings": [*map(str, items)]}}
-    )
+            return {"name": name, "string": value}
+    whole = [item for item in value if isinstance(item, int) and not isinstance(item, bool)]
+    if whole and len(whole) == len(value):
+        return {"name": name, "intSlice": {"ints": whole}}
+    return {"name": name, "stringSlice": {"strings": [*map(str, value)]}}
 
 
 def _handle(message: Any) -> Handle:

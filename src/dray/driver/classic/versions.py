@@ -6,9 +6,8 @@ Everything else of the controller knows v1alpha2 only.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from dray.api.scheme.kinds import Object
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (
@@ -19,46 +18,54 @@ from dray.client.resources import (
     Resource,
 )
 
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha1 import AllocationResult as FirstAllocationResult
+    from dray.api.types.resource_v1alpha2 import (
+        AllocationResult,
+        PodSchedulingContext,
+        ResourceClaim,
+        ResourceClass,
+    )
+
 
 class NoClassicApi(Exception):
     """The server does not serve what a classic driver needs."""
 
 
 class Served(NamedTuple):
-    """What a server has of the classic kinds."""
+    """What a server has of the classic kinds. To the type checker they are those of v1alpha2."""
 
-    classes: Resource[Any]
-    claims: Resource[Any]
-    contexts: Resource[Any]
+    classes: Resource[ResourceClass]
+    claims: Resource[ResourceClaim]
+    contexts: Resource[PodSchedulingContext]
 
-    def read(self, claim: Object) -> Object:
+    def read(self, claim: ResourceClaim) -> ResourceClaim:
         """A claim of the server in v1alpha2's form."""
-        return self._changed(claim, "resourceHandle", _listed)
+        status = claim.get("status") or {}
+        allocation = cast("FirstAllocationResult | None", status.get("allocation"))
+        if self.claims.version != "v1alpha1" or not allocation or "resourceHandle" not in allocation:
+            return claim
+        kept = {name: value for name, value in allocation.items() if name != "resourceHandle"}
+        listed = {**kept, "resourceHandles": [{"data": allocation["resourceHandle"]}]}
+        return {**claim, "status": {**status, "allocation": cast("AllocationResult", listed)}}
 
-    def write(self, claim: Object) -> Object:
+    def write(self, claim: ResourceClaim) -> ResourceClaim:
         """A claim in v1alpha2's form as the server takes it."""
-        return self._changed(claim, "resourceHandles", _single)
-
-    def _changed(self, claim: Object, key: str, change: Any) -> Object:
         status = claim.get("status") or {}
         allocation = status.get("allocation")
-        if self.claims.version != "v1alpha1" or not allocation or key not in allocation:
+        if self.claims.version != "v1alpha1" or not allocation or "resourceHandles" not in allocation:
             return claim
-        kept = {name: value for name, value in allocation.items() if name != key}
-        return {**claim, "status": {**status, "allocation": {**kept, **change(allocation[key])}}}
-
-
-def _listed(handle: str) -> Object:
-    return {"resourceHandles": [{"data": handle}]}
-
-
-def _single(handles: list[Object]) -> Object:
-    return {"resourceHandle": handles[0].get("data") or ""} if handles else {}
+        kept = {name: value for name, value in allocation.items() if name != "resourceHandles"}
+        handles = allocation["resourceHandles"]
+        single = {**kept, "resourceHandle": handles[0].get("data") or ""} if handles else kept
+        return {**claim, "status": {**status, "allocation": cast("AllocationResult", single)}}
 
 
 NEWEST = Served(CLASSIC_RESOURCE_CLASSES, CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEXTS)
 FIRST = Served(
-    CLASSIC_RESOURCE_CLASSES.at("v1alpha1"), CLASSIC_RESOURCE_CLAIMS.at("v1alpha1"), POD_SCHEDULINGS
+    CLASSIC_RESOURCE_CLASSES.at("v1alpha1"),
+    CLASSIC_RESOURCE_CLAIMS.at("v1alpha1"),
+    POD_SCHEDULINGS,
 )
 
 

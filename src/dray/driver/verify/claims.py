@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from typing import Self
+from typing import TYPE_CHECKING, Self, cast
 
 from dray.api.errors import StatusError
 from dray.client.resources import RESOURCE_CLAIMS
 from dray.driver.model import ClaimRef
 from dray.driver.resource_api import ResourceApi
 from dray.driver.verify.report import FreeDevice, Options
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceRequest
 
 
 class Claims:
@@ -45,13 +48,14 @@ class Claims:
         await self._release(device)
         client, name = self._api.client, f"verify-{secrets.token_hex(4)}"
         exactly = {"deviceClassName": "verify"}
-        request = (
-            {"name": "r", "exactly": exactly} if self._api.version != "v1beta1" else {"name": "r", **exactly}
+        flat = self._api.version == "v1beta1"
+        request = cast(
+            "DeviceRequest", {"name": "r", **exactly} if flat else {"name": "r", "exactly": exactly}
         )
         made = await client.create(
             self._resource,
             self._namespace,
-            {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},  # type: ignore[list-item]
+            {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},
         )
         self._made[device] = name
         result = {"request": "r", "driver": self._driver, "pool": device.pool, "device": device.name}

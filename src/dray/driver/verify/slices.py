@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dray.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.driver.resource_api import ResourceApi
 from dray.driver.verify.report import FreeDevice, Options, Report
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceSliceSpec
 
 
 async def check_slices(
@@ -23,7 +26,7 @@ async def check_slices(
         return []
     if not report.expect("publishes slices", bool(slices), "the API server has none of this driver"):
         return []
-    pools: dict[str, list[Mapping[str, Any]]] = {}
+    pools: dict[str, list[ResourceSliceSpec]] = {}
     for s in slices:
         pools.setdefault(s["spec"]["pool"]["name"], []).append(s["spec"])
     for name, specs in pools.items():
@@ -40,7 +43,7 @@ async def check_slices(
     ]
 
 
-def _check_pool(report: Report, name: str, specs: Sequence[Mapping[str, Any]]) -> None:
+def _check_pool(report: Report, name: str, specs: Sequence[ResourceSliceSpec]) -> None:
     newest = max(s["pool"]["generation"] for s in specs)
     current = [s for s in specs if s["pool"]["generation"] == newest]
     wanted = current[0]["pool"]["resourceSliceCount"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -13,9 +13,11 @@ from dray.client.resources import RESOURCE_CLAIM_PARAMETERS
 from dray.driver import classic
 from dray.driver.classic import CannotAllocate, ClassicDriver, Pending, available_on
 from dray.drivers.cats import parameters
-from dray.drivers.cats.inventory import DRIVER, Cat, CatSelector, Generation, cats_of
+from dray.drivers.cats.inventory import DRIVER, Cat, CatSelector, Generation, HeldCat, cats_of
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
+    from dray.api.types.resource_v1alpha2 import AllocationResult, ResourceClaim
 
 
 class CatsController(ClassicDriver):
@@ -27,8 +29,8 @@ class CatsController(ClassicDriver):
         self._count = count
 
     async def allocate(
-        self, pending: Sequence[Pending], *, node: str, others: Sequence[Document]
-    ) -> Sequence[Document]:
+        self, pending: Sequence[Pending], *, node: str, others: Sequence[ResourceClaim]
+    ) -> Sequence[AllocationResult]:
         for candidate in [node] if node else self._nodes:
             chosen = self._choose(pending, candidate, others)
             if chosen is not None:
@@ -38,12 +40,14 @@ class CatsController(ClassicDriver):
         raise CannotAllocate(f"no such cats are free on {f'node {node}' if node else 'any node'}")
 
     async def unsuitable_nodes(
-        self, pod: Document, pending: Sequence[Pending], nodes: Sequence[str], others: Sequence[Document]
+        self, pod: Pod, pending: Sequence[Pending], nodes: Sequence[str], others: Sequence[ResourceClaim]
     ) -> Sequence[Collection[str]]:
         full = [node for node in nodes if self._choose(pending, node, others) is None]
         return [full for _ in pending]
 
-    def _choose(self, pending: Sequence[Pending], node: str, others: Sequence[Document]) -> list[Cat] | None:
+    def _choose(
+        self, pending: Sequence[Pending], node: str, others: Sequence[ResourceClaim]
+    ) -> list[Cat] | None:
         """A cat for each claim, the choosiest first; None if they cannot all be had."""
         held = _held(others)
         cats = cats_of(node, Generation.CLASSIC, count=self._count)
@@ -61,17 +65,17 @@ class CatsController(ClassicDriver):
 
 def _handle(node: str, cat: Cat) -> str:
     """What the node's plugin is told."""
-    return json.dumps({"node": node, "name": cat.name, "color": cat.color, "size": cat.size})
+    data: HeldCat = {"node": node, "name": cat.name, "color": cat.color, "size": cat.size}
+    return json.dumps(data)
 
 
-def _held(others: Sequence[Document]) -> set[tuple[str, str]]:
+def _held(others: Sequence[ResourceClaim]) -> set[tuple[str, str]]:
     held = set()
     for claim in others:
         for handle in claim["status"]["allocation"].get("resourceHandles") or ():
-            data = json.loads(
-                handle.get("data") or "{}"
-            )  # structured ones have none: the scheduler's business
-            held.add((data.get("node"), data.get("name")))
+            # A handle that the scheduler wrote (structured parameters) has no data.
+            data: HeldCat = json.loads(handle.get("data") or "{}")
+            held.add((data.get("node", ""), data.get("name", "")))
     return held
 
 

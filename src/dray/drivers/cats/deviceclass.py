@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -12,7 +12,8 @@ from dray.client.resources import DEVICE_CLASSES
 from dray.driver.resource_api import VERSIONS
 from dray.drivers.cats.inventory import DRIVER
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceClass
 
 
 async def class_exists(client: Client) -> bool:
@@ -25,7 +26,7 @@ async def wait_for_class(client: Client) -> None:
     """Returns when there is a class that asks for cats; never on servers that have no such classes."""
     calling = asyncio.Event()
 
-    def look(device_class: Object) -> None:
+    def look(device_class: DeviceClass) -> None:
         if selects_cats(device_class):
             calling.set()
 
@@ -36,6 +37,6 @@ async def wait_for_class(client: Client) -> None:
         await calling.wait()
 
 
-def selects_cats(device_class: Object) -> bool:
+def selects_cats(device_class: DeviceClass) -> bool:
     selectors = (device_class.get("spec") or {}).get("selectors") or ()
     return any(DRIVER in (selector.get("cel") or {}).get("expression", "") for selector in selectors)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import AlreadyExists
-from dray.api.scheme.kinds import Object
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (
@@ -15,8 +14,12 @@ from dray.client.resources import (
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     Resource,
+    T,
 )
 from dray.drivers.cats.parameters import CLAIM_PARAMETERS, DEFINITION, GROUP
+
+if TYPE_CHECKING:
+    from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule
 
 _LOOK: Final = ["get", "list", "watch"]
 _WRITE: Final = [*_LOOK, "create", "update", "patch", "delete"]
@@ -39,14 +42,17 @@ _RULES: Final = (
 async def install(client: Client, *, user: str) -> None:
     """Create what is missing, and wait until ClaimParameters can be written."""
     group = "rbac.authorization.k8s.io"
-    rules = [{"apiGroups": [g], "resources": resources, "verbs": verbs} for g, resources, verbs in _RULES]
-    binding = {
+    rules: list[PolicyRule] = [
+        {"apiGroups": [g], "resources": resources, "verbs": verbs} for g, resources, verbs in _RULES
+    ]
+    binding: ClusterRoleBinding = {
         "metadata": {"name": user},
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
     }
     await _create(client, CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
-    await _create(client, CLUSTER_ROLES, {"metadata": {"name": user}, "rules": rules})
+    role: ClusterRole = {"metadata": {"name": user}, "rules": rules}
+    await _create(client, CLUSTER_ROLES, role)
     await _create(client, CLUSTER_ROLE_BINDINGS, binding)
     discovery = Discovery(client)
     while not await discovery.serves(CLAIM_PARAMETERS):
@@ -54,6 +60,6 @@ async def install(client: Client, *, user: str) -> None:
         await asyncio.sleep(0.02)
 
 
-async def _create(client: Client, resource: Resource[Any], wanted: Object) -> None:
+async def _create(client: Client, resource: Resource[T], wanted: T) -> None:
     with contextlib.suppress(AlreadyExists):
         await client.create(resource, "", wanted)

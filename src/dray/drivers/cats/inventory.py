@@ -5,12 +5,37 @@ A cat belongs to one generation of the API: each allocates on its own, and none 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 DRIVER: Final = "resource-driver.example.com"
+
+
+class ClaimParametersSpec(TypedDict, total=False):
+    color: str
+    size: str
+
+
+class ClaimParameters(TypedDict, total=False):
+    """The custom resource in which users say which cat they want."""
+
+    apiVersion: str
+    kind: str
+    metadata: ObjectMeta
+    spec: ClaimParametersSpec
+
+
+class HeldCat(TypedDict, total=False):
+    """The data of a classic claim's handle: the controller writes it and the node's plugin reads it."""
+
+    node: str
+    name: str
+    color: str
+    size: str
 
 
 class Generation(Enum):
@@ -55,8 +80,8 @@ class CatSelector:
     size: str = ""
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any] | None) -> CatSelector:
-        spec = (parameters or {}).get("spec") or {}
+    def of(cls, parameters: ClaimParameters | None) -> CatSelector:
+        spec: ClaimParametersSpec = (parameters or {}).get("spec") or {}
         return cls(str(spec.get("color") or ""), str(spec.get("size") or ""))
 
     def matches(self, cat: Cat) -> bool:

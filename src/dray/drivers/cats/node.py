@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from dray.driver import Allocated, Claim, Device, DeviceID, Driver, Edits, Handle, Plugin, Pool
-from dray.drivers.cats.inventory import DRIVER, Generation, cats_of, environment
+from dray.drivers.cats.inventory import DRIVER, Generation, HeldCat, cats_of, environment
 
 
 class CatsDriver(Driver):
@@ -39,7 +39,7 @@ class CatsDriver(Driver):
     def allocated(self, handle: Handle) -> Sequence[Allocated]:
         if handle.structured is not None:
             return super().allocated(handle)
-        cat = json.loads(handle.data)  # as the controller wrote it
+        cat: HeldCat = json.loads(handle.data)  # as the controller wrote it
         return [Allocated(id=DeviceID(cat["node"], cat["name"]), request="")]
 
     def edits(self, claim: Claim, device: Allocated) -> Edits:

@@ -7,23 +7,29 @@ the driver keeps one that was generated from it, and steps back where somebody e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import RESOURCE_CLAIM_PARAMETERS, Resource
 from dray.client.workqueue import WorkQueue
-from dray.drivers.cats.inventory import DRIVER, CatSelector
+from dray.drivers.cats.inventory import DRIVER, CatSelector, ClaimParameters
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import CustomResourceDefinition, JSONSchemaProps
+    from dray.api.types.meta import OwnerReference
+    from dray.api.types.resource_v1alpha2 import ResourceClaimParameters, ResourceRequest
 
 GROUP: Final = "cats.resource.example.com"
 KIND: Final = "ClaimParameters"
-CLAIM_PARAMETERS: Final[Resource[Any]] = Resource(GROUP, "v1", "claimparameters", KIND)
+CLAIM_PARAMETERS: Final[Resource[ClaimParameters]] = Resource(GROUP, "v1", "claimparameters", KIND)
 
-_SPEC: Final = {"color": {"type": "string"}, "size": {"type": "string", "enum": ["small", "large"]}}
-DEFINITION: Final[Object] = {
+_SPEC: Final[Mapping[str, JSONSchemaProps]] = {
+    "color": {"type": "string"},
+    "size": {"type": "string", "enum": ["small", "large"]},
+}
+DEFINITION: Final[CustomResourceDefinition] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": f"{CLAIM_PARAMETERS.plural}.{GROUP}"},
@@ -62,12 +68,12 @@ class Key(NamedTuple):
     name: str
 
 
-def parameters_for(claim_parameters: Mapping[str, Any]) -> Object:
+def parameters_for(claim_parameters: ClaimParameters) -> ResourceClaimParameters:
     """The ResourceClaimParameters that the scheduler finds through ``generatedFrom``."""
     metadata, wish = claim_parameters["metadata"], CatSelector.of(claim_parameters)
     asked = {"color": wish.color, "size": wish.size}
     terms = [f'attributes.string["{name}"] == "{value}"' for name, value in asked.items() if value]
-    request = {"namedResources": {"selector": " && ".join(terms) or "true"}}
+    request: ResourceRequest = {"namedResources": {"selector": " && ".join(terms) or "true"}}
     return {
         "metadata": {
             "generateName": f"{metadata['name']}-",
@@ -115,23 +121,23 @@ async def generate(client: Client) -> None:
             stored = await client.create(RESOURCE_CLAIM_PARAMETERS, key.namespace, wanted)
             written[uid] = stored["metadata"]["uid"]
         elif mine and mine[0]["driverRequests"] != wanted["driverRequests"]:
-            changed = {**mine[0], "driverRequests": wanted["driverRequests"]}
-            await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)  # type: ignore[arg-type]
+            changed: ResourceClaimParameters = {**mine[0], "driverRequests": wanted["driverRequests"]}
+            await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)
 
     async with informers, asyncio.TaskGroup() as tasks:
         await informers.synced()
         tasks.create_task(queue.run(sync))
 
 
-def _owners(parameters: Object) -> list[Object]:
+def _owners(parameters: ResourceClaimParameters) -> Sequence[OwnerReference]:
     return parameters["metadata"].get("ownerReferences") or []
 
 
-def _key(document: Object) -> Key:
+def _key(document: ClaimParameters) -> Key:
     return Key(document["metadata"]["namespace"], document["metadata"]["name"])
 
 
-def _origin(parameters: Object) -> Key:
+def _origin(parameters: ResourceClaimParameters) -> Key:
     """The ClaimParameters that it was generated from; an empty name if it was not."""
     origin = parameters.get("generatedFrom") or {}
     ours = origin.get("apiGroup") == GROUP and origin.get("kind") == KIND

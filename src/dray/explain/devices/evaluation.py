@@ -12,7 +12,7 @@ from dray.allocation import DeviceID, Features
 from dray.allocation.devices import Device
 from dray.allocation.selectors import cel_device, expression
 from dray.cel.environment.devices import MAX_COST, Outcome
-from dray.explain.devices.selectors import SelectorAttribute, asked, group_devices
+from dray.explain.devices.selectors import SelectorAttribute, group_devices, selector_attributes
 from dray.explain.devices.states import compiled
 
 
@@ -82,5 +82,7 @@ def evaluate(
         selector.max_cost,
         most,
         clock() - started,
-        asked(source, group_devices(source, everything, features), features, known=lambda: everything),
+        selector_attributes(
+            source, group_devices(source, everything, features), features, known=lambda: everything
+        ),
     )

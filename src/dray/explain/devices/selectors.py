@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
 
 from dray.allocation import Features
 from dray.allocation.devices import Device
@@ -19,6 +19,8 @@ from dray.cel import CompileError
 from dray.cel.environment.devices import split_name
 from dray.explain.devices.equivalence import DeviceGroups, EquivalentDevices, evaluate_selector
 from dray.explain.devices.states import compiled, value_of
+
+Table = Literal["attributes", "capacity"]
 
 _VALUES_SHOWN = 5
 _LITERAL = re.compile(r"""(?<![\w\]])(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')(?!\s*\])""")
@@ -117,7 +119,7 @@ def split_conjunction(source: str) -> list[str]:
     return [part for part in parts if part]
 
 
-def asked(
+def selector_attributes(
     source: str,
     devices: Sequence[EquivalentDevices],
     features: Features,
@@ -131,9 +133,12 @@ def asked(
         return ()
     if reads is None:
         return ()
-    names = [("attributes", *name) for name in sorted(reads.attributes)]
-    names += [("capacity", *name) for name in sorted(reads.capacity)]
-    found = [_asked(source, table, domain, name, devices, known) for table, domain, name in names]
+    found = [
+        _selector_attribute(source, "attributes", *name, devices, known) for name in sorted(reads.attributes)
+    ]
+    found += [
+        _selector_attribute(source, "capacity", *name, devices, known) for name in sorted(reads.capacity)
+    ]
     if reads.driver:
         drivers: Counter[str] = Counter()
         for device, count in devices:
@@ -144,9 +149,9 @@ def asked(
     return tuple(found)
 
 
-def _asked(
+def _selector_attribute(
     source: str,
-    table: str,
+    table: Table,
     domain: str,
     name: str,
     devices: Sequence[EquivalentDevices],
@@ -155,14 +160,11 @@ def _asked(
     counts: Counter[str] = Counter()
     missing = 0
     for device, count in devices:
-        entries = device.document.get(table) or {}
-        entry = entries.get(f"{domain}/{name}")
-        if entry is None and domain == device.id.driver:
-            entry = entries.get(name)
-        if entry is None:
+        value = _value(device, table, domain, name)
+        if value is None:
             missing += count
         else:
-            counts[format_value(value_of(entry) if table == "attributes" else entry.get("value"))] += count
+            counts[value] += count
     top = counts.most_common(_VALUES_SHOWN)
     rest = sum(counts.values()) - sum(count for _, count in top)
     suggestion = ""
@@ -173,20 +175,36 @@ def _asked(
     return SelectorAttribute(f"{domain}/{name}", table, tuple(top), rest, missing, suggestion)
 
 
+def _value(device: Device, table: Table, domain: str, name: str) -> str | None:
+    """The value of an attribute or of a capacity as text; None if the device does not have it."""
+    full, own = f"{domain}/{name}", domain == device.id.driver
+    if table == "capacity":
+        capacities = device.document.get("capacity") or {}
+        capacity = capacities.get(full)
+        if capacity is None and own:
+            capacity = capacities.get(name)
+        return None if capacity is None else format_value(capacity.get("value"))
+    attributes = device.document.get("attributes") or {}
+    attribute = attributes.get(full)
+    if attribute is None and own:
+        attribute = attributes.get(name)
+    return None if attribute is None else format_value(value_of(attribute))
+
+
 def format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
-def names_of(table: str, devices: Iterable[Device]) -> Iterator[tuple[str, str]]:
+def names_of(table: Table, devices: Iterable[Device]) -> Iterator[tuple[str, str]]:
     """Domain and name of everything the devices have, without repetition."""
     mixtures = {(device.id.driver, *(device.document.get(table) or ())): None for device in devices}
     seen = {split_name(name, driver): None for driver, *names in mixtures for name in names}
     yield from seen
 
 
-def _similar_name(table: str, domain: str, name: str, devices: Sequence[Device]) -> str:
+def _similar_name(table: Table, domain: str, name: str, devices: Sequence[Device]) -> str:
     """A name that devices have and that looks like the one asked for."""
     there = list(names_of(table, devices))
     if same := [d for d, n in there if n == name]:
@@ -195,7 +213,7 @@ def _similar_name(table: str, domain: str, name: str, devices: Sequence[Device])
     close = get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     if close:
         return "/".join(lowered[close[0]])
-    other = "capacity" if table == "attributes" else "attributes"
+    other: Table = "capacity" if table == "attributes" else "attributes"
     if any(n == name for _, n in names_of(other, devices)):
         return f"{name} is there as {'a capacity' if other == 'capacity' else 'an attribute'}"
     return ""

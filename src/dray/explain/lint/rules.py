@@ -15,7 +15,7 @@ from dray.allocation.devices import Device
 from dray.api import claims as pod_claims
 from dray.cel import CompileError
 from dray.cel.environment.devices import Device as Visible
-from dray.explain.devices.selectors import asked, group_devices, split_conjunction
+from dray.explain.devices.selectors import group_devices, selector_attributes, split_conjunction
 from dray.explain.devices.states import compiled, in_class, selected
 from dray.explain.lint.validation import Finding, Level, finding
 from dray.explain.model.cluster import Cluster, Key
@@ -121,7 +121,7 @@ def _contradiction(world: LintContext, source: str) -> str:
     if reads is not None and not any(
         (reads.driver, reads.allow_multiple_allocations, reads.attributes, reads.capacity)
     ):
-        outcome = selector.outcome(Visible.of("", {}))
+        outcome = selector.outcome(Visible.of("", {"name": ""}))
         if (
             outcome.error is None
             and not outcome.match
@@ -144,7 +144,7 @@ def _typos(world: LintContext, manifest: Manifest) -> Iterator[Finding]:
     for path, source in _selectors(manifest):
         features = world.cluster.features
         groups = group_devices(source, world.devices, features)
-        for one in asked(source, groups, features, known=lambda: world.devices):
+        for one in selector_attributes(source, groups, features, known=lambda: world.devices):
             if not one.values and one.suggestion:
                 text = f"no known device has {one.name}; did you mean {one.suggestion}?"
                 yield finding(manifest, "attribute-typo", Level.WARNING, text, path=path)

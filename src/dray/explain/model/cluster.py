@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dray.allocation import DeviceID, Features, Inventory, PoolID, Usage
 from dray.allocation.pools import Pool, Slice, build_pool, newest_generation
 from dray.allocation.taints import with_taint_rules
-from dray.api.release import PATCHES, Gates, release_named
+from dray.api.release import EMULATED, EffectiveVersion, Gates
 from dray.explain.model.snapshot import Document, Snapshot
 from dray.explain.nodes.causes import NodeFilters
 
@@ -47,13 +47,13 @@ class Cluster:
 
     @cached_property
     def gates(self) -> Gates:
-        release = release_named(_emulated(self.snapshot.release))
+        release = EffectiveVersion.parse(_emulated(self.snapshot.release))
         known = release.gates()
         return known if self.snapshot.gates is None else Gates(self.snapshot.gates, known.release)
 
     @cached_property
     def features(self) -> Features:
-        return Features.of(self.gates)
+        return Features.of(self.gates.release, self.gates)
 
     @cached_property
     def inventory(self) -> Inventory:
@@ -147,7 +147,7 @@ def _emulated(release: str) -> str:
         number = tuple(map(int, release.split(".")[:2]))
     except ValueError:
         return ""
-    known = {tuple(map(int, name.split("."))): name for name in PATCHES}
+    known = {tuple(known): str(known) for known in EMULATED}
     if not number or number > max(known):
         return ""
     older = [one for one in known if one <= number]

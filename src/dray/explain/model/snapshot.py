@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-Document = Mapping[str, Any]
+Document = Any
 Documents = tuple[Document, ...]
 
 API_VERSION: Final = "dray.dev/v1"

@@ -8,16 +8,18 @@ import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import StatusError
+from dray.backoff import Backoff
 from dray.client.client import Client
 from dray.client.resources import CERTIFICATE_SIGNING_REQUESTS as REQUESTS
-from dray.client.retry import Backoff
 from dray.node.bootstrap.cluster_info import JoinError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+    from dray.api.types.certificates import CertificateSigningRequest
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +37,17 @@ async def request(
     """A new key and a certificate for it, as one PEM. ``waiting`` is told the request's name when it is not granted
     at once; ``JoinError`` if it is refused or nobody has dealt with it for so many seconds."""
     key = _new_key()
-    document: dict[str, Any] = {
+    document: CertificateSigningRequest = {
         "metadata": {"generateName": "csr-"},
         "spec": {"signerName": SIGNER, "usages": _USAGES, "request": _signing_request(key, node)},
     }
-    made = await client.create(REQUESTS, "", document)  # type: ignore[arg-type]
+    made = await client.create(REQUESTS, "", document)
     name = made["metadata"]["name"]
     told = False
     try:
         async with asyncio.timeout(seconds):
             for pause in _POLL.pauses():
-                if certificate := _issued_certificate(await client.get(REQUESTS, "", name)):  # type: ignore[arg-type]
+                if certificate := _issued_certificate(await client.get(REQUESTS, "", name)):
                     return certificate + _pem(key)
                 if pause >= 1.0 and not told:
                     waiting(name)
@@ -56,7 +58,7 @@ async def request(
     raise JoinError(f"nobody has signed {name}; see: kubectl get certificatesigningrequests")
 
 
-def _issued_certificate(found: dict[str, Any]) -> bytes:
+def _issued_certificate(found: CertificateSigningRequest) -> bytes:
     status = found.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition["type"] in ("Denied", "Failed"):

@@ -12,9 +12,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from dray.runtimes.interface import DeviceNode, Edits, Hook, Mount
+
+if TYPE_CHECKING:
+    from dray.kubelet_api import cdi
 
 VERSIONS = frozenset(("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"))
 _HOOKS = frozenset(
@@ -149,7 +152,7 @@ def read_spec(path: Path, text: str, *, priority: int, locate: Callable[[str], s
     return _Spec(path, priority, kind, common, devices)
 
 
-def _parse(path: Path, text: str) -> dict[str, Any]:
+def _parse(path: Path, text: str) -> cdi.Spec:
     if path.suffix == ".json":
         document = json.loads(text)
     else:
@@ -161,10 +164,10 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
             raise CdiError(str(e)) from e
     if not isinstance(document, dict):
         raise CdiError("the file is no object")
-    return document
+    return cast("cdi.Spec", document)
 
 
-def read_edits(edits: Mapping[str, Any], *, locate: Callable[[str], str]) -> Edits:
+def read_edits(edits: cdi.ContainerEdits, *, locate: Callable[[str], str]) -> Edits:
     return Edits(
         env=tuple(_variable(e) for e in edits.get("env") or ()),
         devices=tuple(_device_node(d, locate) for d in edits.get("deviceNodes") or ()),
@@ -196,14 +199,14 @@ def merge(parts: Sequence[Edits]) -> Edits:
     )
 
 
-def _variable(text: Any) -> tuple[str, str]:
+def _variable(text: object) -> tuple[str, str]:
     name, equals, value = str(text).partition("=")
     if not name or not equals:
         raise CdiError(f"invalid environment variable {text!r}")
     return name, value
 
 
-def _device_node(d: Mapping[str, Any], locate: Callable[[str], str]) -> DeviceNode:
+def _device_node(d: cdi.DeviceNode, locate: Callable[[str], str]) -> DeviceNode:
     path = str(d.get("path") or "")
     kind, permissions = d.get("type") or "", d.get("permissions") or ""
     if not path:
@@ -225,7 +228,7 @@ def _device_node(d: Mapping[str, Any], locate: Callable[[str], str]) -> DeviceNo
     )
 
 
-def _mount(m: Mapping[str, Any], locate: Callable[[str], str]) -> Mount:
+def _mount(m: cdi.Mount, locate: Callable[[str], str]) -> Mount:
     source, target = str(m.get("hostPath") or ""), str(m.get("containerPath") or "")
     if not source:
         raise CdiError("invalid mount, empty host path")
@@ -243,7 +246,7 @@ def _mount(m: Mapping[str, Any], locate: Callable[[str], str]) -> Mount:
     )
 
 
-def _hook(h: Mapping[str, Any]) -> Hook:
+def _hook(h: cdi.Hook) -> Hook:
     stage, path = h.get("hookName") or "", h.get("path") or ""
     if stage not in _HOOKS:
         raise CdiError(f"invalid hook name {stage!r}")

@@ -5,12 +5,26 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.quantity import Quantity
-from dray.api.scheme.kinds import Object
-from dray.node.pods import Spec
+
+if TYPE_CHECKING:
+    from dray.api.types.core import (
+        ConfigMap,
+        ConfigMapEnvSource,
+        ConfigMapKeySelector,
+        Container,
+        EnvFromSource,
+        EnvVarSource,
+        Pod,
+        ResourceFieldSelector,
+        ResourceRequirements,
+        Secret,
+        SecretEnvSource,
+        SecretKeySelector,
+    )
 
 
 class ContainerConfigError(Exception):
@@ -25,36 +39,46 @@ class Reference(NamedTuple):
     optional: bool = False
 
 
-Sources = Mapping[tuple[str, str], Object | None]
+Sources = Mapping[tuple[str, str], "ConfigMap | Secret | None"]
 _FIELD = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _REFERENCE = re.compile(r"\$(?:\$|\(([-._a-zA-Z][-._a-zA-Z0-9]*)\))")
 
 
-def references(container: Spec) -> Iterable[Reference]:
+def references(container: Container) -> Iterable[Reference]:
     """What must be known before the variables can be."""
-    for entry in container.get("envFrom") or []:
-        for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
-            if ref := entry.get(field):
-                yield Reference(kind, ref["name"], bool(ref.get("optional")))
-    for entry in container.get("env") or []:
-        source = entry.get("valueFrom") or {}
-        for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
-            if ref := source.get(field):
-                yield Reference(kind, ref["name"], bool(ref.get("optional")))
+    for source in container.get("envFrom") or []:
+        for kind, whole in _whole_objects(source):
+            yield Reference(kind, whole["name"], bool(whole.get("optional")))
+    for variable in container.get("env") or []:
+        for kind, key in _keys(variable.get("valueFrom") or {}):
+            yield Reference(kind, key["name"], bool(key.get("optional")))
+
+
+def _whole_objects(source: EnvFromSource) -> Iterator[tuple[str, ConfigMapEnvSource | SecretEnvSource]]:
+    if config_map := source.get("configMapRef"):
+        yield "ConfigMap", config_map
+    if secret := source.get("secretRef"):
+        yield "Secret", secret
+
+
+def _keys(source: EnvVarSource) -> Iterator[tuple[str, ConfigMapKeySelector | SecretKeySelector]]:
+    if config_map := source.get("configMapKeyRef"):
+        yield "ConfigMap", config_map
+    if secret := source.get("secretKeyRef"):
+        yield "Secret", secret
 
 
 def variables(
-    pod: Object, container: Spec, *, sources: Sources, services: Mapping[str, str], node: Mapping[str, str]
+    pod: Pod, container: Container, *, sources: Sources, services: Mapping[str, str], node: Mapping[str, str]
 ) -> dict[str, str]:
     """All variables of a container. ``node`` has the values of fields that are not in the pod yet, such as
     ``status.podIP``."""
     out: dict[str, str] = dict(services)
-    for entry in container.get("envFrom") or []:
-        prefix = entry.get("prefix") or ""
-        for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
-            if ref := entry.get(field):
-                found = _source(kind, ref, sources)
-                out |= {prefix + k: v for k, v in _texts(kind, found).items()} if found else {}
+    for whole in container.get("envFrom") or []:
+        prefix = whole.get("prefix") or ""
+        for kind, ref in _whole_objects(whole):
+            found = _source(kind, ref["name"], sources, optional=bool(ref.get("optional")))
+            out |= {prefix + k: v for k, v in _texts(kind, found).items()} if found else {}
     for entry in container.get("env") or []:
         if (source := entry.get("valueFrom")) is None:
             out[entry["name"]] = expand(entry.get("value") or "", out.get)
@@ -77,32 +101,32 @@ def expand(text: str, lookup: Callable[[str], str | None]) -> str:
 
 
 def _value(
-    pod: Object, container: Spec, source: Mapping[str, Any], sources: Sources, node: Mapping[str, str]
+    pod: Pod, container: Container, source: EnvVarSource, sources: Sources, node: Mapping[str, str]
 ) -> str | None:
-    if ref := source.get("fieldRef"):
-        return field_value(pod, ref["fieldPath"], node)
-    if ref := source.get("resourceFieldRef"):
-        return resource_value(pod, container, ref)
-    for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
-        if ref := source.get(field):
-            found = _source(kind, ref, sources)
-            if found is None:
-                return None
-            texts = _texts(kind, found)
-            if ref["key"] not in texts and not ref.get("optional"):
-                where = f"{pod['metadata']['namespace']}/{ref['name']}"
-                raise ContainerConfigError(f"couldn't find key {ref['key']} in {kind} {where}")
-            return texts.get(ref["key"])
+    if field := source.get("fieldRef"):
+        return field_value(pod, field["fieldPath"], node)
+    if resource := source.get("resourceFieldRef"):
+        return resource_value(pod, container, resource)
+    for kind, ref in _keys(source):
+        found = _source(kind, ref["name"], sources, optional=bool(ref.get("optional")))
+        if found is None:
+            return None
+        texts = _texts(kind, found)
+        if ref["key"] not in texts and not ref.get("optional"):
+            where = f"{pod['metadata']['namespace']}/{ref['name']}"
+            raise ContainerConfigError(f"couldn't find key {ref['key']} in {kind} {where}")
+        return texts.get(ref["key"])
     raise ContainerConfigError("unsupported source of a variable")
 
 
-def field_value(pod: Object, path: str, node: Mapping[str, str]) -> str:
+def field_value(pod: Pod, path: str, node: Mapping[str, str]) -> str:
     """A field of the pod, as the downward API offers it."""
     metadata, spec = pod["metadata"], pod["spec"]
+    maps = {"labels": metadata.get("labels") or {}, "annotations": metadata.get("annotations") or {}}
     if match := _FIELD.fullmatch(path):
-        return str((metadata.get(match.group(1)) or {}).get(match.group(2), ""))
+        return str(maps[match.group(1)].get(match.group(2), ""))
     if path in ("metadata.labels", "metadata.annotations"):
-        pairs = metadata.get(path.partition(".")[2]) or {}
+        pairs = maps[path.partition(".")[2]]
         return "\n".join(f'{k}="{_go_escaped(v)}"' for k, v in sorted(pairs.items()))
     if path in node:
         return node[path]
@@ -118,14 +142,15 @@ def field_value(pod: Object, path: str, node: Mapping[str, str]) -> str:
     raise ContainerConfigError(f"unsupported fieldPath: {path}")
 
 
-def resource_value(pod: Object, container: Spec, ref: Mapping[str, Any]) -> str:
+def resource_value(pod: Pod, container: Container | None, ref: ResourceFieldSelector) -> str:
     """A container's request or limit, in units of the divisor and rounded up."""
     owner = container
     if name := ref.get("containerName"):
         everyone = [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]
         owner = next((c for c in everyone if c["name"] == name), container)
     kind, _, resource = ref["resource"].partition(".")
-    amounts = (owner.get("resources") or {}).get(kind) or {}
+    resources: ResourceRequirements = (owner.get("resources") if owner else None) or {}
+    amounts = {"limits": resources.get("limits"), "requests": resources.get("requests")}.get(kind) or {}
     if resource not in amounts:
         return "0"
     amount = Quantity.parse(str(amounts[resource]))
@@ -134,14 +159,14 @@ def resource_value(pod: Object, container: Spec, ref: Mapping[str, Any]) -> str:
     return str(-(-amount.milli_value() // milli))
 
 
-def _source(kind: str, ref: Mapping[str, Any], sources: Sources) -> Object | None:
-    found = sources.get((kind, ref["name"]))
-    if found is None and not ref.get("optional"):
-        raise ContainerConfigError(f'{kind.lower()} "{ref["name"]}" not found')
+def _source(kind: str, name: str, sources: Sources, *, optional: bool) -> ConfigMap | Secret | None:
+    found = sources.get((kind, name))
+    if found is None and not optional:
+        raise ContainerConfigError(f'{kind.lower()} "{name}" not found')
     return found
 
 
-def _texts(kind: str, found: Object) -> dict[str, str]:
+def _texts(kind: str, found: ConfigMap | Secret) -> dict[str, str]:
     data = found.get("data") or {}
     if kind == "ConfigMap":
         return dict(data)

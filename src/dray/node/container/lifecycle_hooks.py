@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.runtimes.interface import Runtime, RuntimeFailure
+
+if TYPE_CHECKING:
+    from dray.api.types.core import LifecycleHandler
 
 #: Seconds that a hook after the start may take.
 POST_START_TIMEOUT = 60.0
 
 
-async def run_hook(runtime: Runtime, container: str, hook: Mapping[str, Any], *, timeout: float) -> str:
+async def run_hook(runtime: Runtime, container: str, hook: LifecycleHandler, *, timeout: float) -> str:
     """Runs a lifecycle hook; returns what went wrong, if anything."""
     try:
         if command := (hook.get("exec") or {}).get("command"):

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import NotFound
 from dray.api.quantity import Quantity
-from dray.client.resources import CONFIGMAPS, SECRETS, Resource
+from dray.client.resources import CONFIGMAPS, SECRETS
 from dray.node import volume_manager
 from dray.node.container import environment, termination_message
 from dray.node.options import NodeOptions
 from dray.node.volume_manager import MountedVolumes
 from dray.runtimes.interface import ContainerConfig, Edits, SandboxConfig, SandboxStatus
 
-Object = Any  # documents have no types here yet
-
 if TYPE_CHECKING:
+    from dray.api.types.core import (
+        ConfigMap,
+        Container,
+        Pod,
+        PodSecurityContext,
+        ResourceRequirements,
+        Secret,
+        SecurityContext,
+    )
     from dray.node.agent import Agent
 
 
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 NODE_LABEL = "dray.dev/node"
 
 
-def labels(pod: Object, container: str = "") -> dict[str, str]:
+def labels(pod: Pod, container: str = "") -> dict[str, str]:
     """The labels by which every kubelet marks what it runs."""
     metadata = pod["metadata"]
     out = {
@@ -39,7 +46,7 @@ def labels(pod: Object, container: str = "") -> dict[str, str]:
     return out
 
 
-def sandbox_config(pod: Object, options: NodeOptions, *, attempt: int = 0) -> SandboxConfig:
+def sandbox_config(pod: Pod, options: NodeOptions, *, attempt: int = 0) -> SandboxConfig:
     metadata, spec = pod["metadata"], pod["spec"]
     return SandboxConfig(
         uid=metadata["uid"],
@@ -55,8 +62,8 @@ def sandbox_config(pod: Object, options: NodeOptions, *, attempt: int = 0) -> Sa
 
 
 async def container_config(
-    pod: Object,
-    spec: Mapping[str, Any],
+    pod: Pod,
+    spec: Container,
     *,
     attempt: int,
     agent: Agent,
@@ -85,9 +92,9 @@ async def container_config(
         services=agent.options.services,
         node={**agent.node_fields(), "status.podIP": sandbox.ip if sandbox else ""},
     )
-    security = {**(pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
-    resources = spec.get("resources") or {}
-    groups = (pod["spec"].get("securityContext") or {}).get("supplementalGroups") or []
+    security: SecurityContext = spec.get("securityContext") or {}
+    pod_security: PodSecurityContext = pod["spec"].get("securityContext") or {}
+    resources: ResourceRequirements = spec.get("resources") or {}
     return ContainerConfig(
         name=spec["name"],
         image=spec.get("image", ""),
@@ -105,9 +112,9 @@ async def container_config(
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
-        user=security.get("runAsUser"),
-        group=security.get("runAsGroup"),
-        groups=tuple(groups),
+        user=security.get("runAsUser", pod_security.get("runAsUser")),
+        group=security.get("runAsGroup", pod_security.get("runAsGroup")),
+        groups=tuple(pod_security.get("supplementalGroups") or ()),
         privileged=bool(security.get("privileged")),
         read_only_root=bool(security.get("readOnlyRootFilesystem")),
         no_new_privileges=security.get("allowPrivilegeEscalation") is False,
@@ -118,13 +125,15 @@ async def container_config(
     )
 
 
-async def _sources(pod: Object, spec: Mapping[str, Any], agent: Agent) -> environment.Sources:
+async def _sources(pod: Pod, spec: Container, agent: Agent) -> environment.Sources:
     wanted = {(r.kind, r.name) for r in environment.references(spec)}
 
-    async def get(kind: str, name: str) -> Object | None:
-        resource: Resource[Any] = CONFIGMAPS if kind == "ConfigMap" else SECRETS
+    async def get(kind: str, name: str) -> ConfigMap | Secret | None:
+        namespace = pod["metadata"]["namespace"]
         try:
-            return await agent.client.get(resource, pod["metadata"]["namespace"], name)
+            if kind == "ConfigMap":
+                return await agent.client.get(CONFIGMAPS, namespace, name)
+            return await agent.client.get(SECRETS, namespace, name)
         except NotFound:
             return None
 
@@ -132,6 +141,6 @@ async def _sources(pod: Object, spec: Mapping[str, Any], agent: Agent) -> enviro
     return dict(zip(wanted, found, strict=True))
 
 
-def _milli(amounts: Mapping[str, Any] | None, resource: str) -> int:
+def _milli(amounts: Mapping[str, str] | None, resource: str) -> int:
     value = (amounts or {}).get(resource)
     return Quantity.parse(str(value)).milli_value() if value is not None else 0

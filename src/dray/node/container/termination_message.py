@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.runtimes.interface import ContainerStatus
 from dray.runtimes.logs import parse
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container
 
 DEFAULT_PATH = "/dev/termination-log"
 #: Bytes of a message; and lines and bytes of the log where that has to do instead.
@@ -28,7 +30,7 @@ def make(file: Path) -> None:
     file.chmod(0o666)
 
 
-def message(spec: Mapping[str, Any], status: ContainerStatus, file: Path) -> str:
+def message(spec: Container, status: ContainerStatus, file: Path) -> str:
     """What a container that has ended wrote to its file; or the end of its log, if it wants that and failed."""
     text = _end_of(file, MAX_MESSAGE_BYTES)
     if not text and status.exit_code and spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":

@@ -8,16 +8,53 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from dray.kubelet_api import files
 from dray.node.dra.claims import ResourceHandle, base_request
 
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import ResourceHandle as HandleDocument
+
 FILE_NAME = "dra_manager_state"
-_KIND = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}
+
+
+class _DeviceState(TypedDict):
+    PoolName: str
+    DeviceName: str
+    ShareID: NotRequired[str | None]
+    RequestNames: Sequence[str]
+    CDIDeviceIDs: Sequence[str]
+
+
+class _DriverState(TypedDict):
+    Devices: Sequence[_DeviceState]
+
+
+class _ClaimInfoState(TypedDict):
+    ClaimUID: str
+    ClaimName: str
+    Namespace: str
+    PodUIDs: Mapping[str, Mapping[str, object]]
+    DriverState: Mapping[str, _DriverState]
+    Prepared: NotRequired[bool]
+    ClassName: NotRequired[str]
+    ResourceHandles: NotRequired[Sequence[HandleDocument]]
+
+
+class _Checkpoint(TypedDict):
+    kind: str
+    apiVersion: str
+    BootID: NotRequired[str]
+    ClaimInfoStateList: Sequence[_ClaimInfoState]
+
+
+class _CheckpointFile(TypedDict):
+    Data: str
+    Checksum: int
 
 
 class CorruptCheckpoint(Exception):
@@ -96,25 +133,25 @@ class ClaimInfoCache:
         """To disk. What counts only until the machine is started anew need not ``wait`` for the disk."""
         if self._path is None:
             return
-        data = json.dumps(
-            {
-                **_KIND,
-                "BootID": files.boot_id(),
-                "ClaimInfoStateList": [_encode(c) for c in self._claims.values()],
-            }
-        )
-        outer = {"Data": data, "Checksum": zlib.crc32(data.encode())}
+        checkpoint: _Checkpoint = {
+            "kind": "DRACheckpoint",
+            "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1",
+            "BootID": files.boot_id(),
+            "ClaimInfoStateList": [_encode(c) for c in self._claims.values()],
+        }
+        data = json.dumps(checkpoint)
+        outer: _CheckpointFile = {"Data": data, "Checksum": zlib.crc32(data.encode())}
         files.write(self._path, json.dumps(outer).encode(), mode=0o600, durable=True, wait=wait)
 
     def _read(self) -> dict[tuple[str, str], ClaimInfo]:
         if self._path is None:
             return {}
         try:
-            outer = json.loads(self._path.read_bytes())
+            outer: _CheckpointFile = json.loads(self._path.read_bytes())
             data = outer["Data"]
             if zlib.crc32(data.encode()) != outer["Checksum"]:
                 raise CorruptCheckpoint(f"{self._path}: checksum does not match")
-            inner = json.loads(data)
+            inner: _Checkpoint = json.loads(data)
             same_boot = inner.get("BootID") == files.boot_id()
             claims = [_decode(c, same_boot=same_boot) for c in inner.get("ClaimInfoStateList") or []]
         except FileNotFoundError:
@@ -124,8 +161,8 @@ class ClaimInfoCache:
         return {(c.namespace, c.name): c for c in claims}
 
 
-def _encode(c: ClaimInfo) -> dict[str, Any]:
-    return {
+def _encode(c: ClaimInfo) -> _ClaimInfoState:
+    state: _ClaimInfoState = {
         "ClaimUID": c.uid,
         "ClaimName": c.name,
         "Namespace": c.namespace,
@@ -146,20 +183,21 @@ def _encode(c: ClaimInfo) -> dict[str, Any]:
             for driver, devices in c.drivers.items()
         },
         "Prepared": c.prepared,
-        **(_encode_classic(c) if c.handles else {}),
     }
+    if c.handles:
+        state["ClassName"] = c.class_name
+        state["ResourceHandles"] = [_encode_handle(h) for h in c.handles]
+    return state
 
 
-def _encode_classic(c: ClaimInfo) -> dict[str, Any]:
-    return {"ClassName": c.class_name, "ResourceHandles": [_encode_handle(h) for h in c.handles]}
+def _encode_handle(handle: ResourceHandle) -> HandleDocument:
+    out: HandleDocument = {"driverName": handle.driver, "data": handle.data}
+    if handle.structured is not None:
+        out["structuredData"] = handle.structured
+    return out
 
 
-def _encode_handle(handle: ResourceHandle) -> dict[str, Any]:
-    out: dict[str, Any] = {"driverName": handle.driver, "data": handle.data}
-    return out if handle.structured is None else {**out, "structuredData": handle.structured}
-
-
-def _decode(c: Mapping[str, Any], *, same_boot: bool) -> ClaimInfo:
+def _decode(c: _ClaimInfoState, *, same_boot: bool) -> ClaimInfo:
     return ClaimInfo(
         namespace=c["Namespace"],
         name=c["ClaimName"],

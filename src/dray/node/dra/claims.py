@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, cast
 
 from dray.api import claims
-from dray.api.scheme.kinds import Object
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod
+    from dray.api.types.resource import ResourceClaim
+    from dray.api.types.resource_v1alpha1 import AllocationResult as FirstAllocationResult
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
+    from dray.api.types.resource_v1alpha2 import StructuredResourceHandle
 
 
 class ClaimError(Exception):
@@ -33,10 +39,10 @@ class ResourceHandle(NamedTuple):
 
     driver: str
     data: str = ""
-    structured: Mapping[str, Any] | None = None
+    structured: StructuredResourceHandle | None = None
 
 
-def pod_claims(pod: Object, *, fixed_names: bool = False) -> list[PodClaim]:
+def pod_claims(pod: Pod, *, fixed_names: bool = False) -> list[PodClaim]:
     """The claims of the pod that exist. Raises ClaimProblem for one that is still to be created."""
     entries = pod["spec"].get("resourceClaims") or ()
     try:
@@ -46,12 +52,12 @@ def pod_claims(pod: Object, *, fixed_names: bool = False) -> list[PodClaim]:
     return _named(found, pod)
 
 
-def known_claims(pod: Object, *, fixed_names: bool = False) -> list[PodClaim]:
+def known_claims(pod: Pod, *, fixed_names: bool = False) -> list[PodClaim]:
     """As ``pod_claims``, without those that do not exist: for cleaning up."""
     return _named(claims.references(pod, fixed_names=fixed_names), pod)
 
 
-def _named(found: Iterable[claims.ClaimReference], pod: Object) -> list[PodClaim]:
+def _named(found: Iterable[claims.ClaimReference], pod: Pod) -> list[PodClaim]:
     # Without a name, the controller found that no claim is needed.
     out = [PodClaim(r.entry, r.claim, owned=r.generated) for r in found if r.claim]
     if extended := (pod.get("status") or {}).get("extendedResourceClaimStatus"):
@@ -59,7 +65,7 @@ def _named(found: Iterable[claims.ClaimReference], pod: Object) -> list[PodClaim
     return out
 
 
-def check_claim(pod: Object, claim: Object, pod_claim: PodClaim) -> None:
+def check_claim(pod: Pod, claim: ResourceClaim | ClassicClaim, pod_claim: PodClaim) -> None:
     """Raises ClaimProblem unless the claim was made for the pod (where it must be) and is reserved for it."""
     mine, theirs = pod["metadata"], claim["metadata"]
     if pod_claim.owned and (problem := claims.not_for_pod(pod, claim)):
@@ -73,33 +79,37 @@ def check_claim(pod: Object, claim: Object, pod_claim: PodClaim) -> None:
         raise ClaimError(f"ResourceClaim {theirs['name']}: not allocated")
 
 
-def resource_handles(claim: Object) -> tuple[ResourceHandle, ...]:
+def is_classic(claim: ResourceClaim | ClassicClaim) -> TypeGuard[ClassicClaim]:
+    return "resourceClassName" in (cast("ClassicClaim", claim).get("spec") or {})
+
+
+def resource_handles(claim: ResourceClaim | ClassicClaim) -> tuple[ResourceHandle, ...]:
     """What the drivers of a classic claim are to be told; nothing for claims that name devices."""
-    if "resourceClassName" not in (claim.get("spec") or {}):
+    if not is_classic(claim):
         return ()
     status = claim["status"]
     allocation, default = status["allocation"], status.get("driverName") or ""
     listed = allocation.get("resourceHandles")
-    if (
-        not listed
-    ):  # 1.26 had one, of no particular driver; without any, the claim's driver is called all the same
-        return (ResourceHandle(default, allocation.get("resourceHandle") or ""),)
+    if not listed:
+        # 1.26 had one handle, of no particular driver. The claim's driver is called even if there is none.
+        first = cast("FirstAllocationResult", allocation)
+        return (ResourceHandle(default, first.get("resourceHandle") or ""),)
     return tuple(
         ResourceHandle(h.get("driverName") or default, h.get("data") or "", h.get("structuredData"))
         for h in listed
     )
 
 
-def drivers_of(claim: Object) -> list[str]:
+def drivers_of(claim: ResourceClaim | ClassicClaim) -> list[str]:
     """The drivers that have something in the claim's allocation, in its order."""
     if handles := resource_handles(claim):
         return list(dict.fromkeys(handle.driver for handle in handles))
-    results = claim["status"]["allocation"].get("devices", {}).get("results") or []
+    results = cast("ResourceClaim", claim)["status"]["allocation"].get("devices", {}).get("results") or []
     return list(dict.fromkeys(r["driver"] for r in results))
 
 
 def container_claims(
-    pod: Object, container: Mapping[str, Any], *, fixed_names: bool = False
+    pod: Pod, container: Container, *, fixed_names: bool = False
 ) -> Iterator[ContainerClaim]:
     """What a container uses of the pod's claims, extended resources included."""
     used: dict[str, list[str]] = {}

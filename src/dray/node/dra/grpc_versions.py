@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.kubelet_api.services import (
     CLASSIC_SERVICES,
     DRA_SERVICES,
@@ -66,7 +66,7 @@ class ChosenServices(NamedTuple):
         return " and ".join(s.announced or s.full_name for s in services)
 
 
-def choose_services(announced: Sequence[str], release: Release) -> ChosenServices:
+def choose_services(announced: Sequence[str], release: EffectiveVersion) -> ChosenServices:
     """What a kubelet of the release would speak with a driver; ValueError in its words if it would not."""
     if not announced:
         raise ValueError("empty list of supported gRPC services (aka supported versions)")
@@ -92,7 +92,7 @@ def choose_services(announced: Sequence[str], release: Release) -> ChosenService
     )
 
 
-def _classic(release: Release) -> tuple[Service, ...]:
+def _classic(release: EffectiveVersion) -> tuple[Service, ...]:
     if not release.at_least("1.27"):
         return (NODE_V1ALPHA1,)
     return (NODE_V1ALPHA3, NODE_V1ALPHA2) if release.at_least("1.28") else (NODE_V1ALPHA2,)

@@ -6,15 +6,17 @@ A report is good for a time; after that, and when the driver falls silent, a dev
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dray.api.scheme.kinds import Object
 from dray.node.dra.claiminfo import PreparedDevice
 from dray.node.dra.claims import base_request
 from dray.node.dra.manager import Manager
 from dray.node.dra.plugin_manager import HealthReport
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod, ResourceHealth, ResourceStatus
 
 #: Seconds for which a report counts, unless the driver says otherwise.
 DEFAULT_TIMEOUT = 30.0
@@ -74,12 +76,10 @@ class HealthInfoCache:
             return "Unknown", ""
         return known.health, known.message
 
-    def container_status(
-        self, pod: Object, container: Mapping[str, Any], manager: Manager
-    ) -> list[dict[str, Any]]:
+    def container_status(self, pod: Pod, container: Container, manager: Manager) -> list[ResourceStatus]:
         """``allocatedResourcesStatus`` of a container: an entry for each of its claims, or requests of claims."""
         names = {c.name: c.claim for c in manager.claims_of(pod) if c.name}
-        out = []
+        out: list[ResourceStatus] = []
         for entry in (container.get("resources") or {}).get("claims") or []:
             info = manager.claim(pod["metadata"]["namespace"], names.get(entry["name"], ""))
             if info is None:
@@ -92,10 +92,10 @@ class HealthInfoCache:
                 out.append({"name": name, "resources": list(health.values())})
         return out
 
-    def _entry(self, driver: str, device: PreparedDevice) -> dict[str, Any]:
+    def _entry(self, driver: str, device: PreparedDevice) -> ResourceHealth:
         health, message = self.get(driver, device.pool, device.name)
         own = f"{driver}/{device.pool}/{device.name}"
-        out = {"resourceID": device.cdi_ids[0] if device.cdi_ids else own, "health": health}
+        out: ResourceHealth = {"resourceID": device.cdi_ids[0] if device.cdi_ids else own, "health": health}
         if message:
             out["message"] = message
         return out

@@ -11,13 +11,12 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Object
 from dray.kubelet_api.failpoints import failpoint
 from dray.node.dra.claiminfo import ClaimInfo, ClaimInfoCache, PreparedDevice
 from dray.node.dra.claims import (
@@ -26,6 +25,7 @@ from dray.node.dra.claims import (
     check_claim,
     container_claims,
     drivers_of,
+    is_classic,
     known_claims,
     pod_claims,
     resource_handles,
@@ -34,9 +34,12 @@ from dray.node.dra.grpc_versions import CallFailed, ClaimRef
 from dray.node.dra.plugin_manager import Plugin, Plugins
 from dray.node.metrics import Metrics
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod
+    from dray.api.types.resource import ResourceClaim
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
 
-ClaimSource = Callable[[str, str], Awaitable[Object]]
+log = logging.getLogger(__name__)
 
 #: Seconds between looks for claims that no pod uses any more.
 RECONCILE_PERIOD = 60.0
@@ -48,7 +51,7 @@ class Manager:
     def __init__(
         self,
         *,
-        claims: ClaimSource,
+        claims: Callable[[str, str], Awaitable[ResourceClaim | ClassicClaim]],
         state: ClaimInfoCache,
         plugins: Plugins,
         metrics: Metrics,
@@ -63,7 +66,7 @@ class Manager:
         self._locks: dict[tuple[str, str], _Lock] = {}
         metrics.count_claims_with(self.claims_in_use)
 
-    async def prepare(self, pod: Object) -> None:
+    async def prepare(self, pod: Pod) -> None:
         """Prepares all claims of a pod, or raises ClaimProblem."""
         started, failed = time.monotonic(), True
         try:
@@ -75,7 +78,7 @@ class Manager:
             took = time.monotonic() - started
             self._metrics.dra_operations.observe(took, "PrepareResources", str(failed).lower())
 
-    async def unprepare(self, pod: Object) -> None:
+    async def unprepare(self, pod: Pod) -> None:
         """Gives up the pod's claims; those that no other pod uses are unprepared. Raises ClaimProblem."""
         started, failed = time.monotonic(), True
         metadata = pod["metadata"]
@@ -104,14 +107,14 @@ class Manager:
                 except ClaimError as e:
                     log.info("claims of pod %s, which is gone, are still to be unprepared: %s", uid, e)
 
-    def claims_of(self, pod: Object) -> list[PodClaim]:
+    def claims_of(self, pod: Pod) -> list[PodClaim]:
         """The claims of a pod that are known so far."""
         return known_claims(pod, fixed_names=self._fixed_names)
 
     def holds_claims_of(self, pod_uid: str) -> bool:
         return bool(self._state.used_by(pod_uid))
 
-    def cdi_devices(self, pod: Object, container: Mapping[str, Any]) -> list[str]:
+    def cdi_devices(self, pod: Pod, container: Container) -> list[str]:
         """The CDI devices that a container gets, each once."""
         ids: dict[str, None] = {}
         for info, request in self._uses(pod, container):
@@ -120,7 +123,7 @@ class Manager:
         return list(ids)
 
     def container_devices(
-        self, pod: Object, container: Mapping[str, Any]
+        self, pod: Pod, container: Container
     ) -> list[tuple[ClaimInfo, list[tuple[str, PreparedDevice]]]]:
         """The prepared devices behind a container's claims, claim by claim."""
         found: dict[tuple[str, str], tuple[ClaimInfo, dict[tuple[str, PreparedDevice], None]]] = {}
@@ -147,13 +150,13 @@ class Manager:
         counts = Counter(driver for c in prepared for driver in c.drivers)
         return {**counts, "<any>": len(prepared)}
 
-    def _uses(self, pod: Object, container: Mapping[str, Any]) -> list[tuple[ClaimInfo, str]]:
+    def _uses(self, pod: Pod, container: Container) -> list[tuple[ClaimInfo, str]]:
         namespace = pod["metadata"]["namespace"]
         used = container_claims(pod, container, fixed_names=self._fixed_names)
         uses = [(self._state.get(namespace, c.claim), c.request) for c in used]
         return [(info, request) for info, request in uses if info is not None]
 
-    async def _prepare(self, pod: Object) -> None:
+    async def _prepare(self, pod: Pod) -> None:
         metadata = pod["metadata"]
         wanted = pod_claims(pod, fixed_names=self._fixed_names)
         if not wanted:
@@ -178,7 +181,7 @@ class Manager:
                 self._state.save(wait=False)
             failpoint("node.prepare.done")
 
-    async def _checked(self, pod: Object, pod_claim: PodClaim) -> Object:
+    async def _checked(self, pod: Pod, pod_claim: PodClaim) -> ResourceClaim | ClassicClaim:
         try:
             claim = await self._get_claim(pod["metadata"]["namespace"], pod_claim.claim)
         except StatusError as e:
@@ -192,7 +195,7 @@ class Manager:
             raise ClaimError(f"DRA driver {driver} is not registered")
         return plugin
 
-    def _add_pod(self, claim: Object, pod_uid: str) -> ClaimInfo:
+    def _add_pod(self, claim: ResourceClaim | ClassicClaim, pod_uid: str) -> ClaimInfo:
         """Notes that the pod uses the claim."""
         metadata = claim["metadata"]
         info = self._state.get(metadata["namespace"], metadata["name"])
@@ -203,7 +206,7 @@ class Manager:
                 uid=metadata["uid"],
                 drivers=dict.fromkeys(drivers_of(claim), ()),
                 handles=resource_handles(claim),
-                class_name=(claim.get("spec") or {}).get("resourceClassName") or "",
+                class_name=claim["spec"]["resourceClassName"] if is_classic(claim) else "",
             )
         elif info.uid != metadata["uid"]:
             raise ClaimError(

@@ -11,15 +11,17 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from dray.api.release import Release, everything
-from dray.api.scheme.kinds import Object
+from dray.api.release import EffectiveVersion
 from dray.kubelet_api.services import HEALTH_V1ALPHA1, NODE_V1ALPHA3, Service, stub
 from dray.node.dra import grpc_versions
 from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, PrepareResult, Unimplemented
 from dray.node.metrics import Metrics
 from dray.wire.unix import SocketPath
+
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import ResourceModel
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +94,7 @@ class DRAPlugin:
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         return await self._call_by_generation(grpc_versions.unprepare, claims)
 
-    async def watch_resources(self) -> AsyncIterator[Sequence[Object]]:
+    async def watch_resources(self) -> AsyncIterator[Sequence[ResourceModel]]:
         """What the driver says the node has, for 1.30's slices; ends, or raises CallFailed, when it says no more."""
         import grpc.aio
 
@@ -205,16 +207,16 @@ class DRAPluginManager:
         self,
         *,
         metrics: Metrics,
-        release: Release | None = None,
+        release: EffectiveVersion | None = None,
         withdraw: Callable[[str], Awaitable[None]] | None = None,
         withdraw_after: float = WITHDRAW_AFTER,
         on_health: Callable[[str, Sequence[HealthReport] | None], None] | None = None,
         on_usable: Callable[[str], None] | None = None,
-        on_resources: Callable[[str, Sequence[Object] | None], None] | None = None,
+        on_resources: Callable[[str, Sequence[ResourceModel] | None], None] | None = None,
     ) -> None:
         """``on_resources`` hears what drivers of 1.30 have on the node, and None when one has gone."""
         self._metrics = metrics
-        self._release = release or everything()
+        self._release = release or EffectiveVersion()
         self._on_resources = on_resources
         self._withdraw = withdraw
         self._withdraw_after = withdraw_after

@@ -14,16 +14,18 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from dray.api.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, StatusError
-from dray.api.scheme.kinds import Object
 from dray.node.server.host import NodeHost, PodLogOptions
 from dray.node.streaming import handshake
 from dray.node.streaming.handshake import Upgrade
 from dray.runtimes.interface import PortConnection, Session
 from dray.wire.duplex import StreamWire
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +138,7 @@ class Endpoint:
             case _:
                 raise NotFound("404 page not found")
 
-    def _command(self, what: str, pod: Object, container: str, request: Request) -> Upgrade:
+    def _command(self, what: str, pod: Pod, container: str, request: Request) -> Upgrade:
         tty, command = request.flag("tty"), request.query.get("command", [])
         streams = [s for s, name in _STREAMS.items() if request.flag(name) or request.flag(s)]
         if what == "exec" and not command:
@@ -150,7 +152,7 @@ class Endpoint:
         self._proxy.check_running(pod, container)
         return handshake.for_command(request.all, start, streams=streams, tty=tty)
 
-    def _ports(self, pod: Object, request: Request) -> Upgrade:
+    def _ports(self, pod: Pod, request: Request) -> Upgrade:
         async def connect(port: int) -> PortConnection:
             return await self._proxy.port_forward(pod, port)
 

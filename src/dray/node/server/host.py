@@ -10,17 +10,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dray.api.errors import BadRequest, InternalError, NotFound
-from dray.api.scheme.kinds import Object
 from dray.api.times import to_epoch
 from dray.node import pods
 from dray.node.agent import Agent
 from dray.node.nodes import Nodes
-from dray.node.pod_actions import Container
+from dray.node.pod_actions import KnownContainer
 from dray.node.pod_workers import PodWorker
 from dray.runtimes.interface import PortConnection, RuntimeFailure, Session
 from dray.runtimes.logs import LogOptions, read
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +71,7 @@ class NodeHost:
     def serves(self, node: str) -> bool:
         return node in self._nodes.agents
 
-    def logs(self, pod: Object, container: str, query: PodLogOptions) -> AsyncIterator[bytes]:
+    def logs(self, pod: Pod, container: str, query: PodLogOptions) -> AsyncIterator[bytes]:
         """A container's output. Raises BadRequest if there can be none yet."""
         agent = self._agent(pod)
         worker = agent.workers.get(pods.uid(pod))
@@ -78,7 +81,7 @@ class NodeHost:
         )
 
     async def exec(
-        self, pod: Object, container: str, command: Sequence[str], *, tty: bool, stdin: bool
+        self, pod: Pod, container: str, command: Sequence[str], *, tty: bool, stdin: bool
     ) -> Session:
         agent, running = self._running(pod, container)
         try:
@@ -86,57 +89,57 @@ class NodeHost:
         except RuntimeFailure as e:
             raise InternalError(f"error executing command in container: {e}") from e
 
-    async def attach(self, pod: Object, container: str, *, tty: bool, stdin: bool) -> Session:
+    async def attach(self, pod: Pod, container: str, *, tty: bool, stdin: bool) -> Session:
         agent, running = self._running(pod, container)
         try:
             return await agent.runtime.attach(running, tty=tty, stdin=stdin)
         except RuntimeFailure as e:
             raise InternalError(f"error attaching to container: {e}") from e
 
-    async def port_forward(self, pod: Object, port: int) -> PortConnection:
+    async def port_forward(self, pod: Pod, port: int) -> PortConnection:
         agent, sandbox = self._sandbox(pod)
         try:
             return await agent.runtime.port_forward(sandbox, port)
         except RuntimeFailure as e:
             raise InternalError(str(e)) from e
 
-    def check_running(self, pod: Object, container: str = "") -> None:
+    def check_running(self, pod: Pod, container: str = "") -> None:
         """Raises what a client is told instead of being given a session."""
         if container:
             self._running(pod, container)
         else:
             self._sandbox(pod)
 
-    def pod(self, namespace: str, name: str) -> Object:
+    def pod(self, namespace: str, name: str) -> Pod:
         """A pod that runs here."""
         for agent in self._nodes.agents.values():
             if worker := agent.find(namespace, name):
                 return worker.pod
         raise NotFound(f'pods "{name}" not found')
 
-    def pods(self) -> list[Object]:
+    def pods(self) -> list[Pod]:
         return [w.pod for agent in self._nodes.agents.values() for w in agent.workers.values()]
 
     def metrics(self) -> str:
         """The node agents' measurements, as Prometheus text."""
         return self._nodes.shared.metrics.text()
 
-    def _agent(self, pod: Object) -> Agent:
+    def _agent(self, pod: Pod) -> Agent:
         name = pod["spec"].get("nodeName") or ""
         agent = self._nodes.agents.get(name)
         if agent is None:
             raise NotFound(f'nodes "{name}" not found')
         return agent
 
-    def _running(self, pod: Object, container: str) -> tuple[Agent, str]:
+    def _running(self, pod: Pod, container: str) -> tuple[Agent, str]:
         agent = self._agent(pod)
         worker = agent.workers.get(pods.uid(pod))
-        known = worker.state.container(container) if worker else Container()
+        known = worker.state.container(container) if worker else KnownContainer()
         if not known.running or known.current is None:
             raise InternalError(f'container not found ("{container}")')
         return agent, known.current.id
 
-    def _sandbox(self, pod: Object) -> tuple[Agent, str]:
+    def _sandbox(self, pod: Pod) -> tuple[Agent, str]:
         agent = self._agent(pod)
         worker = agent.workers.get(pods.uid(pod))
         if worker is None or worker.state.sandbox is None or worker.state.torn_down:
@@ -145,7 +148,7 @@ class NodeHost:
         return agent, worker.state.sandbox.id
 
     def _log_path(
-        self, agent: Agent, pod: Object, worker: PodWorker | None, container: str, *, previous: bool
+        self, agent: Agent, pod: Pod, worker: PodWorker | None, container: str, *, previous: bool
     ) -> Path:
         metadata = pod["metadata"]
         name = metadata["name"]

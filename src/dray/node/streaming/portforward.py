@@ -10,6 +10,7 @@ from dray.api.errors import StatusError
 from dray.runtimes.interface import PortConnection
 from dray.wire import spdy, websocket
 from dray.wire.duplex import Throttle, Wire
+from dray.wire.errors import WireError
 
 PROTOCOL = "portforward.k8s.io"
 #: SPDY inside a WebSocket, as kubectl speaks it since 1.31.
@@ -142,7 +143,7 @@ class WebSocketPortForward:
     def received(self, data: bytes) -> None:
         try:
             messages = self._frames.feed(data)
-        except ValueError:
+        except WireError:
             self.lost()
             return
         for opcode, message in messages:

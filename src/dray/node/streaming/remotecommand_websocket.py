@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dray.node.streaming.remotecommand import Start, TerminalSize, parse_terminal_size, run_session
 from dray.wire import websocket
 from dray.wire.duplex import Throttle, Wire
+from dray.wire.errors import WireError
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE_CHANNEL = 0, 1, 2, 3, 4, 255
@@ -36,7 +37,7 @@ class WebSocketCommand:
         try:
             for opcode, message in self._frames.feed(data):
                 self._handle_message(opcode, message)
-        except ValueError:
+        except WireError:
             self.lost()
 
     def lost(self) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 from dray.allocation.inventory import Inventory
 from dray.allocation.usage import Usage
-from dray.api import claims
+from dray.api import claims, objects
 from dray.api.identity import PoolID
 from dray.placement.plugins.extended_resources import DeviceClassResolver
 
-Document = Mapping[str, Any]
+Document = Any
 Key = tuple[str, str]  # (namespace, name)
 _MAPPINGS = "nodeAllocatableResourceMappings"
 
@@ -67,7 +67,7 @@ class ClaimCache:
                 return
         self._claims[key] = claim
         if (metadata.get("annotations") or {}).get(claims.EXTENDED_RESOURCE_ANNOTATION) == "true":
-            owner = claims.controller_of(claim)
+            owner = objects.controller_of(claim)
             if owner is not None:
                 self._by_owner.setdefault(owner["uid"], set()).add(key)
         self._account(claim, known)
@@ -78,7 +78,7 @@ class ClaimCache:
         known = self._claims.get(key)
         if known is not None and known["metadata"]["uid"] == metadata["uid"]:
             del self._claims[key]
-            owner = claims.controller_of(known)
+            owner = objects.controller_of(known)
             if owner is not None and key in (held := self._by_owner.get(owner["uid"], set())):
                 held.discard(key)
                 if not held:

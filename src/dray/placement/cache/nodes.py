@@ -19,7 +19,7 @@ class NodeInfo:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.document: Mapping[str, Any] | None = None
+        self.document: Any = None
         self.labels: Mapping[str, str] = {}
         self.taints: Sequence[Mapping[str, Any]] = ()
         self.unschedulable = False

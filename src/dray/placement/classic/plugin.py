@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dray.api import claims, nodeaffinity
+from dray.api import claims, nodeaffinity, objects
 from dray.placement.classic.attempt import ClaimInformation, ClassicAttempt
 from dray.placement.classic.cache import ClassicCache, ParametersNotFound
 from dray.placement.classic.mixed import MixedPlugin
@@ -124,7 +124,7 @@ class ClassicPlugin:
         context = self._classic_cache.contexts.get((pod.namespace, pod.name))
         if context is None:
             return None
-        owner = claims.controller_of(context)
+        owner = objects.controller_of(context)
         if owner is None or owner["uid"] != pod.uid:
             uid = context["metadata"]["uid"]
             raise ForeignSchedulingContext(

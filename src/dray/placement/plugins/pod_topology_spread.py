@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.placement.cache.pods import PodInfo
 from dray.placement.plugins.inter_pod_affinity import SpreadConstraint
 

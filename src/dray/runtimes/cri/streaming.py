@@ -6,15 +6,16 @@ SPDY rather than a WebSocket, because only over SPDY can runtimes be told that a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
+from http.client import responses
 from typing import Self
 from urllib.parse import urlsplit
 
 from dray.runtimes.interface import Output, RuntimeFailure
 from dray.wire import spdy
-from dray.wire.duplex import StreamWire
+from dray.wire.client_connection import ClientConnection
+from dray.wire.http_client import connect, encode
 
 _COMMANDS = ("v4.channel.k8s.io",)
 _PORTS = ("portforward.k8s.io",)
@@ -25,32 +26,36 @@ _STREAM_CREATION_TIMEOUT = 30.0
 class StreamingConnection:
     """A SPDY connection to a runtime's streaming server."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-        self._wire = StreamWire(reader, writer)
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
         self.spdy = spdy.Connection(client=True)
-        self.spdy.opened(self._wire)
-        self._task = asyncio.create_task(self._receive(), name="streams of a runtime")
+        connection.switch(self.spdy)
 
     @classmethod
     async def open(cls, url: str, protocols: tuple[str, ...], *, failure: str) -> Self:
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        offered = "".join(f"X-Stream-Protocol-Version: {p}\r\n" for p in protocols)
+        request = encode(
+            "POST",
+            target,
+            (
+                ("Host", parts.netloc),
+                ("Connection", "Upgrade"),
+                ("Upgrade", spdy.UPGRADE),
+                *(("X-Stream-Protocol-Version", p) for p in protocols),
+            ),
+        )
         try:
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
-            writer.write(
-                f"POST {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: Upgrade\r\n"
-                f"Upgrade: {spdy.UPGRADE}\r\n{offered}Content-Length: 0\r\n\r\n".encode()
-            )
-            head = (await reader.readuntil(b"\r\n\r\n")).decode(errors="replace")
-        except (OSError, asyncio.IncompleteReadError) as e:
+            connection = await connect(parts.hostname or "", parts.port or 80)
+            connection.send(request)
+            status = (await connection.head()).status
+        except OSError as e:
             raise RuntimeFailure(failure, f"the runtime's streaming server does not answer: {e}") from e
-        status = head.split("\r\n")[0]
-        if " 101 " not in status:
-            writer.close()
-            raise RuntimeFailure(failure, f"the runtime did not open a session: {status}")
-        return cls(reader, writer)
+        if status != 101:
+            connection.close()
+            line = f"HTTP/1.1 {status} {responses.get(status, '')}"
+            raise RuntimeFailure(failure, f"the runtime did not open a session: {line}")
+        return cls(connection)
 
     async def open_streams(self, *headers: Mapping[str, str]) -> list[spdy.Stream]:
         """Runtimes lose what is sent on a stream before they have answered for it."""
@@ -66,20 +71,8 @@ class StreamingConnection:
 
     async def close(self) -> None:
         self.spdy.close()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
-
-    async def _receive(self) -> None:
-        try:
-            while data := await self._wire.read():
-                self.spdy.received(data)
-        except OSError:
-            pass  # as good as the end
-        finally:
-            self.spdy.lost()
+        self.spdy.lost()
+        self._connection.close()
 
 
 class SpdySession:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dray.api import claims
+from dray.api import objects
 from dray.client.resources import (
     CLASSIC_RESOURCE_CLAIMS,
     CLASSIC_RESOURCE_CLASSES,
@@ -87,7 +87,7 @@ class ClassicEventHandlers:
 
     def _context_changed(self, old: PodSchedulingContext | None, new: PodSchedulingContext) -> bool:
         """Requeues the one pod of the scheduling context, if a driver has answered."""
-        owner = claims.controller_of(new)
+        owner = objects.controller_of(new)
         if owner is not None and (new.get("status") or {}) != ((old or {}).get("status") or {}):
             self._pending.requeue_pods((owner["uid"],))
         return False

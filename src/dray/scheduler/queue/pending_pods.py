@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dray.api import claims
+from dray.api import objects
 from dray.placement.cache.pods import PodInfo, PodInfoFactory
 from dray.placement.plugins import dynamic_resources
 from dray.placement.profiles import Profiles
@@ -140,7 +140,7 @@ class PendingPods:
         """The pods that name a claim, and the one it was made for."""
         metadata = claim["metadata"]
         users = self._users.get((metadata["namespace"], metadata["name"]), ())
-        owner = claims.controller_of(claim)
+        owner = objects.controller_of(claim)
         return {*users, owner["uid"]} if owner is not None else set(users)
 
     def _link(self, pod: PodInfo) -> None:

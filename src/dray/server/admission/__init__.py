@@ -12,7 +12,7 @@ from dray.api import errors
 from dray.api.errors import InternalError, StatusError
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server.admission.names import DEFAULT_ON, ORDER, UnknownPlugin, enabled, rank
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
@@ -74,21 +74,19 @@ class Attributes(msgspec.Struct, eq=False):
     reinvocation: ReinvocationContext | None = None
     #: how a changed body becomes part of ``object``, where it shows only an aspect of it
     restore: Callable[[Object, Object], Object] | None = None
+    replaced: bool = False  # a policy or webhook has put another object in the place of the request's
 
     @property
     def versioned(self) -> Object | None:
         """The new object as the request's version has it."""
         return None if self.object is None else self.codec.object(self.object)
 
-    @property
-    def versioned_old(self) -> Object | None:
-        return None if self.old is None else self.codec.object(self.old)
-
     def replace(self, obj: Object) -> None:
         """Put another hub object in the place of ``object``, keeping its identity for those who hold it."""
         assert self.object is not None
         self.object.clear()
         self.object.update(obj)
+        self.replaced = True
 
     def rounds(self) -> ReinvocationContext:
         """What plugins that can ask for a second round share."""
@@ -122,7 +120,7 @@ class AdmissionPlugin(Protocol):
 
     @property
     def name(self) -> str: ...
-    def handles(self, place: RequestScope) -> bool: ...
+    def handles(self, scope: RequestScope) -> bool: ...
 
 
 @runtime_checkable
@@ -177,11 +175,11 @@ class AdmissionChain:
             await plugin.validate(attributes)
 
     def _plan(self, a: Attributes) -> _Plan:
-        place = (a.operation, a.group, a.version, a.resource, a.subresource, a.kind)
-        plan = self._plans.get(place)
+        scope = (a.operation, a.group, a.version, a.resource, a.subresource, a.kind)
+        plan = self._plans.get(scope)
         if plan is None:
-            concerned = [p for p in self.plugins if p.handles(RequestScope(*place))]
-            plan = self._plans[place] = _Plan(
+            concerned = [p for p in self.plugins if p.handles(RequestScope(*scope))]
+            plan = self._plans[scope] = _Plan(
                 tuple(p for p in concerned if isinstance(p, MutatingPlugin)),
                 tuple(p for p in concerned if isinstance(p, ValidatingPlugin)),
             )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from dray.api import errors
 from dray.api.scheme.kinds import GroupVersionKind, Object, UserInfo
-from dray.server import auth
 from dray.server.admission import Attributes
 from dray.server.admission.listers import Listers
 from dray.server.admission.matcher import Matched, itself
+from dray.server.auth import authorizer, serviceaccount
+from dray.server.auth.authorizer import AuthorizerFunc
 
 if TYPE_CHECKING:
     from dray.cel.environment.admission import Activation, Variables
@@ -68,10 +68,7 @@ def namespace_object(listers: Listers, attributes: Attributes) -> Object | None:
     }
 
 
-AuthorizerFunc = Callable[[auth.Attributes], auth.Verdict]
-
-
-def caching_authorizer(ask: AuthorizerFunc, user: UserInfo) -> Authorize:
+def caching_authorizer(authorize: AuthorizerFunc, user: UserInfo) -> Authorize:
     """Answers the questions that an expression puts to ``authorizer``, each of them once a request."""
     from dray.cel.library.authz import Decision
 
@@ -80,23 +77,23 @@ def caching_authorizer(ask: AuthorizerFunc, user: UserInfo) -> Authorize:
     def answer(question: AuthorizationAttributes) -> Decision:
         found = known.get(question)
         if found is None:
-            verdict = ask(_attributes(question, user))
+            verdict = authorize(_attributes(question, user))
             found = known[question] = Decision(verdict.allowed, verdict.reason)
         return found
 
     return answer
 
 
-def _attributes(question: AuthorizationAttributes, user: UserInfo) -> auth.Attributes:
+def _attributes(question: AuthorizationAttributes, user: UserInfo) -> authorizer.Attributes:
     if question.service_account is not None:
         namespace, name = question.service_account
         user = UserInfo(
-            f"system:serviceaccount:{namespace}:{name}",
-            groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}"),
+            serviceaccount.ServiceAccount(namespace, name).user,
+            groups=serviceaccount.service_account_groups(namespace),
         )
     if question.path:
-        return auth.Attributes(user, question.verb, path=question.path)
-    return auth.Attributes(
+        return authorizer.Attributes(user, question.verb, path=question.path)
+    return authorizer.Attributes(
         user,
         question.verb,
         question.group,

@@ -1,4 +1,4 @@
-"""Collections of the kinds that plugins look things up in, found once and kept."""
+"""Listers: how admission plugins read stored objects. The cache of a kind is looked up once and kept."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class Listers:
         self._found: dict[tuple[str, str], WatchCache] = {}
         self._namespaces: WatchCache | None = None  # which nearly every write asks for
 
-    def collection(self, group: str, plural: str) -> WatchCache | None:
+    def cache(self, group: str, plural: str) -> WatchCache | None:
         found = self._found.get((group, plural))
         if found is None:
             resource = self._api.resources.resource(group, plural)
-            if resource is None or resource.collection is None:
+            if resource is None or resource.kind.virtual:
                 return None
-            found = self._found[group, plural] = resource.collection
+            found = self._found[group, plural] = resource.cache
         return found
 
     def document(self, group: str, plural: str, key: str) -> Document | None:
-        collection = self._found.get((group, plural))
-        if collection is None:
-            collection = self.collection(group, plural)
-        return None if collection is None else collection.documents.get(key)
+        cache = self._found.get((group, plural))
+        if cache is None:
+            cache = self.cache(group, plural)
+        return None if cache is None else cache.documents.get(key)
 
     def get(self, group: str, plural: str, key: str) -> Object | None:
         """A hub object, which must not be changed; ``key`` is ``name`` or ``namespace/name``."""
@@ -40,16 +40,16 @@ class Listers:
 
     def all(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """Hub objects in the order of their keys."""
-        collection = self.collection(group, plural)
-        if collection is None or not collection.documents:
+        cache = self.cache(group, plural)
+        if cache is None or not cache.documents:
             return ()
-        documents = collection.documents
-        return (documents[key].hub for key in collection.range(namespace))
+        documents = cache.documents
+        return (documents[key].hub for key in cache.range(namespace))
 
     def namespace(self, name: str) -> Object | None:
         namespaces = self._namespaces
         if namespaces is None:
-            namespaces = self._namespaces = self.collection("", "namespaces")
+            namespaces = self._namespaces = self.cache("", "namespaces")
             if namespaces is None:
                 return None
         found = namespaces.documents.get(name)

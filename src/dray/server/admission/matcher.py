@@ -16,7 +16,7 @@ from dray.api.selectors import LabelSelector, label_selector
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.registry.resources import Resources
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 Part = Mapping[str, Any]
 
@@ -194,9 +194,9 @@ class Matcher:
         if found is None:
             return ()  # its definition has just been deleted
         resource, codec = found
-        if resource.collection is None:
+        if resource.kind.virtual:
             return (Matched(*key, codec),)
-        alike = [r for r in self._resources if r.collection is resource.collection]
+        alike = [r for r in self._resources if not r.kind.virtual and r.cache is resource.cache]
         return tuple(
             Matched(r.kind.group, version, r.kind.plural, r.codecs.by_version[version])
             for r in sorted(alike, key=lambda r: r is not resource)

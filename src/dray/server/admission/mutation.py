@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 from dray.server.admission import Attributes, internal_error
 from dray.server.apiserver import APIServer
-from dray.server.endpoints.decoder import clone
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 
 def decode_mutated(api: APIServer, obj: Object, codec: Codec, attributes: Attributes) -> None:

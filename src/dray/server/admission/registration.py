@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from dray.server import auth
 from dray.server.admission import DEFAULT_ON, AdmissionPlugin
 from dray.server.admission.listers import Listers
 from dray.server.admission.matcher import Matcher
@@ -44,6 +43,7 @@ from dray.server.admission.webhooks.client import WebhookClient
 from dray.server.admission.webhooks.mutating import MutatingAdmissionWebhook
 from dray.server.admission.webhooks.validating import ValidatingAdmissionWebhook
 from dray.server.apiserver import APIServer
+from dray.server.auth import authorizer
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
     matcher = Matcher(api.resources, listers)
     caller = WebhookClient()
 
-    def ask(asked: auth.Attributes) -> auth.Verdict:
+    def authorize(asked: authorizer.Attributes) -> authorizer.Verdict:
         return api.authorizer.authorize(asked)
 
     known: Mapping[str, Callable[[], AdmissionPlugin]] = {
@@ -65,23 +65,23 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
         "LimitRanger": lambda: LimitRanger(listers),
         "ServiceAccount": lambda: ServiceAccount(listers),
         "NodeRestriction": lambda: NodeRestriction(
-            listers, ask, audiences="ServiceAccountNodeAudienceRestriction" in api.gates
+            listers, authorize, audiences=api.quirks.restricts_token_audiences_of_nodes
         ),
         "TaintNodesByCondition": TaintNodesByCondition,
         "AlwaysPullImages": AlwaysPullImages,
-        "PodSecurity": lambda: PodSecurity(listers, newest=api.release.number[1]),
+        "PodSecurity": lambda: PodSecurity(listers, newest=api.version.release.minor),
         "PodNodeSelector": lambda: PodNodeSelector(listers),
         "Priority": lambda: Priority(listers),
         "DefaultTolerationSeconds": DefaultTolerationSeconds,
         "ExtendedResourceToleration": ExtendedResourceToleration,
         "DefaultStorageClass": lambda: DefaultStorageClass(listers),
         "OwnerReferencesPermissionEnforcement": lambda: OwnerReferencesPermissionEnforcement(
-            api.resources, ask
+            api.resources, authorize
         ),
         "PersistentVolumeClaimResize": lambda: PersistentVolumeClaimResize(listers),
         "RuntimeClass": lambda: RuntimeClass(listers),
-        "CertificateApproval": lambda: CertificateApproval(ask),
-        "CertificateSigning": lambda: CertificateSigning(ask),
+        "CertificateApproval": lambda: CertificateApproval(authorize),
+        "CertificateSigning": lambda: CertificateSigning(authorize),
         "CertificateSubjectRestriction": CertificateSubjectRestriction,
         "DenyServiceExternalIPs": DenyServiceExternalIPs,
         "PodTopologyLabels": lambda: PodTopologyLabels(listers),

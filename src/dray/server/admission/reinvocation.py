@@ -6,9 +6,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 from dray.server.admission import Attributes, ReinvocationContext
-from dray.server.endpoints.decoder import clone
 
 K = TypeVar("K", bound=Hashable)
 

@@ -16,8 +16,9 @@ from dray.api.groups.apiextensions import CLEANUP_FINALIZER, accept_names, custo
 from dray.api.scheme.kinds import Kind, Object, Version
 from dray.server.apiserver import APIServer
 from dray.server.bootstrap import APISERVER_USER
-from dray.server.endpoints.requests import Headers, Request
+from dray.server.endpoints.requests import Request
 from dray.server.storage.watchcache import Change, WatchCache
+from dray.wire.messages import Headers
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +43,20 @@ class CRDController:
         self._served: dict[str, tuple[str, str]] = {}  # group and plural, by the definition's name
 
     @property
-    def _collection(self) -> WatchCache | None:
+    def _cache(self) -> WatchCache | None:
         resource = self._api.resources.resource(GROUP, PLURAL)
-        return None if resource is None else resource.stored
+        return None if resource is None else resource.cache
 
     async def start(self) -> None:
         """Serve what is established already; what changes from now on is for ``run``."""
-        collection = self._collection
-        if collection is None:
+        cache = self._cache
+        if cache is None:
             return
-        for document in list(collection):
+        for document in list(cache):
             if is_true(document.hub, "Established"):
                 await self._serve(document.hub)
             self._queue.put_nowait(document.key)
-        collection.subscribe(self._changed)
+        cache.subscribe(self._changed)
 
     def _changed(self, change: Change) -> None:
         document = change.after or change.before
@@ -75,9 +76,9 @@ class CRDController:
                 self._queue.put_nowait(name)
 
     async def _sync(self, name: str) -> None:
-        collection = self._collection
-        assert collection is not None
-        document = collection.get(name)
+        cache = self._cache
+        assert cache is not None
+        document = cache.get(name)
         if document is None:
             await self._stop(name)
             return
@@ -86,7 +87,7 @@ class CRDController:
             await self._clean_up(name, definition)
             return
         group = definition["spec"]["group"]
-        others = [d.hub for d in collection if d.key != name and d.hub["spec"]["group"] == group]
+        others = [d.hub for d in cache if d.key != name and d.hub["spec"]["group"] == group]
         wanted = accept_names(definition, others, self._api.clock.now())
         if wanted.get("status") != definition.get("status"):
             await self._write_status(name, wanted)
@@ -127,11 +128,11 @@ class CRDController:
         found = self._served.get(name)
         resource = self._api.resources.resource(*found) if found is not None else None
         if resource is not None:
-            for document in list(resource.stored):
+            for document in list(resource.cache):
                 await self._delete_object(
                     resource.kind, resource.served[0], document.namespace, document.name
                 )
-            if len(resource.stored):
+            if len(resource.cache):
                 await asyncio.sleep(_RETRY_SECONDS)  # finalizers hold some of them
                 self._queue.put_nowait(name)
                 return

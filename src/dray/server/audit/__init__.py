@@ -26,7 +26,7 @@ from dray.server.audit.policy import (
     RequestAuditConfig,
 )
 from dray.server.audit.policy import NONE as NOT_LOGGED
-from dray.server.auth import Attributes, Verdict
+from dray.server.auth.authorizer import Attributes, Verdict
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import ObjectBody, Response, StreamBody, UpgradeBody
 from dray.server.endpoints.watch import Watch
@@ -78,8 +78,8 @@ class AuditContext:
     def failed(self, error: StatusError) -> None:
         if self._asked is None:
             # Refused at the door, before anybody was anybody: only rules for everybody are about it.
-            target = self._request.target
-            verb = target.verb if target is not None else self._request.method.lower()
+            info = self._request.info
+            verb = info.verb if info is not None else self._request.method.lower()
             self._audit_config = self._audit.policy.audit_config(
                 Attributes(UserInfo(""), verb, path=self._request.path)
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from dray.api.scheme.kinds import Object
-from dray.server.storage.documents import encode
+from dray.server.storage.codec import encode
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError
-from dray.server.auth import Attributes
+from dray.server.auth.authorizer import Attributes
 
 NONE, METADATA, REQUEST, RESPONSE = LEVELS = ("None", "Metadata", "Request", "RequestResponse")
 RECEIVED, STARTED, COMPLETE, PANIC = STAGES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.errors import Forbidden
-from dray.server.auth import Attributes
+from dray.server.auth.authorizer import Attributes
 
 
 class AccessForbidden(Forbidden):

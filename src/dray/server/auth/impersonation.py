@@ -17,21 +17,18 @@ from msgspec.structs import replace
 from dray.api.errors import BadRequest, Forbidden
 from dray.api.scheme.kinds import UserInfo
 from dray.api.validation import names
-from dray.server.auth import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, Attributes, Verdict
+from dray.server.auth.authorizer import Attributes, AuthorizerFunc
 from dray.server.auth.forbidden import forbidden
 from dray.server.auth.serviceaccount import service_account_groups, service_account_of
-from dray.server.endpoints.requests import Headers
+from dray.server.auth.user import ANONYMOUS, AUTHENTICATED, MASTERS, NODE_PREFIX, NODES, UNAUTHENTICATED
+from dray.wire.messages import Headers
 
-NODE: Final = "system:node:"
-NODES: Final = "system:nodes"
 NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 _GROUP: Final = "authentication.k8s.io"
 _EXTRA: Final = "impersonate-extra-"
 #: From this many on, the leave to be anybody is asked for first.
 _MANY: Final = 4
 _REMEMBERED: Final = 4096
-
-Authorize = Callable[[Attributes], Verdict]
 
 
 def wanted_user(headers: Headers) -> UserInfo | None:
@@ -73,7 +70,7 @@ def _go(user: UserInfo) -> str:
 
 def node_of(name: str) -> str:
     """The node behind the name of a user, if it is one's."""
-    node = name.removeprefix(NODE)
+    node = name.removeprefix(NODE_PREFIX)
     return node if node != name and not names.dns1123_subdomain(node) else ""
 
 
@@ -122,7 +119,7 @@ _MODES: Final = (
 class Impersonation:
     """Decides who a caller may become."""
 
-    def __init__(self, authorize: Authorize, *, constrained: bool = True) -> None:
+    def __init__(self, authorize: AuthorizerFunc, *, constrained: bool = True) -> None:
         self._authorize = authorize
         self._modes = _MODES if constrained else (_LEGACY,)
         self._last: dict[tuple[str, str, tuple[str, ...]], _Mode] = {}

@@ -10,11 +10,12 @@ from dray.api.errors import BadRequest
 from dray.api.scheme.kinds import Object, UserInfo
 from dray.server import admission
 from dray.server.apiserver import APIServer
-from dray.server.auth import Attributes, Decision
+from dray.server.auth.authorizer import Attributes, Decision
 from dray.server.auth.rbac import PolicyRule
-from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import Response
+from dray.server.registry.metadata import ensure_namespace
 
 GROUP = "authorization.k8s.io"
 
@@ -36,7 +37,7 @@ def install(api: APIServer, rules_for: RulesFor | None, *, unlisted: Sequence[Un
         ("selfsubjectaccessreviews", self_access_review),
         ("selfsubjectrulesreviews", rules),
     ):
-        api.handlers.action(GROUP, plural, "", {"create": verb})
+        api.handlers.register(GROUP, plural, "", {"create": verb})
 
 
 async def read_review(call: Call, check: Callable[[Object], None]) -> Object:
@@ -45,7 +46,7 @@ async def read_review(call: Call, check: Callable[[Object], None]) -> Object:
     review = call.api.decoder.versioned(call.request, call.codec, directive=options.directive)
     meta = review.setdefault("metadata", {})
     if call.resource.kind.namespaced:
-        ensure_namespace(meta, call.target.namespace)
+        ensure_namespace(meta, call.info.namespace)
     attributes = call.attributes(
         admission.CREATE, obj=review, options=options.object("CreateOptions"), dry_run=options.dry_run
     )

@@ -15,7 +15,7 @@ def install(api: APIServer, tokens: BearerTokens) -> None:
     async def review(call: Call) -> Response:
         return await _token_review(call, tokens)
 
-    api.handlers.action("authentication.k8s.io", "tokenreviews", "", {"create": review})
+    api.handlers.register("authentication.k8s.io", "tokenreviews", "", {"create": review})
 
 
 def _check(review: Object) -> None:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from dray.api.claimnames import claim_generate_name
-from dray.api.claims import claim_and_template_names
+from dray.api.claims import claim_and_template_names, claim_generate_name
 from dray.api.scheme.kinds import Object
 from dray.server.registry import metadata
 from dray.server.storage.watchcache import WatchCache

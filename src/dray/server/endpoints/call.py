@@ -1,31 +1,32 @@
-"""One call on one resource: everything a verb needs, gathered once."""
+"""``Call``: one request on one resource, with everything that its handler needs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dray.api import errors
-from dray.api.errors import BadRequest, StatusError
+from dray.api.errors import StatusError
 from dray.api.scheme.kinds import Context, Object, UserInfo
 from dray.server import admission
 from dray.server.endpoints.negotiation import MediaType
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.registry.resources import Resource
-from dray.server.storage.documents import Codec, Document
+from dray.server.storage.codec import Codec
+from dray.server.storage.documents import Document
 
 if TYPE_CHECKING:
     from dray.server.apiserver import APIServer
 
 
 class Call:
-    __slots__ = ("api", "codec", "media", "namespace", "request", "resource", "target", "user")
+    __slots__ = ("api", "codec", "info", "media", "namespace", "request", "resource", "user")
 
     def __init__(
         self,
         api: APIServer,
         request: Request,
-        target: RequestInfo,
+        info: RequestInfo,
         resource: Resource,
         codec: Codec,
         user: UserInfo,
@@ -33,21 +34,21 @@ class Call:
     ) -> None:
         self.api = api
         self.request = request
-        self.target = target
+        self.info = info
         self.resource = resource
         self.codec = codec
         self.user = user
         self.media = media
         #: of the objects this call is about; empty for cluster-scoped kinds
-        self.namespace = target.namespace if resource.kind.namespaced else ""
+        self.namespace = info.namespace if resource.kind.namespaced else ""
 
     @property
     def key(self) -> str:
-        return self.resource.key(self.target.namespace, self.target.name)
+        return self.resource.key(self.info.namespace, self.info.name)
 
     def context(self, verb: str = "") -> Context:
         """What the kind's rules may know."""
-        return self.api.context(self.user, verb or self.target.verb)
+        return self.api.context(self.user, verb or self.info.verb)
 
     def attributes(
         self,
@@ -60,12 +61,12 @@ class Call:
         dry_run: bool = False,
         codec: Codec | None = None,  # of the object, where it is not the resource's own kind
     ) -> admission.Attributes:
-        target, kind = self.target, self.resource.kind
+        info, kind = self.info, self.resource.kind
         codec = codec or self.codec
         # A namespace is looked at as if it lived in itself, so that policies can select it by its own labels.
-        namespace = target.namespace
+        namespace = info.namespace
         if not namespace and kind.plural == "namespaces" and not kind.group:
-            namespace = target.name or name or ""
+            namespace = info.name or name or ""
         audit_context = self.request.audit_context
         return admission.Attributes(
             operation,
@@ -73,10 +74,10 @@ class Call:
             kind.group,
             self.codec.version.name,
             kind.plural,
-            target.subresource,
+            info.subresource,
             codec.kind.kind,
             namespace,
-            target.name if name is None else name,
+            info.name if name is None else name,
             codec,
             obj,
             old,
@@ -90,41 +91,14 @@ class Call:
 
     def not_found(self, name: str = "") -> StatusError:
         kind = self.resource.kind
-        return errors.not_found(kind.plural, kind.group, name or self.target.name)
+        return errors.not_found(kind.plural, kind.group, name or self.info.name)
 
     def conflict(self, problem: str, name: str = "") -> StatusError:
         kind = self.resource.kind
-        return errors.conflict(kind.plural, kind.group, name or self.target.name, problem)
+        return errors.conflict(kind.plural, kind.group, name or self.info.name, problem)
 
     def existing(self) -> Document:
-        found = self.resource.stored.get(self.key)
+        found = self.resource.cache.get(self.key)
         if found is None:
             raise self.not_found()
         return found
-
-
-def ensure_namespace(metadata: Object, namespace: str) -> None:
-    """The object lives where the URL says; it may leave that out, but not contradict it."""
-    stated = metadata.get("namespace", "")
-    if stated == namespace:
-        return
-    if not stated:
-        metadata["namespace"] = namespace
-    elif not namespace:
-        del metadata["namespace"]
-    else:
-        raise BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-
-
-def check_name(metadata: Object, target: RequestInfo) -> None:
-    """The object has the name that the URL says."""
-    name = metadata.get("name", "")
-    if not name:
-        words = "was undeterminable: name must be provided"
-        raise BadRequest(f"the name of the object ({target.name} based on URL) {words}")
-    if name != target.name:
-        raise BadRequest(
-            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-        )

@@ -13,13 +13,14 @@ import msgspec
 
 from dray.api import schema
 from dray.api.errors import BadRequest
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object, Version
 from dray.server.endpoints import negotiation
 from dray.server.endpoints.negotiation import negotiate_input
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.yamljson import json_from_yaml, json_name
 from dray.server.registry.resources import Resources
-from dray.server.storage.documents import Codec, Codecs, encode
+from dray.server.storage.codec import Codec, Codecs, encode
 
 STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
 
@@ -232,12 +233,3 @@ def _summary(data: bytes) -> str:
 def split_api_version(text: str) -> tuple[str, str]:
     group, _, version = text.rpartition("/")
     return group, version
-
-
-def clone(value: Any) -> Any:
-    """A deep copy of plain JSON data."""
-    if isinstance(value, dict):
-        return {k: clone(v) if isinstance(v, dict | list) else v for k, v in value.items()}
-    if isinstance(value, list):
-        return [clone(v) if isinstance(v, dict | list) else v for v in value]
-    return value

@@ -36,10 +36,10 @@ class RequestFilters:
         )
 
     async def handle(self, request: Request) -> Response:
-        target = request.target = request_info(request.method, request.path, request.query)
-        if target.long_running:
+        info = request.info = request_info(request.method, request.path, request.query)
+        if info.long_running:
             return await self.api.handle(request)
-        kind = "readOnly" if target.verb in _READS else "mutating"
+        kind = "readOnly" if info.verb in _READS else "mutating"
         if self.in_flight[kind] >= self._limits[kind]:
             self.api.metrics.rejected(kind)
             raise TooManyRequests(

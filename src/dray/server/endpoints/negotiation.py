@@ -8,7 +8,8 @@ from typing import Final
 
 from dray.api import protobuf
 from dray.api.errors import NotAcceptable, UnsupportedMediaType
-from dray.server.endpoints.requests import Headers, Request
+from dray.server.endpoints.requests import Request
+from dray.wire.messages import Headers
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"

@@ -14,8 +14,9 @@ from dray.api.validation.field import FieldError, Path
 from dray.server.endpoints import negotiation
 from dray.server.endpoints.decoder import WARN
 from dray.server.endpoints.negotiation import negotiate_input
-from dray.server.endpoints.requests import Query, Request
+from dray.server.endpoints.requests import Request, integer
 from dray.server.endpoints.yamljson import json_name, load_yaml
+from dray.wire.messages import Query
 
 META_GROUP: Final = "meta.k8s.io"
 
@@ -104,7 +105,7 @@ def delete_options(request: Request) -> DeleteOptions:
             return DeleteOptions()
         return _checked(
             query.all("dryRun"),
-            query.integer("gracePeriodSeconds"),
+            integer(query, "gracePeriodSeconds"),
             {},
             query.get("propagationPolicy"),
             query.boolean("orphanDependents") if "orphanDependents" in query else None,
@@ -214,14 +215,14 @@ def list_options(query: Query, *, watch: bool = False) -> ListOptions:
     options = ListOptions(
         query.get("labelSelector"),
         query.get("fieldSelector"),
-        query.integer("limit") or 0,
+        integer(query, "limit") or 0,
         query.get("continue"),
         query.get("resourceVersion"),
         query.get("resourceVersionMatch"),
         watch or query.boolean("watch"),
         query.boolean("allowWatchBookmarks"),
         query.boolean("sendInitialEvents") if "sendInitialEvents" in query else None,
-        query.integer("timeoutSeconds"),
+        integer(query, "timeoutSeconds"),
     )
     problems = _watch_problems(options) if options.watch else _list_problems(options)
     if problems:

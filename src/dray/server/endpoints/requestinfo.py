@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dray.server.endpoints.requests import Query
+from dray.wire.messages import Query
 
 _VERBS = {
     "POST": "create",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from dray.api.scheme.kinds import Object
-from dray.server.endpoints.requests import Duplex, Stream
 from dray.server.endpoints.watch import Watch
-from dray.server.storage.documents import Codec, Document, Listing
+from dray.server.storage.codec import Codec
+from dray.server.storage.documents import Document, Listing
+from dray.wire.duplex import Duplex, Stream
 
 
 class ObjectBody(msgspec.Struct, frozen=True, eq=False):

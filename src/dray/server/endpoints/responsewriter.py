@@ -40,8 +40,9 @@ from dray.server.endpoints.watch import (
     json_event_encoder,
     protobuf_event_encoder,
 )
-from dray.server.storage.documents import Codec, Document, Listing, encode
-from dray.wire.http_server import Reply
+from dray.server.storage.codec import Codec, encode
+from dray.server.storage.documents import Document, Listing
+from dray.wire.messages import Reply
 
 log = logging.getLogger(__name__)
 
@@ -73,15 +74,15 @@ class ResponseWriter:
         return reply
 
     def _count(self, request: Request, reply: Reply, seconds: float) -> None:
-        target = request.target
-        assert target is not None
-        verb = target.verb.upper() if target.resource else request.method
+        info = request.info
+        assert info is not None
+        verb = info.verb.upper() if info.resource else request.method
         scope = ""
-        if target.resource:
-            scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
-        known = target.resource if reply.code != 404 or target.name else ""
+        if info.resource:
+            scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
+        known = info.resource if reply.code != 404 or info.name else ""
         dry_run = request.query.get("dryRun") if request.query else ""
-        labels = ("apiserver", dry_run, target.group, known, scope, target.subresource, verb, target.version)
+        labels = ("apiserver", dry_run, info.group, known, scope, info.subresource, verb, info.version)
         metrics = self._api.metrics
         metrics.requests.inc(str(reply.code), *labels)
         if reply.stream is None:

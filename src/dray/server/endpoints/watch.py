@@ -11,9 +11,10 @@ import msgspec
 
 from dray.api import protobuf
 from dray.api.scheme.kinds import Object
-from dray.server.endpoints.requests import Sink
-from dray.server.storage.documents import Codec, Document, encode
+from dray.server.storage.codec import Codec, encode
+from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import ADDED, Change, Watcher
+from dray.wire.duplex import Sink
 
 BOOKMARK: Final = "BOOKMARK"
 ERROR: Final = "ERROR"
@@ -175,13 +176,13 @@ def protobuf_event_encoder(codec: Codec) -> EventEncoder:
 class WatchStream:
     """A watch written to a connection. While the peer is slow, changes wait in the watcher's bounded queue."""
 
-    def __init__(self, watching: Watch, line: EventEncoder) -> None:
-        self._watching = watching
+    def __init__(self, watch: Watch, line: EventEncoder) -> None:
+        self._watch = watch
         self._line = line
 
     async def run(self, sink: Sink) -> None:
         line = self._line
-        async for batch in self._watching.batches():
+        async for batch in self._watch.batches():
             if sink.closed:
                 break
             sink.write(b"".join([line(event) for event in batch]))
@@ -189,4 +190,4 @@ class WatchStream:
                 await sink.drained()
 
     def close(self) -> None:
-        self._watching.close()
+        self._watch.close()

@@ -10,7 +10,7 @@ from typing import Any, Final
 from dray.api import schema
 from dray.api.errors import BadRequest
 from dray.api.scheme.kinds import Object
-from dray.server.storage.documents import encode
+from dray.server.storage.codec import encode
 
 _MAX_NODES: Final = 1_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, Attributes
-from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.registry import metadata, objects
@@ -15,7 +15,7 @@ async def create(call: Call) -> Response:
     obj = call.api.decoder.read(call.request, call.codec, call.resource.codecs, directive=options.directive)
     meta = obj["metadata"]
     metadata.wipe_system_fields(meta)
-    ensure_namespace(meta, call.namespace)
+    metadata.ensure_namespace(meta, call.namespace)
     attributes = call.attributes(
         CREATE,
         obj=obj,
@@ -35,3 +35,5 @@ async def admit_new(call: Call, obj: Object, attributes: Attributes, *, manager:
     call.api.field_manager.created(call, obj, manager)
     await call.api.admission.admit(attributes)
     metadata.dedup_owner_references(obj["metadata"], warn, admitted=True)
+    if attributes.replaced:
+        metadata.ensure_namespace(obj["metadata"], call.namespace)

@@ -8,11 +8,11 @@ from time import strptime
 from dray.api import errors
 from dray.api.scheme.kinds import Object
 from dray.server import admission
+from dray.server.clock import Clock
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import DeleteOptions, delete_options
 from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.registry import writes
-from dray.server.registry.metadata import Clock
 from dray.server.registry.writes import Stale
 from dray.server.storage.documents import Document
 
@@ -45,8 +45,8 @@ async def remove(
     call: Call, key: str, options: DeleteOptions, attributes: admission.Attributes
 ) -> tuple[Document, bool]:
     """Delete or begin to delete; says what the object last was and whether it is gone."""
-    collection = call.resource.stored
-    current = collection.get(key)
+    cache = call.resource.cache
+    current = cache.get(key)
     admitted = -1
     while True:
         if current is None:
@@ -91,10 +91,10 @@ async def _step(call: Call, current: Document, options: DeleteOptions) -> tuple[
         current = marked[0]
     if options.dry_run:
         return current, True
-    moved = await writes.delete(call, current)
-    if moved is None or moved.current is None:
+    stale = await writes.delete(call, current)
+    if stale is None or stale.current is None:
         return current, True
-    return moved
+    return stale
 
 
 async def _mark(
@@ -102,7 +102,7 @@ async def _mark(
 ) -> tuple[Document, bool] | Stale:
     call.resource.kind.strategy.begin_deletion(new, call.context("delete"))
     if options.dry_run:
-        return Document(call.resource.stored.codecs, current.key, current.revision, hub=new), False
+        return Document(call.resource.cache.codecs, current.key, current.revision, hub=new), False
     written = await writes.replace(call, current, new)
     return written if isinstance(written, Stale) else (written, False)
 

@@ -19,7 +19,7 @@ _FRESH_SECONDS = 3.0
 
 async def list_(call: Call) -> Response:
     options = list_options(call.request.query)
-    selection = select(call.resource, call.codec, call.namespace, options, name=call.target.name)
+    selection = select(call.resource, call.codec, call.namespace, options, name=call.info.name)
     return Response(200, await listing(call, options, selection))
 
 
@@ -28,14 +28,14 @@ async def listing(call: Call, options: ListOptions, selection: Selection) -> Lis
         if options.revision not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
         return await _continued(call, options, selection)
-    collection = call.resource.stored
+    cache = call.resource.cache
     if options.revision in ("", "0"):
         revision = (
             await call.api.store.wait_until_fresh() if not options.revision else call.api.store.revision
         )
     elif options.match == "Exact" or (options.limit > 0 and not options.match):
         exact = _revision(options.revision)
-        if exact < call.api.store.revision and collection.modified > exact:
+        if exact < call.api.store.revision and cache.modified > exact:
             return await _past(call, options, selection, exact, start="")
         await wait_for_revision(call, options.revision)
         revision = exact
@@ -49,13 +49,13 @@ async def listing(call: Call, options: ListOptions, selection: Selection) -> Lis
 
 def _present(call: Call, selection: Selection, limit: int, revision: int, *, start: str) -> Listing:
     """A page of what is there now."""
-    collection = call.resource.stored
-    matches, documents = selection.matches, collection.documents
+    cache = call.resource.cache
+    matches, documents = selection.matches, cache.documents
     if selection.name and not start and (selection.namespace or not call.resource.kind.namespaced):
-        found = collection.get(call.resource.key(selection.namespace, selection.name))
+        found = cache.get(call.resource.key(selection.namespace, selection.name))
         chosen = [found] if found is not None and (matches is None or matches(found)) else []
         return Listing(call.codec, chosen, revision)
-    keys = collection.range(selection.namespace, after=start)
+    keys = cache.range(selection.namespace, after=start)
     if matches is None:
         if limit <= 0 or len(keys) <= limit:
             return Listing(call.codec, [documents[k] for k in keys], revision)
@@ -78,11 +78,11 @@ def _after(document: Document, revision: int) -> str:
 
 async def _continued(call: Call, options: ListOptions, selection: Selection) -> Listing:
     token = continue_token.decode_continue(options.token)
-    collection = call.resource.stored
+    cache = call.resource.cache
     start = token.start
     if selection.namespace and not start.startswith(selection.namespace + "/"):
         start = selection.namespace + "/" + start
-    if token.revision < 0 or collection.modified <= token.revision <= call.api.store.revision:
+    if token.revision < 0 or cache.modified <= token.revision <= call.api.store.revision:
         revision = token.revision if token.revision > 0 else await call.api.store.wait_until_fresh()
         return _present(call, selection, options.limit, revision, start=start)
     return await _past(call, options, selection, token.revision, start=start)
@@ -92,11 +92,11 @@ async def _past(
     call: Call, options: ListOptions, selection: Selection, revision: int, *, start: str
 ) -> Listing:
     """A page as of an earlier revision, read from the store."""
-    collection = call.resource.stored
-    prefix = collection.prefix + (f"{selection.namespace}/" if selection.namespace else "")
+    cache = call.resource.cache
+    prefix = cache.prefix + (f"{selection.namespace}/" if selection.namespace else "")
     chosen: list[Document] = []
     matches, limit = selection.matches, options.limit
-    begin = collection.prefix + start if start else ""
+    begin = cache.prefix + start if start else ""
     while True:
         try:
             page = await call.api.store.range(prefix, start=begin, limit=limit, revision=revision)
@@ -106,7 +106,7 @@ async def _past(
             raise Expired(f"The resourceVersion for the provided list is too old. ({e.revision})") from None
         except FutureRevision:
             raise _too_large(revision, call.api.store.revision) from None
-        documents = [collection.document(entry) for entry in page.entries]
+        documents = [cache.document(entry) for entry in page.entries]
         chosen += documents if matches is None else [d for d in documents if matches(d)]
         if not page.more:
             return Listing(call.codec, chosen if limit <= 0 else chosen[:limit], revision)

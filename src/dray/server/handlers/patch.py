@@ -14,13 +14,15 @@ from dray.api.schema import Decoded
 from dray.api.scheme.kinds import Object, UpdateStrategy
 from dray.server import admission
 from dray.server.endpoints import negotiation
-from dray.server.endpoints.call import Call, check_name, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import IGNORE, split_api_version
 from dray.server.endpoints.options import WriteOptions, write_options
 from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.handlers.update import admit
 from dray.server.registry import objects
-from dray.server.storage.documents import Codec, Document, encode
+from dray.server.registry.metadata import check_name, ensure_namespace
+from dray.server.storage.codec import Codec, encode
+from dray.server.storage.documents import Document
 
 _BUILT_IN = (patches.JSON, patches.MERGE, patches.STRATEGIC, patches.APPLY)
 _CUSTOM = (patches.JSON, patches.MERGE, patches.APPLY)
@@ -30,8 +32,8 @@ def patch(call: Call) -> Awaitable[Response]:
     return patch_resource(call, call.resource.kind.strategy)
 
 
-def patch_view(call: Call) -> Awaitable[Response]:
-    return patch_resource(call, call.resource.kind.subresources[call.target.subresource])
+def patch_subresource(call: Call) -> Awaitable[Response]:
+    return patch_resource(call, call.resource.kind.subresources[call.info.subresource])
 
 
 async def patch_resource(call: Call, strategy: UpdateStrategy) -> Response:
@@ -54,7 +56,7 @@ async def patch_resource(call: Call, strategy: UpdateStrategy) -> Response:
             new = patched(call, current.hub, media, data, options)
             call.api.field_manager.updated(call, new, current.hub, options.manager)
         ensure_namespace(new["metadata"], call.namespace)
-        check_name(new["metadata"], call.target)
+        check_name(new["metadata"], call.info.name)
         if current is None and new["metadata"].get("uid"):
             uid = new["metadata"]["uid"]
             words = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -62,7 +64,7 @@ async def patch_resource(call: Call, strategy: UpdateStrategy) -> Response:
         await admit(call, new, attributes)
         return new
 
-    creating = applying and not call.target.subresource
+    creating = applying and not call.info.subresource
     written = await objects.update(call, make, strategy, attributes, create_missing=creating)
     return Response(201 if written.created else 200, ObjectBody(written.document, call.codec))
 

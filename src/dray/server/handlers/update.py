@@ -1,4 +1,4 @@
-"""PUT: replace an object, or the part of it that a view such as ``status`` leads to."""
+"""PUT: replace an object, or the part of it that belongs to a subresource such as ``status``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from dray.api.scheme.kinds import Object, UpdateStrategy
 from dray.server import admission
-from dray.server.endpoints.call import Call, check_name, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import IGNORE
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import ObjectBody, Response
@@ -19,18 +19,16 @@ def update(call: Call) -> Awaitable[Response]:
     return update_resource(call, rules, create_missing=rules.create_on_update)
 
 
-def update_view(call: Call) -> Awaitable[Response]:
-    return update_resource(
-        call, call.resource.kind.subresources[call.target.subresource], create_missing=False
-    )
+def update_subresource(call: Call) -> Awaitable[Response]:
+    return update_resource(call, call.resource.kind.subresources[call.info.subresource], create_missing=False)
 
 
 async def update_resource(call: Call, strategy: UpdateStrategy, *, create_missing: bool) -> Response:
     options = write_options(call.request.query, "UpdateOptions")
     sent: Object | None = _read(call, options.directive)
     assert sent is not None
-    ensure_namespace(sent["metadata"], call.namespace)
-    check_name(sent["metadata"], call.target)
+    metadata.ensure_namespace(sent["metadata"], call.namespace)
+    metadata.check_name(sent["metadata"], call.info.name)
     metadata.dedup_owner_references(sent["metadata"], call.request.warn, admitted=False)
     attributes = call.attributes(
         admission.UPDATE, options=options.object("UpdateOptions"), dry_run=options.dry_run
@@ -39,9 +37,9 @@ async def update_resource(call: Call, strategy: UpdateStrategy, *, create_missin
     async def make(current: Document | None) -> Object:
         nonlocal sent
         new, sent = sent, None
-        if new is None:  # the object moved on while the first try was under way
+        if new is None:  # somebody else has written the object since the first attempt
             new = _read(call, IGNORE)
-            ensure_namespace(new["metadata"], call.namespace)
+            metadata.ensure_namespace(new["metadata"], call.namespace)
         if current is not None:
             objects.check_uid(call, new["metadata"], current)
         call.api.field_manager.updated(call, new, None if current is None else current.hub, options.manager)
@@ -55,7 +53,7 @@ async def update_resource(call: Call, strategy: UpdateStrategy, *, create_missin
 def _read(call: Call, directive: str) -> Object:
     body, known = call.request.body, None
     if isinstance(body, dict):
-        current = call.resource.stored.get(call.key)
+        current = call.resource.cache.get(call.key)
         known = call.codec.object(current.hub) if current is not None else None
     return call.api.decoder.read(
         call.request, call.codec, call.resource.codecs, directive=directive, known=known
@@ -67,3 +65,5 @@ async def admit(call: Call, new: Object, attributes: admission.Attributes) -> No
     attributes.object = new
     await call.api.admission.admit(attributes)
     metadata.dedup_owner_references(new["metadata"], call.request.warn, admitted=True)
+    if attributes.replaced and attributes.operation == admission.CREATE:
+        metadata.ensure_namespace(new["metadata"], call.namespace)

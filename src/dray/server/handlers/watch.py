@@ -20,7 +20,7 @@ _MIN_SECONDS = 1800.0  # a watch without a time-out lives this long, up to twice
 
 async def watch(call: Call) -> Response:
     options = list_options(call.request.query, watch=True)
-    selection = select(call.resource, call.codec, call.namespace, options, name=call.target.name)
+    selection = select(call.resource, call.codec, call.namespace, options, name=call.info.name)
     try:
         revision = parse_revision(options.revision)
     except RevisionError as e:
@@ -32,7 +32,7 @@ async def watch(call: Call) -> Response:
 async def _open_watch(
     call: Call, options: ListOptions, selection: Selection, revision: int, timeout: float
 ) -> Watch:
-    collection, store = call.resource.stored, call.api.store
+    cache, store = call.resource.cache, call.api.store
     with_initial = options.initial_events is True or (options.initial_events is None and not revision)
     try:
         if revision and options.initial_events is not None:
@@ -43,11 +43,11 @@ async def _open_watch(
             revision = store.revision
         if with_initial:
             # The watcher is registered and the state is read without a pause in between: nothing is missed or told twice.
-            watcher = collection.watch(
+            watcher = cache.watch(
                 selection.namespace, since=store.revision, matches=selection.matches, index=selection.index
             )
-            matches, documents = selection.matches, collection.documents
-            keys = collection.range(selection.namespace)
+            matches, documents = selection.matches, cache.documents
+            keys = cache.range(selection.namespace)
             initial = [documents[k] for k in keys if matches is None or matches(documents[k])]
             return Watch(
                 call.codec,
@@ -58,12 +58,10 @@ async def _open_watch(
                 timeout=timeout,
                 revision=lambda: store.revision,
             )
-        earlier = _history(call, selection, revision) if revision < collection.floor else ()
-        watcher = collection.watch(
+        earlier = _history(call, selection, revision) if revision < cache.floor else ()
+        watcher = cache.watch(
             selection.namespace,
-            since=max(revision, collection.floor)
-            if earlier != () or revision < collection.floor
-            else revision,
+            since=max(revision, cache.floor) if earlier != () or revision < cache.floor else revision,
             matches=selection.matches,
             index=selection.index,
         )
@@ -82,21 +80,21 @@ async def _open_watch(
 
 def _history(call: Call, selection: Selection, revision: int) -> Sequence[tuple[str, Change]]:
     """What happened between ``revision`` and the cache's window, read from the store: watchers outlive a restart."""
-    collection, store = call.resource.stored, call.api.store
+    cache, store = call.resource.cache, call.api.store
     events: list[Event] = []
-    prefix = collection.prefix + (f"{selection.namespace}/" if selection.namespace else "")
+    prefix = cache.prefix + (f"{selection.namespace}/" if selection.namespace else "")
     try:
         store.subscribe(prefix, events.extend, after=revision).close()
     except Compacted as e:
         raise Expired(f"too old resource version: {revision} ({e.oldest})") from None
-    reader = Watcher(collection, selection.namespace, since=revision, matches=selection.matches, index=None)
+    reader = Watcher(cache, selection.namespace, since=revision, matches=selection.matches, index=None)
     found = []
     for event in events:
-        if event.revision > collection.floor:
+        if event.revision > cache.floor:
             break
-        before = collection.document(event.previous) if event.previous is not None else None
+        before = cache.document(event.previous) if event.previous is not None else None
         entry = event.entry
-        change = Change(event.revision, before, collection.document(entry) if entry is not None else None)
+        change = Change(event.revision, before, cache.document(entry) if entry is not None else None)
         type = reader.classify(change)
         if type is not None:
             found.append((type, change))

@@ -15,7 +15,7 @@ from dray.server.endpoints.decoder import IGNORE, STRICT, split_api_version
 from dray.server.endpoints.options import WriteOptions
 from dray.server.endpoints.yamljson import load_yaml_object
 from dray.server.managedfields import typeconverter
-from dray.server.storage.documents import Codec, Codecs
+from dray.server.storage.codec import Codec, Codecs
 
 _MAX_SCOPES: Final = 1000
 
@@ -44,7 +44,7 @@ class FieldManager:
             manager=managedfields.manager_name(manager, call.request.headers.get("user-agent")),
             api_version=codec.api_version,
             now=call.api.clock.now(),
-            subresource=call.target.subresource,
+            subresource=call.info.subresource,
             reset=scope.reset,
             convert=scope.convert,
         )
@@ -68,7 +68,7 @@ class FieldManager:
             kind=call.codec.kind.kind,
             manager=options.manager,
             now=call.api.clock.now(),
-            subresource=call.target.subresource,
+            subresource=call.info.subresource,
             force=bool(options.force),
             reset=scope.reset,
             convert=scope.convert,
@@ -95,7 +95,7 @@ class FieldManager:
 
     def _scope(self, call: Call) -> _Scope:
         """The door that a call goes through. Their number is that of resources, versions and views."""
-        key = (call.codec, call.target.subresource)
+        key = (call.codec, call.info.subresource)
         found = self._scopes.get(key)
         if found is None:
             if len(self._scopes) > _MAX_SCOPES:
@@ -137,7 +137,7 @@ class _Scope(NamedTuple):
 
 
 def _reset_fields(call: Call) -> FieldSet:
-    kind, subresource = call.resource.kind, call.target.subresource
+    kind, subresource = call.resource.kind, call.info.subresource
     rules: UpdateStrategy = kind.subresources.get(subresource, kind.strategy)
     paths = rules.reset
     if paths is None:

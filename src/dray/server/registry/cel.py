@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.api.validation.expressions import CompilationResult, Environment, PolicyScope, Rule
+
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import JSONSchemaProps, ValidationRule
 
 
 @lru_cache(maxsize=4096)
@@ -18,7 +21,7 @@ def compile_expression(
     consumable_capacity: bool = True,
 ) -> CompilationResult:
     """The verdict on a selector of devices or of named resources."""
-    from dray.cel import CompileError, Kind
+    from dray.cel import CompileError, ErrorType
 
     try:
         match environment:
@@ -44,20 +47,20 @@ def compile_expression(
                 compiler.check_text(expression, declared)
                 return CompilationResult()
     except CompileError as e:
-        return CompilationResult(e.message, internal=e.kind is Kind.INTERNAL)
+        return CompilationResult(e.message, internal=e.type is ErrorType.INTERNAL)
 
 
 def compile_rule(rule: Mapping[str, Any], schema: Mapping[str, Any], *, root: bool) -> Rule:
     """A rule over values of a structural schema."""
     from dray.cel.environment import validations
 
-    return validations.compile_rule(rule, schema, root=root)
+    return validations.compile_rule(cast("ValidationRule", rule), cast("JSONSchemaProps", schema), root=root)
 
 
 @lru_cache(maxsize=1024)
 def compile_policy(expression: str, scope: PolicyScope) -> CompilationResult:
     """The verdict on an admission policy's expression, as ``Context.policies`` promises it."""
-    from dray.cel import CompileError, Kind
+    from dray.cel import CompileError, ErrorType
     from dray.cel.environment import admission
 
     variables = None
@@ -79,5 +82,5 @@ def compile_policy(expression: str, scope: PolicyScope) -> CompilationResult:
             results=scope.results,
         )
     except CompileError as e:
-        return CompilationResult(e.message, internal=e.kind is Kind.INTERNAL)
+        return CompilationResult(e.message, internal=e.type is ErrorType.INTERNAL)
     return CompilationResult()

@@ -1,13 +1,13 @@
-"""The metadata the server itself is responsible for: uids, times, generated names, owner references."""
+"""Object metadata that the server sets or checks: uid, creation time, generated name, namespace, owner references."""
 
 from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Callable
 from typing import Final
 
+from dray.api.errors import BadRequest
 from dray.api.scheme.kinds import Object
 
 #: Vowels and look-alikes are missing, so that no word comes out by accident.
@@ -34,29 +34,6 @@ _AFTER: Final = (
     "references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
     "duplicate UID(s) observed: "
 )
-
-
-class Clock:
-    """The wall clock as RFC 3339 text, formatted once a second."""
-
-    def __init__(self, seconds: Callable[[], float] = time.time) -> None:
-        self.seconds = seconds
-        self._second = -1
-        self._text = ""
-
-    def now(self) -> str:
-        seconds = self.seconds()
-        if not 0 <= seconds - self._second < 1:
-            self._second = int(seconds)
-            self._text = self.format(self._second)
-        return self._text
-
-    def later(self, seconds: int) -> str:
-        return self.format(int(self.seconds()) + seconds)
-
-    @staticmethod
-    def format(second: int) -> str:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
 
 
 def generate_name(base: str) -> str:
@@ -111,3 +88,28 @@ def dedup_owner_references(metadata: Object, warn: Callable[[str], None], *, adm
     if duplicates:
         warn((_AFTER if admitted else _BEFORE) + ", ".join(duplicates))
         metadata["ownerReferences"] = kept
+
+
+def ensure_namespace(metadata: Object, namespace: str) -> None:
+    """Set the namespace of the URL where the object has none; an object that names another one is refused."""
+    stated = metadata.get("namespace", "")
+    if stated == namespace:
+        return
+    if not stated:
+        metadata["namespace"] = namespace
+    elif not namespace:
+        del metadata["namespace"]
+    else:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_name(metadata: Object, expected: str) -> None:
+    """Refuse an object whose name is not the one in the URL."""
+    name = metadata.get("name", "")
+    if not name:
+        words = "was undeterminable: name must be provided"
+        raise BadRequest(f"the name of the object ({expected} based on URL) {words}")
+    if name != expected:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({expected})")

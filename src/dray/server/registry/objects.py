@@ -1,7 +1,7 @@
-"""Writes that survive concurrency: create, modify and remove one object, as one step from the store's point of view.
+"""Create, update and remove one object, each in a single conditional write to the store.
 
-A write is computed from the newest state and stored on condition that the state has not moved on; if it has, it is
-computed anew. What the caller said about versions is checked against the state on every turn.
+A write is computed from the newest state of the object and stored on condition that this is still the newest; if it
+is not, the write is computed again. The caller's preconditions are checked on every attempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dray.api.scheme.strategy import name_is_path_segment
 from dray.api.validation import field, objectmeta
 from dray.api.validation.field import FieldError, Path
 from dray.server import admission
-from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import RevisionError, parse_revision
 from dray.server.registry import metadata, writes
 from dray.server.registry.writes import Stale
@@ -62,9 +62,8 @@ async def _create_once(call: Call, obj: Object, attributes: admission.Attributes
     metadata.fill_system_fields(meta_, ctx.now)
     if meta_.get("generateName") and not meta_.get("name"):
         meta_["name"] = metadata.generate_name(meta_["generateName"])
-    ensure_namespace(meta_, call.namespace)
     rules.prepare_create(obj, ctx)
-    with call.api.begin_write(call.resource, obj, None):
+    with call.resource.begin_write(obj, None):
         return await _check_and_insert(call, obj, attributes, ctx)
 
 
@@ -84,7 +83,7 @@ async def _check_and_insert(
     key = call.resource.key(call.namespace, meta_["name"])
     if attributes.dry_run:
         writes.check_absent(call, key)
-        return Document(call.resource.stored.codecs, key, 0, hub=obj)
+        return Document(call.resource.cache.codecs, key, 0, hub=obj)
     return await writes.insert(call, key, obj)
 
 
@@ -126,8 +125,8 @@ async def update(
     *,
     create_missing: bool = False,
 ) -> WriteResult:
-    """Replace an object through one door (the resource itself, or a view such as status)."""
-    current = call.resource.stored.get(call.key)
+    """Replace an object by the strategy of the resource itself or of a subresource such as status."""
+    current = call.resource.cache.get(call.key)
     while True:
         if current is None:
             if not create_missing:
@@ -157,7 +156,7 @@ async def _update_once(
     check_revision(call, new["metadata"], current, unconditional=rules.unconditional_update)
     ctx = call.context()
     before_update(call, new, old, strategy, ctx)
-    with call.api.begin_write(call.resource, new, old):
+    with call.resource.begin_write(new, old):
         return await _check_and_replace(call, new, current, strategy, attributes, ctx)
 
 
@@ -184,7 +183,7 @@ async def _check_and_replace(
         return await _remove_finished(call, new, current, dry_run=attributes.dry_run)
     if attributes.dry_run:
         new["metadata"]["resourceVersion"] = str(current.revision)
-        return WriteResult(Document(call.resource.stored.codecs, current.key, current.revision, hub=new))
+        return WriteResult(Document(call.resource.cache.codecs, current.key, current.revision, hub=new))
     written = await writes.replace(call, current, new)
     return written if isinstance(written, Stale) else WriteResult(written)
 
@@ -193,7 +192,7 @@ def check_uid(call: Call, sent: Object, current: Document) -> None:
     """A replacement that names a uid is meant for that very object."""
     uid = sent.get("uid")
     if uid and uid != current.metadata.get("uid"):
-        path = call.resource.stored.prefix + current.key
+        path = call.resource.cache.prefix + current.key
         problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.metadata.get('uid')}"
         raise call.conflict(
             f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: {problem}"
@@ -210,16 +209,16 @@ def check_revision(call: Call, new: Object, current: Document, *, unconditional:
         if not unconditional:
             kind = call.resource.kind
             problem = field.invalid(_METADATA.child("resourceVersion"), 0, "must be specified for an update")
-            raise errors.invalid(kind.plural, kind.group, call.target.name, [problem])
+            raise errors.invalid(kind.plural, kind.group, call.info.name, [problem])
         new["resourceVersion"] = str(current.revision)
     elif stated != current.revision:
         raise call.conflict(_MODIFIED)
 
 
 def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy, ctx: Context) -> None:
-    """Keep what an update cannot change, and let the door reset what it does not lead to."""
+    """Keep what an update cannot change, and let the strategy reset the fields that it does not update."""
     fresh, kept = new["metadata"], old["metadata"]
-    ensure_namespace(fresh, call.namespace)
+    metadata.ensure_namespace(fresh, call.namespace)
     _copy_field(fresh, kept, "generation")
     strategy.prepare_update(new, old, ctx)
     fresh = new["metadata"]
@@ -255,9 +254,9 @@ async def _remove_finished(
     call: Call, new: Object, current: Document, *, dry_run: bool
 ) -> WriteResult | Stale:
     new["metadata"]["resourceVersion"] = str(current.revision)
-    last = Document(call.resource.stored.codecs, current.key, current.revision, hub=new)
+    last = Document(call.resource.cache.codecs, current.key, current.revision, hub=new)
     if not dry_run:
-        moved = await writes.delete(call, current)
-        if moved is not None and moved.current is not None:
-            return moved
+        stale = await writes.delete(call, current)
+        if stale is not None and stale.current is not None:
+            return stale
     return WriteResult(last, removed=True)

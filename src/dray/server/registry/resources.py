@@ -1,35 +1,51 @@
-"""What is served: kinds with their codecs and collections, found by group, version and plural; growing with CRDs."""
+"""The resources that are served: kinds with their codecs and caches, found by group, version and plural.
+
+A CustomResourceDefinition adds resources while the server runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Final
 
 from dray.api.release import Gates, Serving
-from dray.api.scheme.kinds import Kind
-from dray.server.storage.documents import Codec, Codecs
+from dray.api.scheme.kinds import Kind, Object
+from dray.server.storage.codec import Codec, Codecs
 from dray.server.storage.watchcache import WatchCache
 from dray.store.interface import Store
 
-REGISTRY = "/registry/"
+REGISTRY: Final = "/registry/"
+_NOTHING_RESERVED: Final = nullcontext()
+
+#: Runs between the strategy's preparation and its validation, with the new and the old object, and may change the new
+#: one. What it reserves for the object stays reserved until the block ends. Upstream has BeginCreate and BeginUpdate.
+BeginWrite = Callable[[Object, Object | None], AbstractContextManager[None]]
+
+
+def reserve_nothing(new: Object, old: Object | None) -> AbstractContextManager[None]:
+    return _NOTHING_RESERVED
 
 
 @dataclass(eq=False, slots=True)
 class Resource:
-    """A kind as this server serves it. Virtual kinds (reviews, bindings) have no collection."""
+    """A kind as this server serves it. Virtual kinds (reviews, bindings) are never stored."""
 
     kind: Kind
     codecs: Codecs
     served: tuple[str, ...]  # names of the served versions, most preferred first
-    collection: WatchCache | None = None
+    _cache: WatchCache | None = None
+    begin_write: BeginWrite = reserve_nothing
 
     @property
-    def stored(self) -> WatchCache:
-        assert self.collection is not None, f"{self.kind.kind} is never stored"
-        return self.collection
+    def cache(self) -> WatchCache:
+        """The stored objects; a virtual kind (``kind.virtual``) has none."""
+        assert self._cache is not None, f"{self.kind.kind} is never stored"
+        return self._cache
 
     def key(self, namespace: str, name: str) -> str:
-        """The key below the collection's prefix."""
+        """The key below the cache's prefix."""
         return f"{namespace}/{name}" if self.kind.namespaced else name
 
 
@@ -58,7 +74,7 @@ class Resources:
         self._release = release
         self._found: dict[tuple[str, str, str], tuple[Resource, Codec]] = {}
         self._all: dict[tuple[str, str, str], Resource] = {}  # by group, plural and most preferred version
-        self._collections: dict[str, WatchCache] = {}
+        self._caches: dict[str, WatchCache] = {}
         self._order: dict[str, tuple[str, ...]] = {}  # versions of built-in groups in discovery's order
         self.generation = 0
         self._listeners: list[Callable[[], None]] = []
@@ -110,8 +126,8 @@ class Resources:
     async def add(self, kind: Kind, served: Sequence[str]) -> Resource:
         """Serve a kind, reading what the store already has of it. Adding it again replaces its definition."""
         codecs = Codecs(kind, self._release)
-        collection = None if kind.virtual else await self._collection(kind, codecs)
-        resource = Resource(kind, codecs, tuple(served), collection)
+        cache = None if kind.virtual else await self._cache(kind, codecs)
+        resource = Resource(kind, codecs, tuple(served), cache)
         self._all[kind.group, kind.plural, served[0]] = resource
         for version in served:
             self._found[kind.group, version, kind.plural] = (resource, codecs.by_version[version])
@@ -124,13 +140,13 @@ class Resources:
         for kind in kinds:
             await self.add(kind, [kind.versions[0].name])
 
-    async def _collection(self, kind: Kind, codecs: Codecs) -> WatchCache:
+    async def _cache(self, kind: Kind, codecs: Codecs) -> WatchCache:
         owner = kind.stored_as or kind
         prefix = prefix_of(owner)
-        found = self._collections.get(prefix)
+        found = self._caches.get(prefix)
         if found is None:
             mine = codecs if owner is kind else Codecs(owner, self._release)
-            found = self._collections[prefix] = WatchCache(self._store, prefix, mine)
+            found = self._caches[prefix] = WatchCache(self._store, prefix, mine)
             await found.load()
         elif owner is kind:
             found.redefine(codecs)
@@ -139,9 +155,9 @@ class Resources:
     async def remove(self, group: str, plural: str) -> None:
         """Stop serving a custom resource."""
         for resource in self._forget(group, plural):
-            if resource.collection is not None:
-                self._collections.pop(resource.collection.prefix, None)
-                resource.collection.close()
+            if not resource.kind.virtual:
+                self._caches.pop(resource.cache.prefix, None)
+                resource.cache.close()
 
     def _forget(self, group: str, plural: str) -> list[Resource]:
         gone = [key for key in self._all if key[:2] == (group, plural)]
@@ -179,8 +195,8 @@ class Resources:
         return ranked
 
     def close(self) -> None:
-        for collection in self._collections.values():
-            collection.close()
+        for cache in self._caches.values():
+            cache.close()
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:

@@ -9,7 +9,8 @@ from dray.api import selectors
 from dray.api.errors import BadRequest
 from dray.server.endpoints.options import ListOptions
 from dray.server.registry.resources import Resource
-from dray.server.storage.documents import Codec, Document
+from dray.server.storage.codec import Codec
+from dray.server.storage.documents import Document
 
 Read = Callable[[Document], str]
 
@@ -72,11 +73,11 @@ def select(
 
 def _index(resource: Resource, exact: dict[str, _Term]) -> tuple[str, str] | None:
     """The field worth an index: a name, or else the first selectable field that must have one value."""
-    if resource.collection is None:
+    if resource.kind.virtual:
         return None
     for field in ("metadata.name", *(f for f in exact if not f.startswith("metadata."))):
         if field in exact:
-            resource.collection.index_fields.setdefault(field, exact[field].read)
+            resource.cache.index_fields.setdefault(field, exact[field].read)
             return field, exact[field].value
     return None
 

@@ -16,6 +16,7 @@ from dray.api import errors
 from dray.api.scheme.kinds import Object
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
+from dray.server.registry.resources import Resources
 from dray.server.storage.watchcache import WatchCache
 
 SERVICE_CLUSTER_IP_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/16")
@@ -24,6 +25,13 @@ KUBERNETES_SERVICE_IP: Final = str(SERVICE_CLUSTER_IP_RANGE[1])
 SERVICE_NODE_PORT_RANGE: Final = range(30000, 32768)
 _WITH_PORTS: Final = ("NodePort", "LoadBalancer")
 _SPEC: Final = Path("spec")
+
+
+def install(resources: Resources) -> None:
+    """Let every write of a service allocate its addresses and ports."""
+    services = resources.resource("", "services")
+    if services is not None:
+        services.begin_write = ServiceAllocators(services.cache).begin_write
 
 
 class ServiceAllocators:
@@ -35,7 +43,7 @@ class ServiceAllocators:
 
     @contextmanager
     def begin_write(self, new: Object, old: Object | None) -> Iterator[None]:
-        """``new`` has its addresses and ports; they stay promised to it until the block ends."""
+        """Give ``new`` its addresses and ports, and reserve them until the block ends."""
         mine: set[str | int] = set()
         problems = self._assign(new, old, mine)
         if problems:

@@ -1,7 +1,7 @@
-"""Conditional writes of one object to the store: insert, replace, erase.
+"""Conditional writes of one object to the store: insert, replace, delete.
 
-Each succeeds only if the object is still what the caller saw; otherwise it tells what the object is now, and the
-caller computes anew.
+A write succeeds only if the object is still the one that the caller read; otherwise it returns ``Stale`` with the
+newest state, and the caller computes the write again.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class Stale(NamedTuple):
 
 async def insert(call: Call, key: str, obj: Object) -> Document:
     """Store a new object, or raise that the name is taken."""
-    collection = call.resource.stored
+    cache = call.resource.cache
     check_absent(call, key)
-    value = collection.codecs.value(obj)
-    collection.announce(value, obj)
+    value = cache.codecs.value(obj)
+    cache.announce(value, obj)
     try:
-        await call.api.store.create(collection.prefix + key, value, ttl=call.resource.kind.ttl)
+        await call.api.store.create(cache.prefix + key, value, ttl=call.resource.kind.ttl)
     except KeyExists:
-        raise _exists(call, collection.get(key), key) from None
+        raise _exists(call, cache.get(key), key) from None
     finally:
-        collection.retract(value)
-    return _after_write(collection, key, obj)
+        cache.retract(value)
+    return _after_write(cache, key, obj)
 
 
 def check_absent(call: Call, key: str) -> None:
     """The name is free here and in the other generations of the kind."""
-    collection = call.resource.stored
-    for place in (collection, *collection.name_shared_with):
+    cache = call.resource.cache
+    for place in (cache, *cache.name_shared_with):
         existing = place.get(key)
         if existing is not None:
             raise _exists(call, existing, key)
@@ -59,13 +59,13 @@ def _exists(call: Call, existing: Document | None, key: str) -> StatusError:
 
 async def replace(call: Call, current: Document, new: Object) -> Document | Stale:
     """Store ``new`` in the place of ``current``. Writing what is there already is no write."""
-    collection = home = call.resource.stored
+    cache = home = call.resource.cache
     stored, original = new, current
     if isinstance(current, BridgedDocument):
         home, original = current.home(), current.original
         value, stored = current.stored(new)
     else:
-        value = collection.codecs.value(new)
+        value = cache.codecs.value(new)
     if _same(original, stored, value):
         return current
     home.announce(value, stored)
@@ -77,7 +77,7 @@ async def replace(call: Call, current: Document, new: Object) -> Document | Stal
         return await _stale(call, current.key, e)
     finally:
         home.retract(value)
-    return _after_write(collection, current.key, new)
+    return _after_write(cache, current.key, new)
 
 
 def _same(current: Document, new: Object, value: bytes) -> bool:
@@ -91,7 +91,7 @@ def _same(current: Document, new: Object, value: bytes) -> bool:
 
 async def delete(call: Call, current: Document) -> Stale | None:
     """Take an object out of the store; None when that has been done."""
-    home = current.home() if isinstance(current, BridgedDocument) else call.resource.stored
+    home = current.home() if isinstance(current, BridgedDocument) else call.resource.cache
     try:
         await call.api.store.delete(home.prefix + current.key, expected=current.revision)
     except (RevisionMismatch, KeyNotFound) as e:
@@ -102,19 +102,19 @@ async def delete(call: Call, current: Document) -> Stale | None:
 async def guaranteed_update(
     call: Call, key: str, change: Callable[[Object], None], *, dry_run: bool = False
 ) -> Document:
-    """Change an object past its doors, for subresources that know what they do.
+    """Change an object without strategy and admission, for subresources that check the change themselves.
 
     ``change`` gets a copy whose top level, metadata, spec and status may be changed in place, and may raise.
     """
-    collection = call.resource.stored
-    current = collection.get(key)
+    cache = call.resource.cache
+    current = cache.get(key)
     while True:
         if current is None:
             raise call.not_found(key.rpartition("/")[2])
         new = {k: dict(v) if isinstance(v, dict) else v for k, v in current.hub.items()}
         change(new)
         if dry_run:
-            return Document(collection.codecs, key, current.revision, hub=new)
+            return Document(cache.codecs, key, current.revision, hub=new)
         written = await replace(call, current, new)
         if isinstance(written, Document):
             return written
@@ -127,12 +127,12 @@ async def _stale(call: Call, key: str, error: RevisionMismatch | KeyNotFound) ->
         await call.api.store.wait_until_fresh(error.current.modified)
     else:
         await call.api.store.wait_until_fresh()
-    return Stale(call.resource.stored.get(key))
+    return Stale(call.resource.cache.get(key))
 
 
-def _after_write(collection: WatchCache, key: str, obj: Object) -> Document:
+def _after_write(cache: WatchCache, key: str, obj: Object) -> Document:
     """The document as it was written, even if somebody has changed or removed it since."""
-    found = collection.get(key)
+    found = cache.get(key)
     if found is not None and found.metadata.get("uid") == obj["metadata"].get("uid"):
         return found
-    return Document(collection.codecs, key, int(obj["metadata"].get("resourceVersion") or 0), hub=obj)
+    return Document(cache.codecs, key, int(obj["metadata"].get("resourceVersion") or 0), hub=obj)

@@ -13,7 +13,7 @@ from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
 from dray.server.registry.resources import APIGroup, Resource
-from dray.server.storage.documents import encode
+from dray.server.storage.codec import encode
 
 _FORMS = ("v2", "v2beta1")
 #: Kinds whose hash upstream makes of another version than the one it stores today.
@@ -56,7 +56,7 @@ class Discovery:
 
     # -- pages
 
-    async def core(self, request: Request, target: RequestInfo) -> Response:
+    async def core(self, request: Request, info: RequestInfo) -> Response:
         if (form := _aggregated_form(request)) is not None:
             return self._aggregate(request, form, core=True)
         _only_get(request)
@@ -70,18 +70,18 @@ class Discovery:
             },
         )
 
-    async def groups(self, request: Request, target: RequestInfo) -> Response:
+    async def groups(self, request: Request, info: RequestInfo) -> Response:
         if (form := _aggregated_form(request)) is not None:
             return self._aggregate(request, form, core=False)
         _only_get(request)
         listed = [_group(g) for g in self._refresh() if g.name]
         return Response(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
 
-    async def core_version(self, request: Request, target: RequestInfo) -> Response:
+    async def core_version(self, request: Request, info: RequestInfo) -> Response:
         version = request.path.strip("/").partition("/")[2]
         return self._version(request, "", version)
 
-    async def group_or_version(self, request: Request, target: RequestInfo) -> Response:
+    async def group_or_version(self, request: Request, info: RequestInfo) -> Response:
         _, name, *rest = request.path.strip("/").split("/")
         if len(rest) > 1:
             return text_not_found()

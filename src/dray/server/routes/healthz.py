@@ -32,8 +32,8 @@ class Health:
 
     def install(self) -> None:
         for endpoint in ("healthz", "livez", "readyz"):
-            self._api.path_handlers[f"/{endpoint}"] = self.page
-            self._api.prefix_handlers[f"/{endpoint}/"] = self.page
+            self._api.path_handlers[f"/{endpoint}"] = self.handle
+            self._api.prefix_handlers[f"/{endpoint}/"] = self.handle
 
     async def _store(self) -> None:
         await self._api.store.wait_until_fresh()
@@ -42,7 +42,7 @@ class Health:
         if self.shutting_down:
             raise RuntimeError("process is shutting down")
 
-    async def page(self, request: Request, target: RequestInfo) -> Response:
+    async def handle(self, request: Request, info: RequestInfo) -> Response:
         endpoint, _, name = request.path.strip("/").partition("/")
         if name:
             if name not in self._checks or endpoint not in self._checks[name][1]:

@@ -19,8 +19,8 @@ _STAGES: Final = {"a": "ALPHA", "b": "BETA", "g": "", "d": "DEPRECATED"}
 
 
 def version_info(api: APIServer) -> dict[str, str]:
-    git_version = api.release.git_version
-    major, minor = api.release.number
+    git_version = api.version.git_version
+    major, minor = api.version.release
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return {
         "major": str(major),
@@ -64,13 +64,13 @@ class IndexRoutes:
 
         def stored() -> Iterator[tuple[Mapping[str, str], float]]:
             for served in resources:
-                if served.collection is not None and served.kind.stored_as is None:
+                if not served.kind.virtual and served.kind.stored_as is None:
                     labels = {"group": served.kind.group, "resource": served.kind.plural}
-                    yield labels, float(len(served.collection))
+                    yield labels, float(len(served.cache))
 
         def watched() -> Iterator[tuple[Mapping[str, str], float]]:
             for served in resources:
-                if served.collection is not None and (count := served.collection.watchers):
+                if not served.kind.virtual and (count := served.cache.watchers):
                     labels = {
                         "group": served.kind.group,
                         "kind": served.kind.kind,
@@ -98,10 +98,10 @@ class IndexRoutes:
         )
 
     def _features(self) -> Iterator[tuple[Mapping[str, str], float]]:
-        for name, feature in sorted(self._api.release.known_gates().items()):
+        for name, feature in sorted(self._api.version.known_gates().items()):
             yield {"name": name, "stage": _STAGES[feature.stage]}, float(name in self._api.gates)
 
-    async def root(self, request: Request, target: RequestInfo) -> Response:
+    async def root(self, request: Request, info: RequestInfo) -> Response:
         paths = {p for p in self._api.path_handlers if p not in ("/", "")}
         for group in self._api.resources.groups():
             base = f"/apis/{group.name}" if group.name else "/api"
@@ -109,10 +109,10 @@ class IndexRoutes:
             paths.update(f"{base}/{v}" for v in group.versions)
         return Response(200, {"paths": sorted(paths)})
 
-    async def version(self, request: Request, target: RequestInfo) -> Response:
+    async def version(self, request: Request, info: RequestInfo) -> Response:
         return Response(200, version_info(self._api))
 
-    async def metrics(self, request: Request, target: RequestInfo) -> Response:
+    async def metrics(self, request: Request, info: RequestInfo) -> Response:
         text = self._api.metrics.text()
         return Response(
             200, RawBody(text.encode(), "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")

@@ -38,27 +38,27 @@ class OpenAPIRoutes:
         resources = self._api.resources
         if self._documents is None or self._generation != resources.generation:
             self._generation = resources.generation
-            release = self._api.release
+            version = self._api.version
             extra = {} if self._custom is None else {"custom": self._custom}
             self._documents = OpenAPI(
                 served=[(r.kind, r.served) for r in resources],
-                release=release.name or None,
-                server_version=release.git_version,
+                release=version.name or None,
+                server_version=version.git_version,
                 **extra,
             )
         return self._documents
 
-    async def v2(self, request: Request, target: RequestInfo) -> Response:
+    async def v2(self, request: Request, info: RequestInfo) -> Response:
         from dray.api.openapi import protobuf
 
         if protobuf.accepted(request.headers.get("accept")):
             return _answer(request, self._current().v2_protobuf(), protobuf.ANSWER_TYPE)
         return _answer(request, self._current().v2())
 
-    async def index(self, request: Request, target: RequestInfo) -> Response:
+    async def index(self, request: Request, info: RequestInfo) -> Response:
         return _answer(request, self._current().index())
 
-    async def v3(self, request: Request, target: RequestInfo) -> Response:
+    async def v3(self, request: Request, info: RequestInfo) -> Response:
         documents = self._current()
         found = documents.v3(request.path.removeprefix(_PREFIX).strip("/"))
         if found is None:

@@ -22,11 +22,11 @@ class BridgedDocument(Document):
     __slots__ = ("_home", "_merge", "original")
 
     def __init__(
-        self, collection: WatchCache, home: WatchCache, original: Document, show: Show, merge: Merge
+        self, cache: WatchCache, home: WatchCache, original: Document, show: Show, merge: Merge
     ) -> None:
         shown = show(original.hub)
-        hub = {"kind": collection.codecs.kind.kind, "apiVersion": collection.codecs.hub.api_version, **shown}
-        super().__init__(collection.codecs, original.key, original.revision, hub=hub)
+        hub = {"kind": cache.codecs.kind.kind, "apiVersion": cache.codecs.hub.api_version, **shown}
+        super().__init__(cache.codecs, original.key, original.revision, hub=hub)
         self.original = original
         self._home = home
         self._merge = merge

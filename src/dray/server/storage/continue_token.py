@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dray.api.errors import BadRequest, Expired
 from dray.api.schema import gojson
-from dray.server.storage.documents import encode, parse
+from dray.server.storage.codec import encode, parse
 
 _VERSION = "meta.k8s.io/v1"
 _INVALID = "continue key is not valid"

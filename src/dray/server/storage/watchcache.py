@@ -15,7 +15,8 @@ from typing import Final
 
 from dray.api import protobuf
 from dray.api.scheme.kinds import Object
-from dray.server.storage.documents import Codec, Codecs, Document
+from dray.server.storage.codec import Codec, Codecs
+from dray.server.storage.documents import Document
 from dray.store.interface import Event, KeyValue, Store, StoreError, Subscription
 from dray.store.keys import SortedKeys
 
@@ -88,11 +89,11 @@ class Change:
 class Watcher:
     """A cursor over a collection's changes. It never holds a change back from others, and may be dropped."""
 
-    __slots__ = ("_collection", "_matches", "_wake", "index", "key", "lost", "pending", "since")
+    __slots__ = ("_cache", "_matches", "_wake", "index", "key", "lost", "pending", "since")
 
     def __init__(
         self,
-        collection: WatchCache,
+        cache: WatchCache,
         key: str,
         *,
         since: int,
@@ -104,7 +105,7 @@ class Watcher:
         self.since = since
         self.pending: list[tuple[str, Change]] = []
         self.lost = ""  # why the watch ended, when it did not end by itself
-        self._collection = collection
+        self._cache = cache
         self._matches = matches
         self._wake: asyncio.Future[None] | None = None
 
@@ -115,7 +116,7 @@ class Watcher:
         if type is None:
             return
         pending = self.pending
-        if len(pending) >= self._collection.lag:
+        if len(pending) >= self._cache.lag:
             self.drop("the watcher is too slow")
             return
         pending.append((type, change))
@@ -155,11 +156,11 @@ class Watcher:
     def drop(self, reason: str) -> None:
         self.lost = reason
         self.pending.clear()
-        self._collection.unwatch(self)
+        self._cache.unwatch(self)
         self.wake()
 
     def close(self) -> None:
-        self._collection.unwatch(self)
+        self._cache.unwatch(self)
 
 
 class WatchCache:

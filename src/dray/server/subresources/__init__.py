@@ -11,13 +11,13 @@ from dray.server.subresources.connect import KubeletClient, KubeletClientSwitch,
 def install(api: APIServer, *, nodes: KubeletClient | None = None) -> None:
     """Teach an API its subresources. ``nodes`` reaches into nodes; without it such requests are answered politely."""
     handlers = api.handlers
-    handlers.action("", "pods", "binding", {"create": binding.bind})
-    handlers.action("", "bindings", "", {"create": binding.bind_by_body})
-    handlers.action("", "pods", "eviction", {"create": eviction.evict})
-    handlers.action("*", "*", "scale", {"get": scale.get, "update": scale.update, "patch": scale.patch})
-    handlers.action("authentication.k8s.io", "selfsubjectreviews", "", {"create": self_subject_review})
+    handlers.register("", "pods", "binding", {"create": binding.bind})
+    handlers.register("", "bindings", "", {"create": binding.bind_by_body})
+    handlers.register("", "pods", "eviction", {"create": eviction.evict})
+    handlers.register("*", "*", "scale", {"get": scale.get, "update": scale.update, "patch": scale.patch})
+    handlers.register("authentication.k8s.io", "selfsubjectreviews", "", {"create": self_subject_review})
     for plural, subresource, table in connect_handlers(nodes or NoKubelets()):
-        handlers.action("", plural, subresource, table)
+        handlers.register("", plural, subresource, table)
 
 
 __all__ = ["KubeletClient", "KubeletClientSwitch", "NoKubelets", "install"]

@@ -9,23 +9,24 @@ from dray.api.scheme.kinds import Object
 from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.server import admission
-from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import Response
 from dray.server.registry import writes
+from dray.server.registry.metadata import ensure_namespace
 
 _TARGET = Path("target")
 
 
 def bind(call: Call) -> Awaitable[Response]:
     """POST to ``pods/NAME/binding``."""
-    return _bind(call, call.target.name)
+    return _bind(call, call.info.name)
 
 
 def bind_by_body(call: Call) -> Awaitable[Response]:
     """POST to ``bindings``: the older way, the pod is named in the body."""
-    pods = call.api.stored("", "pods")
-    return _bind(Call(call.api, call.request, call.target, pods, call.codec, call.user, call.media), "")
+    pods = call.api.resource("", "pods")
+    return _bind(Call(call.api, call.request, call.info, pods, call.codec, call.user, call.media), "")
 
 
 async def _bind(call: Call, name: str) -> Response:
@@ -33,7 +34,7 @@ async def _bind(call: Call, name: str) -> Response:
     codec = call.api.resources.codec("", "v1", "bindings")
     binding = call.api.decoder.versioned(call.request, codec, directive=options.directive)
     meta, target = binding["metadata"], binding.get("target") or {}
-    ensure_namespace(meta, call.target.namespace)
+    ensure_namespace(meta, call.info.namespace)
     attributes = call.attributes(
         admission.CREATE,
         obj=binding,
@@ -53,7 +54,7 @@ async def _bind(call: Call, name: str) -> Response:
     try:
         await writes.guaranteed_update(
             call,
-            f"{call.target.namespace}/{pod}",
+            f"{call.info.namespace}/{pod}",
             lambda obj: _assign(call, obj, binding, target["name"]),
             dry_run=options.dry_run,
         )
@@ -94,10 +95,10 @@ def _assign(call: Call, pod: Object, binding: Object, node: str) -> None:
     spec["nodeName"] = node
     if sent.get("annotations"):
         meta["annotations"] = {**(meta.get("annotations") or {}), **sent["annotations"]}
-    if sent.get("labels") and "PodTopologyLabelsAdmission" in call.api.gates:
+    if sent.get("labels") and call.api.quirks.copies_labels_of_binding:
         meta["labels"] = {**(meta.get("labels") or {}), **sent["labels"]}
     status = pod.setdefault("status", {})
-    if "ClearingNominatedNodeNameAfterBinding" in call.api.gates:
+    if call.api.quirks.clears_nominated_node_on_binding:
         status.pop("nominatedNodeName", None)
     set_condition(status, {"type": "PodScheduled", "status": "True"}, call.api.clock.now())
 
@@ -106,7 +107,7 @@ def _check_preconditions(call: Call, meta: Object, sent: Object) -> None:
     for name, key in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
         wanted = sent.get(key)
         if wanted and wanted != meta.get(key):
-            path = f"{call.resource.stored.prefix}{meta['namespace']}/{meta['name']}"
+            path = f"{call.resource.cache.prefix}{meta['namespace']}/{meta['name']}"
             problem = f"Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {meta.get(key)}"
             raise call.conflict(
                 f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, "

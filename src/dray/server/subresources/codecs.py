@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from dray.api.scheme.kinds import Kind, Object, Version
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 _FLAGS: Final = ("stdin", "stdout", "stderr", "tty")
 

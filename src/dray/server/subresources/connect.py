@@ -40,7 +40,7 @@ class NoKubelets:
 
     async def proxy(self, call: Call) -> Response:
         raise StatusError(
-            f"no node agent serves {call.target.resource} {call.target.name}",
+            f"no node agent serves {call.info.resource} {call.info.name}",
             code=503,
             reason="ServiceUnavailable",
         )
@@ -69,7 +69,7 @@ def _unreachable(call: Call, pod: Document) -> StatusError:
     """Upstream's answer for a node it knows nothing about."""
     node = pod.hub.get("spec", {}).get("nodeName", "")
     nodes = call.api.resources.resource("", "nodes")
-    if nodes is None or nodes.stored.get(node) is None:
+    if nodes is None or nodes.cache.get(node) is None:
         return NotFound(f'nodes "{node}" not found', details={"name": node, "kind": "nodes"})
     return StatusError(f"no node agent is reachable for node {node}", code=503, reason="ServiceUnavailable")
 
@@ -84,12 +84,12 @@ def connect_handlers(nodes: KubeletClient) -> Iterator[tuple[str, str, Mapping[s
         return await nodes.log(call, pod, container)
 
     async def connect(call: Call) -> Response:
-        if call.api.release.at_least("1.35"):
+        if call.api.quirks.authorizes_connect_as_create:
             # A WebSocket is opened with GET, but what it does is no reading.
             call.api.authorize_create(call)
         pod = call.existing()
         await _admit_connect(call)
-        container = "" if call.target.subresource == "portforward" else _container(call, pod.hub)
+        container = "" if call.info.subresource == "portforward" else _container(call, pod.hub)
         if not pod.hub.get("spec", {}).get("nodeName"):
             raise BadRequest(f"pod {pod.name} does not have a host assigned")
         return await nodes.connect(call, pod, container)
@@ -107,8 +107,8 @@ def connect_handlers(nodes: KubeletClient) -> Iterator[tuple[str, str, Mapping[s
 
 
 async def _admit_connect(call: Call) -> None:
-    target = call.target
-    codec, options = connect_options(target.resource, target.subresource, call.request.query.values)
+    info = call.info
+    codec, options = connect_options(info.resource, info.subresource, call.request.query.values)
     attributes = call.attributes(admission.CONNECT, obj=options, codec=codec)
     await call.api.admission.admit(attributes)
     await call.api.admission.validate(attributes)
@@ -116,7 +116,7 @@ async def _admit_connect(call: Call) -> None:
 
 def _container(call: Call, pod: Object) -> str:
     """The container a request is about; with one container it need not be named."""
-    name = call.target.name
+    name = call.info.name
     spec = pod.get("spec", {})
     main = [c["name"] for c in spec.get("containers") or ()]
     first = [c["name"] for c in spec.get("initContainers") or ()]

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from dray.api import selectors
 from dray.api.errors import BadRequest, Conflict, StatusError, Timeout, TooManyRequests, forbidden
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 from dray.server import admission
 from dray.server.endpoints.call import Call
-from dray.server.endpoints.decoder import clone
 from dray.server.endpoints.options import DeleteOptions, delete_options_from, json_object, write_options
 from dray.server.endpoints.responses import Response
 from dray.server.handlers.delete import remove
@@ -26,7 +26,7 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 async def evict(call: Call) -> Response:
     write = write_options(call.request.query, "CreateOptions")
     body = _eviction(call)
-    if body.get("metadata", {}).get("name", "") != call.target.name:
+    if body.get("metadata", {}).get("name", "") != call.info.name:
         raise BadRequest("name in URL does not match name in Eviction object")
     options = delete_options_from(body.get("deleteOptions") or {})
     options = replace(options, dry_run=options.dry_run or write.dry_run)
@@ -96,8 +96,8 @@ async def _evict_within(call: Call, pod: Document, budget: Document, options: De
                 raise
             raise _being_processed(budget.name) from None
         return
-    budgets = call.api.stored("policy", "poddisruptionbudgets")
-    on_budgets = Call(call.api, call.request, call.target, budgets, call.codec, call.user, call.media)
+    budgets = call.api.resource("policy", "poddisruptionbudgets")
+    on_budgets = Call(call.api, call.request, call.info, budgets, call.codec, call.user, call.media)
     await writes.guaranteed_update(
         on_budgets,
         budget.key,
@@ -135,10 +135,10 @@ def _budgets(call: Call, pod: Document) -> list[Document]:
     resource = call.api.resources.resource("policy", "poddisruptionbudgets")
     if resource is None:
         return []
-    collection = resource.stored
+    cache = resource.cache
     found = []
-    for key in collection.range(pod.namespace):
-        budget = collection.documents[key]
+    for key in cache.range(pod.namespace):
+        budget = cache.documents[key]
         try:
             selector = selectors.label_selector(budget.hub.get("spec", {}).get("selector"))
         except (ValueError, KeyError):

@@ -13,14 +13,16 @@ from dray.api.scheme.kinds import Object, Scale
 from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.server import admission
-from dray.server.endpoints.call import Call, check_name, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import json_object, write_options
 from dray.server.endpoints.responses import Response
 from dray.server.endpoints.yamljson import load_yaml_object
 from dray.server.handlers.patch import patch_type
 from dray.server.handlers.update import admit
 from dray.server.registry import objects
-from dray.server.storage.documents import Document, encode
+from dray.server.registry.metadata import check_name, ensure_namespace
+from dray.server.storage.codec import encode
+from dray.server.storage.documents import Document
 from dray.server.subresources import codecs
 
 _TYPE = "autoscaling/v1.Scale"
@@ -92,13 +94,13 @@ async def _rescale(
         wanted = change(scale_of(call, current.hub))
         meta = wanted["metadata"]
         ensure_namespace(meta, call.namespace)
-        check_name(meta, call.target)
+        check_name(meta, call.info.name)
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if replicas < 0:
             problem = field.invalid(
                 Path("spec").child("replicas"), replicas, "must be greater than or equal to 0"
             )
-            raise errors.invalid("Scale", "autoscaling", call.target.name, [problem])
+            raise errors.invalid("Scale", "autoscaling", call.info.name, [problem])
         new = _with(current.hub, layout.spec_replicas, replicas)
         new["metadata"] = {**new["metadata"], "resourceVersion": meta.get("resourceVersion", "")}
         if meta.get("uid"):

@@ -14,12 +14,13 @@ from dray.server import admission
 from dray.server.apiserver import APIServer
 from dray.server.auth.authenticator.serviceaccount_token import ALGORITHM, BoundObject, ServiceAccountTokens
 from dray.server.auth.serviceaccount import ISSUER, ServiceAccount
-from dray.server.endpoints.call import Call, ensure_namespace
+from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
-from dray.server.storage.documents import Codec, encode
+from dray.server.registry.metadata import ensure_namespace
+from dray.server.storage.codec import Codec, encode
 
 _METADATA: Final = Path("metadata")
 _KEYS: Final = "/openid/v1/jwks"
@@ -27,12 +28,12 @@ _KEYS: Final = "/openid/v1/jwks"
 
 def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> None:
     """Teach an API to issue tokens. ``address`` is where this server can be reached, HOST:PORT."""
-    codec = Codec(TOKEN_REQUEST, TOKEN_REQUEST.versions[0], api.release.name or None)
+    codec = Codec(TOKEN_REQUEST, TOKEN_REQUEST.versions[0], api.version.name or None)
 
     async def request_token(call: Call) -> Response:
         return await _request_token(call, codec, tokens)
 
-    async def configuration(request: Request, target: RequestInfo) -> Response:
+    async def configuration(request: Request, info: RequestInfo) -> Response:
         found = {
             "issuer": ISSUER,
             "jwks_uri": f"https://{address}{_KEYS}",
@@ -42,10 +43,10 @@ def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> No
         }
         return Response(200, RawBody(encode(found)), [_CACHED])
 
-    async def keys(request: Request, target: RequestInfo) -> Response:
+    async def keys(request: Request, info: RequestInfo) -> Response:
         return Response(200, RawBody(encode(tokens.key.jwks()), "application/jwk-set+json"), [_CACHED])
 
-    api.handlers.action("", "serviceaccounts", "token", {"create": request_token})
+    api.handlers.register("", "serviceaccounts", "token", {"create": request_token})
     api.path_handlers["/.well-known/openid-configuration"] = configuration
     api.path_handlers[_KEYS] = keys
 
@@ -59,7 +60,7 @@ async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens)
     if codec.version.default is not None:
         codec.version.default(obj)
     meta = obj.setdefault("metadata", {})
-    ensure_namespace(meta, call.target.namespace)
+    ensure_namespace(meta, call.info.namespace)
     attributes = call.attributes(
         admission.CREATE,
         obj=obj,
@@ -68,7 +69,7 @@ async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens)
         codec=codec,
     )
     await call.api.admission.admit(attributes)
-    account = ServiceAccount(call.target.namespace, call.target.name)
+    account = ServiceAccount(call.info.namespace, call.info.name)
     if meta.get("name", account.name) != account.name:
         words = "must match the service account name if specified"
         problem = field.invalid(_METADATA.child("name"), meta["name"], words)
@@ -110,10 +111,10 @@ def _bound(call: Call, account: ServiceAccount, ref: Object | None) -> BoundObje
                 f'cannot bind token for serviceaccount "{account.name}" to pod running with '
                 "different serviceaccount name."
             )
-        if (node := found["spec"].get("nodeName")) and "ServiceAccountTokenPodNodeInfo" in call.api.gates:
+        if (node := found["spec"].get("nodeName")) and call.api.quirks.adds_node_to_pod_tokens:
             known = _object(call, "nodes", node)
             also = (node, known["metadata"]["uid"] if known is not None else "")
-    elif kind == "Node" and "ServiceAccountTokenNodeBinding" not in call.api.gates:
+    elif kind == "Node" and not call.api.quirks.binds_tokens_to_nodes:
         words = 'the "ServiceAccountTokenNodeBinding" feature-gate is disabled'
         raise BadRequest(f"cannot bind token to a Node object as {words}")
     uid = found["metadata"]["uid"]
@@ -130,5 +131,5 @@ def _bound(call: Call, account: ServiceAccount, ref: Object | None) -> BoundObje
 
 def _object(call: Call, plural: str, key: str) -> dict[str, Any] | None:
     resource = call.api.resources.resource("", plural)
-    document = None if resource is None else resource.stored.get(key)
+    document = None if resource is None else resource.cache.get(key)
     return None if document is None else document.hub

@@ -6,7 +6,8 @@ from typing import Any
 
 from dray.api.scheme.kinds import Object
 from dray.client.resources import DEVICE_TAINT_RULES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.support.controlplane import ControlPlane, control_plane, controllers, server, until
+from tests.support.controlplane import ControlPlane, control_plane, controllers, server
+from tests.support.wait import wait_for
 
 TAINTS = "device-taint-eviction-controller"
 DRIVER = "d.example.com"
@@ -19,7 +20,7 @@ async def publish(s: ControlPlane, *taints: Object) -> None:
         "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
         "devices": [{"name": "gpu-0", "taints": list(taints)}, {"name": "gpu-1"}],
     }
-    old = await s.get(RESOURCE_SLICES, "s")
+    old = await s.find(RESOURCE_SLICES, "s")
     metadata = {"name": "s"} if old is None else old["metadata"]
     write = s.client.create if old is None else s.client.update
     await write(RESOURCE_SLICES, "", {"metadata": metadata, "spec": spec})
@@ -57,7 +58,7 @@ async def condition(s: ControlPlane, name: str = "rule") -> Object:
     async def told() -> Object:
         return (await s.get(DEVICE_TAINT_RULES, name))["status"]["conditions"][0]
 
-    found: Object = await until(told)
+    found: Object = await wait_for(f"a condition of DeviceTaintRule {name}", told)
     return found
 
 
@@ -77,7 +78,7 @@ async def test_a_tainted_device_drives_its_pod_away_and_no_other():
         async def going() -> bool:
             return "deletionTimestamp" in (await s.get(PODS, "p"))["metadata"]
 
-        await until(going)
+        await wait_for("pod p to be deleted", going)
         (told,) = [
             c for c in (await s.get(PODS, "p"))["status"]["conditions"] if c["type"] == "DisruptionTarget"
         ]
@@ -87,7 +88,7 @@ async def test_a_tainted_device_drives_its_pod_away_and_no_other():
             found = (await s.client.list(EVENTS, "default")).items
             return [e for e in found if e["reason"] == "DeviceTaintManagerEviction"]
 
-        (event,) = await until(events)
+        (event,) = await wait_for("an eviction event", events)
         assert (event["message"], event["involvedObject"]["uid"]) == (
             "Marking for deletion", pod["metadata"]["uid"],
         )  # fmt: skip
@@ -100,14 +101,14 @@ async def test_taints_set_before_the_controller_started_count():
         await publish(s, BROKEN)
         await user(s)
         async with controllers(s, TAINTS):
-            await s.gone(PODS, "p")
+            await s.wait_gone(PODS, "p")
 
 
 async def test_a_pod_that_gets_a_tainted_device_goes():
     async with control_plane(TAINTS) as s:
         await publish(s, BROKEN)
         await user(s)
-        await s.gone(PODS, "p")
+        await s.wait_gone(PODS, "p")
 
 
 async def test_a_rule_drives_pods_away_and_tells_of_them_first():
@@ -118,7 +119,7 @@ async def test_a_rule_drives_pods_away_and_tells_of_them_first():
         await rule(s, driver=DRIVER)
         told = await condition(s)
         assert (told["status"], told["message"]) == ("True", "2 pods need to be evicted in 1 namespace.")
-        await s.gone(PODS, "victim")
+        await s.wait_gone(PODS, "victim")
         assert await s.get(PODS, "p")
 
 
@@ -134,7 +135,7 @@ async def test_a_rule_that_goes_in_time_spares_the_pod():
             found = (await s.client.list(EVENTS, "default")).items
             return any(e["message"] == "Cancelling deletion" for e in found)
 
-        await until(spared)
+        await wait_for("an event about the cancelled deletion", spared)
 
 
 async def test_a_rule_without_effect_only_counts():
@@ -146,7 +147,7 @@ async def test_a_rule_without_effect_only_counts():
         assert told["message"].startswith(
             "2 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace"
         )
-        await s.quiet()
+        await s.wait_quiet()
         assert await s.get(PODS, "p")
 
 
@@ -157,6 +158,6 @@ async def test_a_claim_reserved_for_somebody_else_is_no_reason():
         entries = [{"name": "gpu", "resourceClaimName": "owner"}]
         await s.pod("bystander", nodeName="n", resourceClaims=entries)
         await publish(s, BROKEN)
-        await s.gone(PODS, "owner")
-        await s.quiet()
+        await s.wait_gone(PODS, "owner")
+        await s.wait_quiet()
         assert await s.get(PODS, "bystander")

@@ -16,7 +16,8 @@ from dray.client.resources import (
     SECRETS,
     Resource,
 )
-from tests.support.controlplane import control_plane, controllers, owned_by, server, until
+from tests.support.controlplane import control_plane, controllers, owned_by, server
+from tests.support.wait import wait_for
 
 GARBAGE = "garbage-collector-controller"
 
@@ -28,8 +29,8 @@ async def test_what_is_owned_goes_after_its_owner():
         await s.configmap("grandchild", owned_by("ConfigMap", child))
         await s.configmap("bystander")
         await s.client.delete(CONFIGMAPS, "default", "owner")
-        await s.gone(CONFIGMAPS, "child")
-        await s.gone(CONFIGMAPS, "grandchild")
+        await s.wait_gone(CONFIGMAPS, "child")
+        await s.wait_gone(CONFIGMAPS, "grandchild")
         assert await s.get(CONFIGMAPS, "bystander")
 
 
@@ -39,7 +40,7 @@ async def test_what_lost_its_owner_while_nobody_looked_goes_at_the_start():
         await s.configmap("child", owned_by("ConfigMap", owner))
         await s.client.delete(CONFIGMAPS, "default", "owner")
         async with controllers(s, GARBAGE):
-            await s.gone(CONFIGMAPS, "child")
+            await s.wait_gone(CONFIGMAPS, "child")
 
 
 async def test_an_owner_of_the_same_name_is_another_one():
@@ -49,7 +50,7 @@ async def test_an_owner_of_the_same_name_is_another_one():
         await s.configmap("owner")
         await s.configmap("child", owned_by("ConfigMap", first))
         async with controllers(s, GARBAGE):
-            await s.gone(CONFIGMAPS, "child")
+            await s.wait_gone(CONFIGMAPS, "child")
             assert await s.get(CONFIGMAPS, "owner")
 
 
@@ -63,7 +64,7 @@ async def test_one_living_owner_is_enough_and_the_others_are_forgotten():
             child = await s.get(CONFIGMAPS, "child")
             return [r["name"] for r in child["metadata"]["ownerReferences"]] == ["kept"]
 
-        await until(names)
+        await wait_for("owner kept to remain alone", names)
 
 
 async def test_dependents_go_first_when_their_owner_is_deleted_in_the_foreground():
@@ -73,16 +74,16 @@ async def test_dependents_go_first_when_their_owner_is_deleted_in_the_foreground
         await s.configmap("child", blocking, finalizers=["example.com/hold"])
         await s.configmap("free", owned_by("ConfigMap", owner))
         await s.client.delete(CONFIGMAPS, "default", "owner", propagation="Foreground")
-        await s.gone(CONFIGMAPS, "free")
+        await s.wait_gone(CONFIGMAPS, "free")
 
         async def child_goes() -> bool:
             return "deletionTimestamp" in (await s.get(CONFIGMAPS, "child"))["metadata"]
 
-        await until(child_goes)
+        await wait_for("ConfigMap child to be deleted", child_goes)
         assert (await s.get(CONFIGMAPS, "owner"))["metadata"]["finalizers"] == ["foregroundDeletion"]
         await s.client.patch(CONFIGMAPS, "default", "child", {"metadata": {"finalizers": None}})
-        await s.gone(CONFIGMAPS, "child")
-        await s.gone(CONFIGMAPS, "owner")
+        await s.wait_gone(CONFIGMAPS, "child")
+        await s.wait_gone(CONFIGMAPS, "owner")
 
 
 async def test_two_that_own_each_other_do_not_hold_each_other_for_ever():
@@ -92,8 +93,8 @@ async def test_two_that_own_each_other_do_not_hold_each_other_for_ever():
         patch = {"metadata": {"ownerReferences": [owned_by("ConfigMap", b, blockOwnerDeletion=True)]}}
         await s.client.patch(CONFIGMAPS, "default", "a", patch)
         await s.client.delete(CONFIGMAPS, "default", "a", propagation="Foreground")
-        await s.gone(CONFIGMAPS, "a")
-        await s.gone(CONFIGMAPS, "b")
+        await s.wait_gone(CONFIGMAPS, "a")
+        await s.wait_gone(CONFIGMAPS, "b")
 
 
 async def test_orphans_forget_their_owner_before_it_goes():
@@ -101,7 +102,7 @@ async def test_orphans_forget_their_owner_before_it_goes():
         owner = await s.configmap("owner")
         await s.configmap("child", owned_by("ConfigMap", owner))
         await s.client.delete(CONFIGMAPS, "default", "owner", propagation="Orphan")
-        await s.gone(CONFIGMAPS, "owner")
+        await s.wait_gone(CONFIGMAPS, "owner")
         assert "ownerReferences" not in (await s.get(CONFIGMAPS, "child"))["metadata"]
 
 
@@ -113,7 +114,7 @@ async def test_a_work_begun_by_a_collector_that_was_stopped_is_finished_by_the_n
         await s.client.delete(CONFIGMAPS, "default", "owner", propagation="Foreground")
         async with controllers(s, GARBAGE):
             for name in ("child", "kept", "owner"):
-                await s.gone(CONFIGMAPS, name)
+                await s.wait_gone(CONFIGMAPS, name)
 
 
 async def test_cluster_scoped_owners_have_namespaced_and_cluster_scoped_dependents():
@@ -128,8 +129,8 @@ async def test_cluster_scoped_owners_have_namespaced_and_cluster_scoped_dependen
         metadata = {"name": "slice", "ownerReferences": [owned_by("Node", node)]}
         await s.client.create(RESOURCE_SLICES, "", {"metadata": metadata, "spec": spec})
         await s.client.delete(NODES, "", "n")
-        await s.gone(CONFIGMAPS, "child")
-        await s.gone(RESOURCE_SLICES, "slice")
+        await s.wait_gone(CONFIGMAPS, "child")
+        await s.wait_gone(RESOURCE_SLICES, "slice")
 
 
 async def test_an_owner_in_another_namespace_does_not_count_and_users_are_told():
@@ -142,14 +143,14 @@ async def test_an_owner_in_another_namespace_does_not_count_and_users_are_told()
             found = (await s.client.list(EVENTS, "default")).items
             return [e for e in found if e["reason"] == "OwnerRefInvalidNamespace"]
 
-        (event,) = await until(events)
+        (event,) = await wait_for("an OwnerRefInvalidNamespace event", events)
         uid = owner["metadata"]["uid"]
         assert event["message"] == (
             f"ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: {uid}] "
             'does not exist in namespace "default"'
         )
         assert event["involvedObject"]["uid"] == child["metadata"]["uid"]
-        await s.gone(CONFIGMAPS, "child")
+        await s.wait_gone(CONFIGMAPS, "child")
 
 
 async def test_a_cluster_scoped_object_with_a_namespaced_owner_is_left_alone():
@@ -159,7 +160,7 @@ async def test_a_cluster_scoped_object_with_a_namespaced_owner_is_left_alone():
         await s.client.create(NODES, "", node)
         await s.client.delete(CONFIGMAPS, "default", "owner")
         await s.configmap("mark", owned_by("ConfigMap", owner))
-        await s.gone(CONFIGMAPS, "mark")
+        await s.wait_gone(CONFIGMAPS, "mark")
         assert await s.get(NODES, "n")
 
 
@@ -187,16 +188,16 @@ async def test_custom_resources_own_and_are_owned():
                 return await cat("mother")
             return None
 
-        mother = await until(first)
+        mother = await wait_for("cat mother to be served", first)
         father = await s.configmap("father")
         kitten = owned_by("Cat", mother, api_version="example.com/v1")
         await cat("kitten", kitten, owned_by("ConfigMap", father))
         await cat("stray", kitten)
         await s.configmap("basket", kitten)
         await s.client.delete(cats, "default", "mother", propagation="Foreground")
-        await s.gone(CONFIGMAPS, "basket")
-        await s.gone(cats, "stray")
-        await s.gone(cats, "mother")
+        await s.wait_gone(CONFIGMAPS, "basket")
+        await s.wait_gone(cats, "stray")
+        await s.wait_gone(cats, "mother")
         (left,) = (await s.get(cats, "kitten"))["metadata"]["ownerReferences"]
         assert left["name"] == "father"
 
@@ -212,7 +213,7 @@ async def test_an_object_whose_owner_is_of_an_unknown_kind_is_kept():
             {"metadata": {"name": "mark", "ownerReferences": [owned_by("ConfigMap", owner)]}},
         )
         await s.client.delete(CONFIGMAPS, "default", "owner")
-        await s.gone(SECRETS, "mark")
+        await s.wait_gone(SECRETS, "mark")
         assert await s.get(CONFIGMAPS, "child")
 
 
@@ -224,5 +225,5 @@ async def test_many_dependents_go(propagation):
             await s.configmap(f"child-{i}", owned_by("ConfigMap", owner, blockOwnerDeletion=True))
         await s.client.delete(CONFIGMAPS, "default", "owner", propagation=propagation)
         for i in range(60):
-            await s.gone(CONFIGMAPS, f"child-{i}")
-        await s.gone(CONFIGMAPS, "owner")
+            await s.wait_gone(CONFIGMAPS, f"child-{i}")
+        await s.wait_gone(CONFIGMAPS, "owner")

@@ -9,13 +9,15 @@ import pytest
 
 from dray.api.claims import FINALIZER, POD_CLAIM_ANNOTATION
 from dray.api.errors import AlreadyExists
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Object
 from dray.client.events import EventRecorder
 from dray.client.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.controllers.controller import ControllerContext, SharedInformers
+from dray.controllers.quirks import Quirks
 from dray.controllers.resourceclaim.creator import ClaimCreator
-from tests.support.controlplane import ControlPlane, control_plane, controllers, owned_by, server, until
+from tests.support.controlplane import ControlPlane, control_plane, controllers, owned_by, server
+from tests.support.wait import wait_for
 
 CLAIMS = "resourceclaim-controller"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -42,7 +44,7 @@ async def status_of(s: ControlPlane, name: str = "p") -> dict[str, str]:
     async def told() -> dict[str, str]:
         return await statuses(s, name)
 
-    found: dict[str, str] = await until(told)
+    found: dict[str, str] = await wait_for(f"the claims of pod {name} in its status", told)
     return found
 
 
@@ -62,7 +64,7 @@ async def is_free(s: ControlPlane, name: str) -> None:
         found = await s.get(RESOURCE_CLAIMS, name)
         return not (found.get("status") or {}).get("allocation") and "finalizers" not in found["metadata"]
 
-    await until(free)
+    await wait_for(f"claim {name} to be deallocated", free)
 
 
 async def finish(s: ControlPlane, name: str = "p") -> None:
@@ -96,7 +98,7 @@ async def test_a_pod_waits_for_its_template_and_users_are_told():
             found = (await s.client.list(EVENTS, "default")).items
             return [e for e in found if e["reason"] == "FailedResourceClaimCreation"]
 
-        event = (await until(events))[0]
+        event = (await wait_for("a FailedResourceClaimCreation event", events))[0]
         assert event["message"] == (
             'PodResourceClaim gpu: resource claim template "t": '
             'resourceclaimtemplate.resource.k8s.io "t" not found'
@@ -133,7 +135,7 @@ async def test_a_claim_deleted_by_mistake_is_made_anew_and_the_others_stay_told(
             async def anew() -> bool:
                 return (await statuses(s)).get("a") not in (None, before["a"])
 
-            await until(anew)
+            await wait_for("the pod's status to name a new claim for entry a", anew)
             assert (await statuses(s))["b"] == before["b"]
 
 
@@ -145,7 +147,7 @@ async def test_old_releases_make_a_deleted_claim_anew_only_when_they_have_forgot
         await pod(s)
         before = await status_of(s)
         await s.client.delete(RESOURCE_CLAIMS, "default", before["gpu"])
-        await s.quiet()
+        await s.wait_quiet()
         assert await statuses(s) == before
         assert not (await s.client.list(RESOURCE_CLAIMS)).items
         later = 3700.0
@@ -154,7 +156,7 @@ async def test_old_releases_make_a_deleted_claim_anew_only_when_they_have_forgot
         async def anew() -> bool:
             return await statuses(s) != before
 
-        await until(anew)
+        await wait_for("the pod's status to name a new claim", anew)
 
 
 async def test_a_pod_that_was_made_to_name_a_claim_that_is_not_there_names_its_own_again():
@@ -162,14 +164,14 @@ async def test_a_pod_that_was_made_to_name_a_claim_that_is_not_there_names_its_o
         await template(s)
         await pod(s)
         before = await status_of(s)
-        await s.quiet()
+        await s.wait_quiet()
         wrong = [{"name": "gpu", "resourceClaimName": "ghost"}]
         await s.client.patch_status(PODS, "default", "p", {"status": {"resourceClaimStatuses": wrong}})
 
         async def again() -> bool:
             return await statuses(s) == before
 
-        await until(again)
+        await wait_for("the pod's status to name the claim again", again)
         assert len((await s.client.list(RESOURCE_CLAIMS)).items) == 1
 
 
@@ -178,7 +180,7 @@ async def test_a_deleted_claim_is_made_anew():
         await template(s)
         owner = await pod(s)
         made = (await claims_of(s, owner))["gpu"]
-        await s.quiet()
+        await s.wait_quiet()
         await s.client.delete(RESOURCE_CLAIMS, "default", made["metadata"]["name"])
         anew = (await claims_of(s, owner))["gpu"]
         assert anew["metadata"]["uid"] != made["metadata"]["uid"]
@@ -199,7 +201,7 @@ async def claims_of(s: ControlPlane, owner: Object) -> dict[str, Object]:
             if mine in c["metadata"].get("ownerReferences", ())
         }
 
-    found: dict[str, Object] = await until(made)
+    found: dict[str, Object] = await wait_for(f"the claims of pod {owner['metadata']['name']}", made)
     return found
 
 
@@ -210,7 +212,7 @@ async def test_a_claim_is_made_under_the_name_that_the_pod_was_born_with():
         made = (await claims_of(s, owner))["gpu"]
         assert made["metadata"]["generateName"] == "p-gpu-"
         assert await statuses(s) == {"gpu": made["metadata"]["name"]}
-        await s.quiet()
+        await s.wait_quiet()
         unchanged = (await s.get(PODS, "p"))["metadata"]["resourceVersion"]
         assert unchanged == owner["metadata"]["resourceVersion"], "the pod was not written to"
 
@@ -227,7 +229,7 @@ async def test_an_entry_whose_template_comes_late_is_named_when_its_claim_is_mad
         async def both() -> bool:
             return sorted(await statuses(s)) == ["late", "t"]
 
-        await until(both)
+        await wait_for("claims of both entries", both)
         made = await claims_of(s, owner)
         assert await statuses(s) == {entry: claim["metadata"]["name"] for entry, claim in made.items()}
         assert (await statuses(s))["t"] == born_with["t"]
@@ -240,7 +242,7 @@ async def test_a_given_name_that_somebody_took_is_used_when_that_claim_goes():
         given = (await statuses(s))["gpu"]
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": given}, "spec": SPEC})
         async with controllers(s, CLAIMS):
-            await s.quiet()
+            await s.wait_quiet()
             await s.client.delete(RESOURCE_CLAIMS, "default", given)
             assert (await claims_of(s, owner))["gpu"]["metadata"]["name"] == given
 
@@ -283,7 +285,7 @@ async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_
             client=(client := Race(there)),
             informers=(informers := SharedInformers(s.client)),
             recorder=EventRecorder(s.client, component="x"),
-            gates=s.api.gates,
+            quirks=Quirks.of(s.api.version, s.api.gates),
         )
         maker = ClaimCreator(
             context,
@@ -297,7 +299,8 @@ async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_
 
 
 async def test_a_controller_that_knows_nothing_of_given_names_names_its_own():
-    async with control_plane(CLAIMS, gates=release_named("1.36").gates()) as s:
+    version = EffectiveVersion.parse("1.36")
+    async with control_plane(CLAIMS, version=version, gates=version.gates()) as s:
         await template(s)
         owner = await pod(s)
         born_with = await statuses(s)
@@ -306,7 +309,7 @@ async def test_a_controller_that_knows_nothing_of_given_names_names_its_own():
         async def told() -> bool:
             return await statuses(s) == {"gpu": made}
 
-        await until(told)
+        await wait_for("the pod's status to name the claim that was made", told)
         assert born_with != {"gpu": made}
 
 
@@ -315,14 +318,14 @@ async def test_nothing_is_written_twice():
         await template(s)
         await pod(s)
         name = (await status_of(s))["gpu"]
-        await s.quiet()
+        await s.wait_quiet()
         versions = [
             (await s.get(PODS, "p"))["metadata"]["resourceVersion"],
             (await s.get(RESOURCE_CLAIMS, name))["metadata"]["resourceVersion"],
         ]
         assert versions[0] == str(int(versions[1]) + 1), "one claim created, one status applied"
     async with controllers(s, CLAIMS):
-        await s.quiet()
+        await s.wait_quiet()
         assert (await s.get(PODS, "p"))["metadata"]["resourceVersion"] == versions[0]
 
 
@@ -334,14 +337,14 @@ async def test_a_claim_whose_name_somebody_else_took_is_made_anew_when_that_one_
         await s.client.patch_status(PODS, "default", "p", taken)
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "taken"}, "spec": SPEC})
         async with controllers(s, CLAIMS):
-            await s.quiet()
+            await s.wait_quiet()
             assert (await statuses(s))["gpu"] == "taken"
             await s.client.delete(RESOURCE_CLAIMS, "default", "taken")
 
             async def anew() -> bool:
                 return (await statuses(s))["gpu"] != "taken"
 
-            await until(anew)
+            await wait_for("the pod's status to name another claim", anew)
 
 
 async def test_an_allocated_claim_is_reserved_for_a_pod_that_chose_its_node():
@@ -354,7 +357,7 @@ async def test_an_allocated_claim_is_reserved_for_a_pod_that_chose_its_node():
             found = (await s.get(RESOURCE_CLAIMS, "c"))["status"].get("reservedFor") or ()
             return [r["uid"] for r in found] == [owner["metadata"]["uid"]]
 
-        await until(reserved)
+        await wait_for("claim c to be reserved for the pod", reserved)
 
 
 @pytest.mark.parametrize("end", ["finish", "delete", "delete before start"])
@@ -386,9 +389,9 @@ async def test_a_claim_goes_on_for_those_who_still_use_it():
             found = (await s.get(RESOURCE_CLAIMS, "c"))["status"]["reservedFor"]
             return [r["name"] for r in found] == ["b"]
 
-        await until(left)
+        await wait_for("claim c to be reserved for pod b alone", left)
         version = (await s.get(RESOURCE_CLAIMS, "c"))["metadata"]["resourceVersion"]
-        await s.quiet()
+        await s.wait_quiet()
         found = await s.get(RESOURCE_CLAIMS, "c")
         assert found["metadata"]["resourceVersion"] == version, "the finished pod does not come back"
         assert found["status"]["allocation"]
@@ -407,7 +410,7 @@ async def test_a_consumer_of_another_kind_is_never_removed():
         async def ghost_left() -> bool:
             return (await s.get(RESOURCE_CLAIMS, "c"))["status"]["reservedFor"] == [stranger]
 
-        await until(ghost_left)
+        await wait_for("claim c to be reserved for the stranger alone", ghost_left)
 
 
 async def test_the_claim_of_a_finished_pod_is_deleted():
@@ -417,8 +420,8 @@ async def test_the_claim_of_a_finished_pod_is_deleted():
         name = (await status_of(s))["gpu"]
         await allocate(s, name, owner)
         await finish(s)
-        await s.gone(RESOURCE_CLAIMS, name)
-        await s.quiet()
+        await s.wait_gone(RESOURCE_CLAIMS, name)
+        await s.wait_quiet()
         assert not (await s.client.list(RESOURCE_CLAIMS)).items, "and not made again"
 
 
@@ -433,17 +436,17 @@ async def test_the_claim_for_extended_resources_is_released_and_deleted():
         status = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": [mapping]}}
         await s.client.patch_status(PODS, "default", "p", {"status": status})
         await finish(s)
-        await s.gone(RESOURCE_CLAIMS, "x")
+        await s.wait_gone(RESOURCE_CLAIMS, "x")
 
 
 async def test_a_deleted_claim_that_nobody_uses_is_let_go():
     async with control_plane(CLAIMS, emulate="1.36") as s:
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "c"}, "spec": SPEC})
         await allocate(s, "c")
-        await s.quiet()
+        await s.wait_quiet()
         assert (await s.get(RESOURCE_CLAIMS, "c"))["status"]["allocation"], "unused is no reason"
         await s.client.delete(RESOURCE_CLAIMS, "default", "c")
-        await s.gone(RESOURCE_CLAIMS, "c")
+        await s.wait_gone(RESOURCE_CLAIMS, "c")
 
 
 async def test_many_pods_get_one_claim_each():
@@ -452,7 +455,7 @@ async def test_many_pods_get_one_claim_each():
         for i in range(100):
             await pod(s, f"p-{i}")
         found = [(await status_of(s, f"p-{i}"))["gpu"] for i in range(100)]
-        await s.quiet()
+        await s.wait_quiet()
         assert sorted(found) == sorted(
             c["metadata"]["name"] for c in (await s.client.list(RESOURCE_CLAIMS)).items
         )
@@ -471,7 +474,7 @@ async def test_claims_are_made_and_released_on_servers_that_know_only_an_old_ver
         name = (await status_of(s))["gpu"]
         assert (await s.get(old, name))["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu"
         await finish(s)
-        await s.gone(old, name)
+        await s.wait_gone(old, name)
 
 
 OLD_SPEC = {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu"}]}}
@@ -490,7 +493,7 @@ async def test_a_missing_claim_holds_up_those_behind_it_in_old_releases_only(rel
         await pod(s, entries=entries)
         await pod(s, "last", entries=entries[::-1])
         await status_of(s, "last")
-        await s.quiet()
+        await s.wait_quiet()
         assert list(await statuses(s)) == made
         await s.client.create(
             RESOURCE_CLAIMS.at(version), "default", {"metadata": {"name": "c"}, "spec": spec}
@@ -509,11 +512,11 @@ async def test_claims_behind_a_missing_one_are_not_reserved_for_a_pod_that_chose
             found = (await s.get(RESOURCE_CLAIMS, name))["status"].get("reservedFor") or ()
             return [consumer["name"] for consumer in found]
 
-        assert await until(lambda: reserved("a")) == ["p"]
-        await s.quiet()
+        assert await wait_for("claim of pod a to be reserved", lambda: reserved("a")) == ["p"]
+        await s.wait_quiet()
         assert await reserved("c") == []
         await s.client.create(RESOURCE_CLAIMS, "default", {"metadata": {"name": "b"}, "spec": SPEC})
-        assert await until(lambda: reserved("c")) == ["p"]
+        assert await wait_for("claim of pod c to be reserved", lambda: reserved("c")) == ["p"]
 
 
 async def test_old_releases_leave_a_claim_alone_that_has_a_consumer_of_another_kind():
@@ -524,5 +527,5 @@ async def test_old_releases_leave_a_claim_alone_that_has_a_consumer_of_another_k
         ghost = {"resource": "pods", "name": "ghost", "uid": "ghost"}
         status = {"allocation": {"devices": {"results": [RESULT]}}, "reservedFor": [stranger, ghost]}
         await s.client.patch_status(resource, "default", "c", {"status": status})
-        await s.quiet()
+        await s.wait_quiet()
         assert (await s.get(resource, "c"))["status"]["reservedFor"] == [stranger, ghost]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from dray.api.scheme.kinds import Object
 from dray.client.resources import CRONJOBS, JOBS, PODS
-from tests.support.controlplane_workloads import NAMESPACE, NOW, ControlPlane, control_plane, template
+from tests.support.controlplane import NAMESPACE, NOW, ControlPlane, control_plane, pod_template
+from tests.support.wait import wait_for
 
 
 def spec(**more: object) -> Object:
-    pod = template()
+    pod = pod_template()
     pod["spec"]["restartPolicy"] = "Never"
     return {"template": pod, **more}
 
@@ -23,7 +24,7 @@ async def running(a: ControlPlane, count: int) -> list[Object]:
         pods = [p for p in await a.pods() if p["status"]["phase"] == "Pending"]
         return pods if len(pods) == count else []
 
-    return await a.until(look)
+    return await wait_for(f"{count} pending pods", look)
 
 
 async def over(a: ControlPlane, name: str) -> Object:
@@ -34,14 +35,14 @@ async def over(a: ControlPlane, name: str) -> Object:
         ended = [c for c in status.get("conditions") or () if c["type"] in ("Complete", "Failed")]
         return {**status, "end": (ended[0]["type"], ended[0]["reason"])} if ended else None
 
-    found = await a.until(look)
+    found = await wait_for(f"Job {name} to end", look)
     assert found is not None
     return found
 
 
 def test_a_job_counts_each_pod_once_and_lets_go_of_them(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "job-controller") as a:
+        async with control_plane("job-controller", data=tmp_path) as a:
             await a.create(JOBS, "j", spec(completions=6, parallelism=2))
             done = 0
             while done < 6:
@@ -64,7 +65,7 @@ def test_a_job_counts_each_pod_once_and_lets_go_of_them(tmp_path: Path):
 
 def test_an_indexed_job_gives_each_pod_its_index_and_repeats_what_failed(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "job-controller") as a:
+        async with control_plane("job-controller", data=tmp_path) as a:
             await a.create(
                 JOBS, "j", spec(completions=3, parallelism=3, completionMode="Indexed", backoffLimit=1)
             )
@@ -82,7 +83,7 @@ def test_an_indexed_job_gives_each_pod_its_index_and_repeats_what_failed(tmp_pat
             async def repeated() -> list[Object]:
                 return [p for p in await a.pods() if p["status"]["phase"] == "Pending"]
 
-            again = (await a.until(repeated))[0]
+            again = (await wait_for("the pod of the failed index again", repeated))[0]
             assert again["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == "1"
             assert (await a.get(JOBS, "j"))["status"]["completedIndexes"] == "0,2"
             await a.finish(again)
@@ -94,7 +95,7 @@ def test_an_indexed_job_gives_each_pod_its_index_and_repeats_what_failed(tmp_pat
 
 def test_a_job_fails_when_too_many_pods_have_and_ends_those_that_run(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "job-controller") as a:
+        async with control_plane("job-controller", data=tmp_path) as a:
             await a.create(JOBS, "j", spec(completions=2, parallelism=2, backoffLimit=0))
             pods = await running(a, 2)
             await a.finish(pods[0], succeeded=False)
@@ -114,7 +115,7 @@ def test_a_failure_policy_decides_what_a_failure_means(tmp_path: Path):
     ]
 
     async def play() -> None:
-        async with control_plane(tmp_path, "job-controller") as a:
+        async with control_plane("job-controller", data=tmp_path) as a:
             await a.create(JOBS, "j", spec(backoffLimit=0, podFailurePolicy={"rules": rules}))
             pod = (await running(a, 1))[0]
             disrupted = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": NOW}
@@ -124,7 +125,7 @@ def test_a_failure_policy_decides_what_a_failure_means(tmp_path: Path):
                 return [p for p in await a.pods() if p["status"]["phase"] == "Pending"]
 
             await a.client.delete(PODS, NAMESPACE, pod["metadata"]["name"])
-            again = (await a.until(replaced))[0]
+            again = (await wait_for("a pod in place of the disrupted one", replaced))[0]
             await a.finish(again, succeeded=False, exit_code=42)
             status = await over(a, "j")
             assert status["end"] == ("Failed", "PodFailurePolicy")
@@ -138,7 +139,7 @@ def test_a_failure_policy_decides_what_a_failure_means(tmp_path: Path):
 
 def test_a_suspended_job_has_no_pods_and_its_clock_stands(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "job-controller") as a:
+        async with control_plane("job-controller", data=tmp_path) as a:
             await a.create(JOBS, "j", spec(parallelism=2, completions=2))
             await running(a, 2)
             await a.change(JOBS, "j", {"suspend": True})
@@ -148,7 +149,7 @@ def test_a_suspended_job_has_no_pods_and_its_clock_stands(tmp_path: Path):
                 told = [(c["type"], c["status"]) for c in status.get("conditions") or ()]
                 return told == [("Suspended", "True")] and not await a.pods() and "startTime" not in status
 
-            await a.until(suspended)
+            await wait_for("the Job to be suspended", suspended)
             await a.change(JOBS, "j", {"suspend": False})
             await running(a, 2)
             assert (await a.get(JOBS, "j"))["status"].get("failed") is None
@@ -158,7 +159,7 @@ def test_a_suspended_job_has_no_pods_and_its_clock_stands(tmp_path: Path):
 
 def test_a_finished_job_goes_when_its_time_to_live_is_over(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "job-controller") as a:
+        async with control_plane("job-controller", data=tmp_path) as a:
             await a.create(JOBS, "j", spec(ttlSecondsAfterFinished=0))
             await a.finish((await running(a, 1))[0])
 
@@ -166,14 +167,14 @@ def test_a_finished_job_goes_when_its_time_to_live_is_over(tmp_path: Path):
                 jobs = (await a.client.list(JOBS, NAMESPACE)).items
                 return not jobs or "deletionTimestamp" in jobs[0]["metadata"]
 
-            await a.until(going)
+            await wait_for("the Job to be deleted", going)
 
     asyncio.run(play())
 
 
 def test_a_cron_job_starts_what_is_due_and_keeps_a_short_history(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "cronjob-controller", "job-controller") as a:
+        async with control_plane("cronjob-controller", "job-controller", data=tmp_path) as a:
             cron = {
                 "schedule": "0 0 1 1 *",
                 "successfulJobsHistoryLimit": 1,
@@ -189,7 +190,7 @@ def test_a_cron_job_starts_what_is_due_and_keeps_a_short_history(tmp_path: Path)
                 await due_since(when)
                 pod = (await running(a, 1))[0]
                 job = pod["metadata"]["ownerReferences"][0]["name"]
-                active = (await a.until(lambda: _active(a)))[0]
+                active = (await wait_for("an active Job", lambda: _active(a)))[0]
                 assert active["name"] == job
                 await a.finish(pod)
                 await over(a, job)
@@ -197,7 +198,7 @@ def test_a_cron_job_starts_what_is_due_and_keeps_a_short_history(tmp_path: Path)
                 async def idle() -> bool:
                     return "active" not in (await a.get(CRONJOBS, "c"))["status"]
 
-                await a.until(idle)
+                await wait_for("the CronJob to have no active Jobs", idle)
                 await a.client.delete(JOBS, NAMESPACE, job, propagation="Background")
             status = (await a.get(CRONJOBS, "c"))["status"]
             assert status["lastScheduleTime"].endswith("-01-01T00:00:00Z") and status["lastSuccessfulTime"]

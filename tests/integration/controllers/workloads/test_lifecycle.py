@@ -17,17 +17,18 @@ from dray.client.resources import (
     REPLICASETS,
     STATEFULSETS,
 )
-from tests.support.controlplane_workloads import NAMESPACE, ControlPlane, control_plane, template
+from tests.support.controlplane import NAMESPACE, ControlPlane, control_plane, pod_template
+from tests.support.wait import wait_for
 
 ROLLOUTS = ("deployment-controller", "replicaset-controller")
 
 
 def selecting(**more: object) -> Object:
-    return {"selector": {"matchLabels": {"app": "x"}}, "template": template(app="x"), **more}
+    return {"selector": {"matchLabels": {"app": "x"}}, "template": pod_template(app="x"), **more}
 
 
 def image(name: str) -> Object:
-    changed = template(app="x")
+    changed = pod_template(app="x")
     changed["spec"]["containers"][0]["image"] = name
     return {"template": changed}
 
@@ -46,7 +47,7 @@ async def settled(a: ControlPlane, name: str, replicas: int, of: str) -> Object:
             found if observed and numbers == [replicas] * 3 and await images(a) == [of] * replicas else None
         )
 
-    found = await a.until(look)
+    found = await wait_for(f"Deployment {name} with {replicas} replicas of {of}", look)
     assert found is not None
     return found
 
@@ -57,7 +58,7 @@ def reasons(obj: Object) -> dict[str, str]:
 
 def test_a_deployment_rolls_to_a_new_template_and_back_without_losing_availability(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, *ROLLOUTS) as a, a.kubelet():
+        async with control_plane(*ROLLOUTS, data=tmp_path) as a, a.hollow_kubelet():
             await a.create(DEPLOYMENTS, "d", selecting(replicas=4))
             first = await settled(a, "d", 4, "i")
             assert reasons(first) == {
@@ -84,7 +85,7 @@ def test_a_deployment_rolls_to_a_new_template_and_back_without_losing_availabili
 
 def test_a_recreating_deployment_has_never_two_templates_at_once(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, *ROLLOUTS) as a, a.kubelet():
+        async with control_plane(*ROLLOUTS, data=tmp_path) as a, a.hollow_kubelet():
             await a.create(DEPLOYMENTS, "d", selecting(replicas=3, strategy={"type": "Recreate"}))
             await settled(a, "d", 3, "i")
             seen: list[set[str]] = []
@@ -112,10 +113,10 @@ def test_a_recreating_deployment_has_never_two_templates_at_once(tmp_path: Path)
 
 def test_a_deployment_resized_in_the_middle_of_a_rollout_keeps_its_proportions(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, *ROLLOUTS) as a:
+        async with control_plane(*ROLLOUTS, data=tmp_path) as a:
             rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
             await a.create(DEPLOYMENTS, "d", selecting(replicas=10, strategy=rolling))
-            async with a.kubelet():
+            async with a.hollow_kubelet():
                 await settled(a, "d", 10, "i")
             await a.change(DEPLOYMENTS, "d", image("broken"))
 
@@ -127,7 +128,7 @@ def test_a_deployment_resized_in_the_middle_of_a_rollout_keeps_its_proportions(t
                 async def look() -> bool:
                     return await sizes() == list(wanted)
 
-                await a.until(look)
+                await wait_for(f"ReplicaSets of sizes {wanted}", look)
 
             await are(5, 8)
             await a.change(DEPLOYMENTS, "d", {"replicas": 15})
@@ -138,35 +139,35 @@ def test_a_deployment_resized_in_the_middle_of_a_rollout_keeps_its_proportions(t
 
 def test_a_rollout_without_progress_fails_by_its_deadline(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, *ROLLOUTS) as a:
+        async with control_plane(*ROLLOUTS, data=tmp_path) as a:
             await a.create(DEPLOYMENTS, "d", selecting(replicas=1, progressDeadlineSeconds=1))
 
             async def failed() -> bool:
                 return reasons(await a.get(DEPLOYMENTS, "d")).get("Progressing") == "ProgressDeadlineExceeded"
 
-            await a.until(failed)
+            await wait_for("ProgressDeadlineExceeded", failed)
 
     asyncio.run(play())
 
 
 def test_strays_are_adopted_and_pods_that_no_longer_match_are_let_go(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, *ROLLOUTS) as a:
-            await a.create(PODS, "stray", template()["spec"], labels={"app": "x"})
+        async with control_plane(*ROLLOUTS, data=tmp_path) as a:
+            await a.create(PODS, "stray", pod_template()["spec"], labels={"app": "x"})
             await a.create(REPLICASETS, "rs", selecting(replicas=2))
 
             async def names() -> list[str]:
                 owned = [p for p in await a.pods(app="x") if p["metadata"].get("ownerReferences")]
                 return [p["metadata"]["name"] for p in owned] if len(owned) == 2 else []
 
-            assert "stray" in await a.until(names)
+            assert "stray" in await wait_for("two adopted pods", names)
             await a.client.patch(PODS, NAMESPACE, "stray", {"metadata": {"labels": {"app": "y"}}})
 
             async def replaced() -> bool:
                 free = await a.get(PODS, "stray")
                 return not free["metadata"].get("ownerReferences") and len(await a.pods(app="x")) == 2
 
-            await a.until(replaced)
+            await wait_for("the stray pod to be released and replaced", replaced)
             await a.client.delete(REPLICASETS, NAMESPACE, "rs", propagation="Orphan")
             await a.client.delete(PODS, NAMESPACE, "stray")
 
@@ -175,25 +176,25 @@ def test_strays_are_adopted_and_pods_that_no_longer_match_are_let_go(tmp_path: P
 
 def test_an_orphaned_replica_set_is_taken_over_by_a_deployment_of_its_template(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, *ROLLOUTS) as a:
+        async with control_plane(*ROLLOUTS, data=tmp_path) as a:
             await a.create(REPLICASETS, "before", selecting(replicas=2), labels={"app": "x"})
 
             async def made() -> bool:
                 return len(await a.pods(app="x")) == 2
 
-            await a.until(made)
+            await wait_for("two pods", made)
             await a.create(DEPLOYMENTS, "d", selecting(replicas=2))
 
             async def owner() -> str:
                 found = await a.get(REPLICASETS, "before")
                 return str(found["metadata"]["ownerReferences"][0]["name"])
 
-            assert await a.until(owner) == "d"
+            assert await wait_for("an owner of the ReplicaSet", owner) == "d"
 
             async def observed() -> bool:
                 return (await a.get(DEPLOYMENTS, "d"))["status"].get("updatedReplicas") == 2
 
-            await a.until(observed)
+            await wait_for("two updated replicas", observed)
             assert len((await a.client.list(REPLICASETS, NAMESPACE)).items) == 1
 
     asyncio.run(play())
@@ -201,7 +202,7 @@ def test_an_orphaned_replica_set_is_taken_over_by_a_deployment_of_its_template(t
 
 def test_a_replica_set_that_may_not_make_pods_says_so(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "replicaset-controller") as a:
+        async with control_plane("replicaset-controller", data=tmp_path) as a:
             bad = selecting(replicas=2)
             bad["template"]["spec"]["priorityClassName"] = "missing"
             await a.create(REPLICASETS, "rs", bad)
@@ -209,15 +210,18 @@ def test_a_replica_set_that_may_not_make_pods_says_so(tmp_path: Path):
             async def failure() -> str:
                 return str((await a.get(REPLICASETS, "rs"))["status"]["conditions"][0]["message"])
 
-            assert "missing" in await a.until(failure)
-            assert any("Error creating" in m for m in await a.until(lambda: a.events("FailedCreate")))
+            assert "missing" in await wait_for("the ReplicaSet's failure condition", failure)
+            assert any(
+                "Error creating" in m
+                for m in await wait_for("a FailedCreate event", lambda: a.events("FailedCreate"))
+            )
 
     asyncio.run(play())
 
 
 def test_a_stateful_set_starts_in_order_and_updates_and_shrinks_from_the_end(tmp_path: Path):
     async def play() -> None:
-        async with control_plane(tmp_path, "statefulset-controller") as a:
+        async with control_plane("statefulset-controller", data=tmp_path) as a:
             await a.create(STATEFULSETS, "s", selecting(replicas=3, serviceName="svc"))
 
             async def names() -> list[str]:
@@ -229,7 +233,7 @@ def test_a_stateful_set_starts_in_order_and_updates_and_shrinks_from_the_end(tmp
                 async def are(wanted: list[str] = expected) -> bool:
                     return await names() == wanted
 
-                await a.until(are)
+                await wait_for(f"pods {expected}", are)
                 await a.run(await a.get(PODS, f"s-{index}"))
             pod = await a.get(PODS, "s-1")
             assert pod["spec"]["hostname"] == "s-1" and pod["spec"]["subdomain"] == "svc"
@@ -241,43 +245,43 @@ def test_a_stateful_set_starts_in_order_and_updates_and_shrinks_from_the_end(tmp
             async def is_new(index: int) -> bool:
                 return (await a.get(PODS, f"s-{index}"))["spec"]["containers"][0]["image"] == "two"
 
-            await a.until(lambda: is_new(2))
+            await wait_for("pod s-2 to be updated", lambda: is_new(2))
             assert not await is_new(1), "it waits until the one after it is available"
             await a.run(await a.get(PODS, "s-2"))
-            await a.until(lambda: is_new(1))
+            await wait_for("pod s-1 to be updated", lambda: is_new(1))
             await a.run(await a.get(PODS, "s-1"))
 
             async def partly() -> bool:
                 status = (await a.get(STATEFULSETS, "s"))["status"]
                 return bool(status.get("updatedReplicas") == 2 and status.get("readyReplicas") == 3)
 
-            await a.until(partly)
+            await wait_for("two updated and three ready replicas", partly)
             assert not await is_new(0)
             await a.client.delete(PODS, NAMESPACE, "s-0")
-            await a.until(names)
+            await wait_for("the StatefulSet's pods", names)
 
             async def remade() -> bool:
                 return len(await names()) == 3
 
-            await a.until(remade)
+            await wait_for("three pods", remade)
             assert not await is_new(0), "below the partition the old template still holds"
             await a.run(await a.get(PODS, "s-0"))
             await a.change(STATEFULSETS, "s", {"updateStrategy": {"rollingUpdate": {"partition": 0}}})
-            await a.until(lambda: is_new(0))
+            await wait_for("pod s-0 to be updated", lambda: is_new(0))
             await a.run(await a.get(PODS, "s-0"))
 
             async def complete() -> bool:
                 status = (await a.get(STATEFULSETS, "s"))["status"]
                 return bool(status["currentRevision"] == status["updateRevision"])
 
-            await a.until(complete)
+            await wait_for("the update to be complete", complete)
             assert len((await a.client.list(CONTROLLER_REVISIONS, NAMESPACE)).items) == 2
             await a.change(STATEFULSETS, "s", {"replicas": 1})
 
             async def one() -> bool:
                 return await names() == ["s-0"]
 
-            await a.until(one)
+            await wait_for("pod s-0 alone", one)
 
     asyncio.run(play())
 
@@ -285,7 +289,7 @@ def test_a_stateful_set_starts_in_order_and_updates_and_shrinks_from_the_end(tmp
 @pytest.mark.parametrize("rolling", [{"maxUnavailable": 1}, {"maxSurge": 1, "maxUnavailable": 0}])
 def test_a_daemon_set_covers_the_nodes_that_suit_it_and_rolls_over_them(tmp_path: Path, rolling: Object):
     async def play() -> None:
-        async with control_plane(tmp_path, "daemonset-controller") as a, a.kubelet():
+        async with control_plane("daemonset-controller", data=tmp_path) as a, a.hollow_kubelet():
             for name, labels in (("n1", {"disk": "ssd"}), ("n2", {"disk": "ssd"}), ("n3", {})):
                 await a.client.create(NODES, "", {"metadata": {"name": name, "labels": labels}})
             spec = selecting(updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling})
@@ -299,7 +303,7 @@ def test_a_daemon_set_covers_the_nodes_that_suit_it_and_rolls_over_them(tmp_path
                 ]
                 return numbers == [wanted] * 3 and await images(a) == [of] * wanted
 
-            await a.until(lambda: ready(2, "i"))
+            await wait_for("two ready pods", lambda: ready(2, "i"))
             pod = (await a.pods(app="x"))[0]
             assert {
                 "key": "node.kubernetes.io/not-ready",
@@ -307,13 +311,13 @@ def test_a_daemon_set_covers_the_nodes_that_suit_it_and_rolls_over_them(tmp_path
                 "effect": "NoExecute",
             } in pod["spec"]["tolerations"]
             await a.client.patch(NODES, "", "n3", {"metadata": {"labels": {"disk": "ssd"}}})
-            await a.until(lambda: ready(3, "i"))
+            await wait_for("three ready pods", lambda: ready(3, "i"))
             changed = image("two")
             changed["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
             await a.change(DAEMONSETS, "d", changed)
-            await a.until(lambda: ready(3, "two"))
+            await wait_for("three ready pods of the new image", lambda: ready(3, "two"))
             await a.client.patch(NODES, "", "n1", {"metadata": {"labels": {"disk": None}}})
-            await a.until(lambda: ready(2, "two"))
+            await wait_for("two ready pods of the new image", lambda: ready(2, "two"))
             assert len((await a.client.list(CONTROLLER_REVISIONS, NAMESPACE)).items) == 2
 
     asyncio.run(play())

@@ -115,7 +115,7 @@ async def test_dry_runs_go_only_to_those_without_side_effects(tmp_path: Path) ->
     async with world_with(tmp_path) as (world, server):
         await world.post(MAPS, config_map(), dryRun="All")
         assert server.requests[0]["dryRun"] is True
-        stored = world.api.stored("admissionregistration.k8s.io", "validatingwebhookconfigurations").stored
+        stored = world.api.resource("admissionregistration.k8s.io", "validatingwebhookconfigurations").cache
         stored.get("w").hub["webhooks"][0]["sideEffects"] = "Some"
         error = await refusal(world.post(MAPS, config_map(), dryRun="All"))
         assert isinstance(error, BadRequest)
@@ -186,7 +186,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_believed(tmp_path: P
 async def test_a_slow_webhook_is_given_up(tmp_path: Path) -> None:
     async with world_with(tmp_path, timeoutSeconds=1) as (world, server):
         server.delay.clear()
-        stored = world.api.stored("admissionregistration.k8s.io", "validatingwebhookconfigurations").stored
+        stored = world.api.resource("admissionregistration.k8s.io", "validatingwebhookconfigurations").cache
         stored.get("w").hub["webhooks"][0]["timeoutSeconds"] = 0.05  # not a second, for the test's sake
         error = await refusal(world.post(MAPS, config_map()))
         assert "?timeout=1s" in error.message
@@ -228,7 +228,7 @@ async def test_a_webhook_in_the_cluster_is_found_by_its_service(tmp_path: Path) 
         assert 'no endpoints available for service "hook"' in error.message
         subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": server.port}]}
         # Validation keeps loopback out of Endpoints; a node's address would be here.
-        endpoints = world.api.stored("", "endpoints").stored
+        endpoints = world.api.resource("", "endpoints").cache
         from dray.server.storage.documents import Document
 
         hub = {"metadata": {"name": "hook", "namespace": "default"}, "subsets": [subset]}

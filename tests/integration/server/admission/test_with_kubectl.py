@@ -10,8 +10,8 @@ from pathlib import Path
 import yaml
 
 from tests.integration.server.admission.conftest import Cluster
+from tests.support.paths import EXAMPLES
 
-EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 POLICIES = EXAMPLES / "seeds" / "beta-1.32" / "admin-access-policies.yaml"
 LABEL = "resource.kubernetes.io/admin-access"
 

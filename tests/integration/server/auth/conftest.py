@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,13 +53,6 @@ class Cluster:
     def apply(self, *objects: dict[str, Any], code: int = 0) -> str:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         return self.kubectl("apply", "-f", "-", stdin=json.dumps(listed), code=code)
-
-
-def eventually(holds: Callable[[], object], *, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

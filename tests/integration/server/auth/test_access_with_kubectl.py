@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server.auth.conftest import Cluster, eventually
+from tests.integration.server.auth.conftest import Cluster
+from tests.support.wait import wait_for_sync
 
 Object = dict[str, Any]
 
@@ -92,7 +93,9 @@ def test_a_certificate_is_asked_for_approved_and_used(cluster: Cluster, tmp_path
     cluster.apply(request("jane", "kubernetes.io/kube-apiserver-client"))
     assert "Pending" in cluster.kubectl("get", "csr", "jane")
     cluster.kubectl("certificate", "approve", "jane")
-    eventually(lambda: "Approved,Issued" in cluster.kubectl("get", "csr", "jane"))
+    wait_for_sync(
+        "the certificate of jane", lambda: "Approved,Issued" in cluster.kubectl("get", "csr", "jane")
+    )
     issued = cluster.kubectl("get", "csr", "jane", "-o", "jsonpath={.status.certificate}")
     (tmp_path / "jane.crt").write_bytes(base64.b64decode(issued))
     config = json.loads(cluster.kubectl("config", "view", "--raw", "--minify", "-o", "json"))
@@ -108,7 +111,10 @@ def test_a_certificate_is_asked_for_approved_and_used(cluster: Cluster, tmp_path
     assert "forbidden" in said
     cluster.apply(request("node", "kubernetes.io/kube-apiserver-client-kubelet"))
     cluster.kubectl("certificate", "approve", "node")
-    eventually(lambda: "Approved,Failed" in cluster.kubectl("get", "csr", "node"))
+    wait_for_sync(
+        "the refusal of the node's certificate",
+        lambda: "Approved,Failed" in cluster.kubectl("get", "csr", "node"),
+    )
 
 
 def test_edit_in_one_namespace_is_nothing_in_another(cluster: Cluster) -> None:
@@ -174,7 +180,7 @@ def test_kubectl_answers_what_one_can_do(cluster: Cluster) -> None:
         cluster.kubectl(
             "-n", "asked", "create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}"
         )
-    eventually(lambda: cluster.get("clusterrole", "admin").get("rules"))
+    wait_for_sync("the aggregated rules of admin", lambda: cluster.get("clusterrole", "admin").get("rules"))
     for line in QUESTIONS.strip().splitlines():
         role, *question, wanted = line.split()
         said = cluster.acting("--as", role).kubectl("-n", "asked", "auth", "can-i", *question, code=None)

@@ -8,8 +8,9 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.integration.server.auth.conftest import Cluster, eventually
+from tests.integration.server.auth.conftest import Cluster
 from tests.support.process import DRAY, dray_process
+from tests.support.wait import wait_for_sync
 
 SECRET = {
     "apiVersion": "v1",
@@ -71,7 +72,7 @@ def ready(cluster: Cluster, name: str) -> bool:
 def test_a_machine_joins_runs_pods_and_is_held_to_its_own(cluster: Cluster, tmp_path: Path) -> None:
     data, words = tmp_path / "second", join_command(cluster)
     with joining(data, "worker", *words):
-        eventually(lambda: ready(cluster, "worker"))
+        wait_for_sync("node worker to be ready", lambda: ready(cluster, "worker"))
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -83,7 +84,9 @@ def test_a_machine_joins_runs_pods_and_is_held_to_its_own(cluster: Cluster, tmp_
             },
         }
         cluster.apply(pod)
-        eventually(lambda: cluster.get("pod", "there")["status"].get("phase") == "Succeeded")
+        wait_for_sync(
+            "pod there to succeed", lambda: cluster.get("pod", "there")["status"].get("phase") == "Succeeded"
+        )
         assert cluster.get("pod", "there")["spec"]["nodeName"] == "worker"
         assert cluster.kubectl("logs", "there") == "hello\n"
 
@@ -108,7 +111,7 @@ def test_a_machine_joins_runs_pods_and_is_held_to_its_own(cluster: Cluster, tmp_
 
     # Started again on its directory it needs no token, and somebody else cannot take its name.
     with joining(data, "worker", "join", words[1]) as log:
-        eventually(lambda: ready(cluster, "worker"))
+        wait_for_sync("node worker to be ready", lambda: ready(cluster, "worker"))
         impostor = [*words, "--data", str(tmp_path / "third"), "--name", "worker"]
         said = subprocess.run(
             [DRAY, "node", *impostor], capture_output=True, text=True, timeout=60, check=False
@@ -130,7 +133,7 @@ def test_a_secret_made_with_kubectl_is_a_token_too(cluster: Cluster, tmp_path: P
         tmp_path / "by-secret", "by-secret",
         "join", server, "--token", "abcdef.0123456789abcdef", "--ca-file", str(ca), "--runtime", "simulated",
     ):  # fmt: skip
-        eventually(lambda: ready(cluster, "by-secret"))
+        wait_for_sync("node by-secret to be ready", lambda: ready(cluster, "by-secret"))
 
 
 def test_whoever_has_the_token_vouches_where_one_trusts_that(cluster: Cluster, tmp_path: Path) -> None:
@@ -139,7 +142,7 @@ def test_whoever_has_the_token_vouches_where_one_trusts_that(cluster: Cluster, t
     with joining(
         tmp_path / "t", "trusting", *words, "--unsafe-skip-ca-verification", "--runtime", "simulated"
     ):
-        eventually(lambda: ready(cluster, "trusting"))
+        wait_for_sync("node trusting to be ready", lambda: ready(cluster, "trusting"))
 
 
 def test_nothing_is_given_to_the_wrong_cluster_or_for_a_wrong_token(cluster: Cluster, tmp_path: Path) -> None:
@@ -164,11 +167,14 @@ def test_without_leave_a_certificate_waits_for_an_administrator(cluster: Cluster
     try:
         words = join_command(cluster)
         with joining(tmp_path / "slow", "slow", *words, "--runtime", "simulated") as log:
-            eventually(lambda: "kubectl certificate approve csr-" in log.read_text())
+            wait_for_sync(
+                "the hint to approve the certificate",
+                lambda: "kubectl certificate approve csr-" in log.read_text(),
+            )
             name = log.read_text().partition("certificate approve ")[2].split()[0]
             assert "Pending" in cluster.kubectl("get", "csr", name)
             cluster.kubectl("certificate", "approve", name)
-            eventually(lambda: ready(cluster, "slow"))
+            wait_for_sync("node slow to be ready", lambda: ready(cluster, "slow"))
     finally:
         cluster.kubectl("apply", "-f", "-", stdin=binding)
 
@@ -185,7 +191,7 @@ def test_a_refused_certificate_is_said_to_be_refused(cluster: Cluster, tmp_path:
         listed = cluster.get("csr")["items"]
         return [r["metadata"]["name"] for r in listed if not r["status"]]
 
-    eventually(asked)
+    wait_for_sync("a certificate signing request without an answer", asked)
     cluster.kubectl("certificate", "deny", *asked())
     _, said = process.communicate(timeout=30)
     assert process.returncode == 1
@@ -206,7 +212,7 @@ def test_parts_that_run_by_themselves_let_nodes_join_too(tmp_path: Path, tool: C
         try:
             words = join_command(alone)
             with joining(tmp_path / "node", "lone", *words, "--runtime", "simulated"):
-                eventually(lambda: ready(alone, "lone"))
+                wait_for_sync("node lone to be ready", lambda: ready(alone, "lone"))
         finally:
             controllers.terminate()
             controllers.wait(20)

@@ -6,14 +6,15 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.server.auth.conftest import Cluster, eventually
+from tests.integration.server.auth.conftest import Cluster
+from tests.support.paths import EXAMPLES
+from tests.support.wait import wait_for_sync
 
-EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "unset-node-name"
+EXAMPLE = EXAMPLES / "unset-node-name"
 
 
 @contextlib.contextmanager
@@ -73,7 +74,9 @@ def test_the_pod_goes_through_the_scheduler_and_gets_its_device(cluster: Cluster
     name = f"by-{way.__name__}"
     with way(cluster):
         cluster.apply(*pod(name))
-    eventually(lambda: cluster.get("pod", name)["status"].get("phase") == "Succeeded")
+    wait_for_sync(
+        f"pod {name} to succeed", lambda: cluster.get("pod", name)["status"].get("phase") == "Succeeded"
+    )
     found = cluster.get("pod", name)
     assert found["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-1"}
     assert found["spec"]["nodeName"] == "node-1"
@@ -83,7 +86,10 @@ def test_the_pod_goes_through_the_scheduler_and_gets_its_device(cluster: Cluster
 
 def test_without_it_the_claim_stays_pending(cluster: Cluster) -> None:
     cluster.apply(*pod("as-it-was"))
-    eventually(lambda: cluster.get("pod", "as-it-was")["status"].get("resourceClaimStatuses"))
+    wait_for_sync(
+        "the claims of pod as-it-was",
+        lambda: cluster.get("pod", "as-it-was")["status"].get("resourceClaimStatuses"),
+    )
     [claim] = cluster.get("pod", "as-it-was")["status"]["resourceClaimStatuses"]
     assert "allocation" not in cluster.get("resourceclaim", claim["resourceClaimName"]).get("status", {})
     cluster.kubectl("delete", "pod", "as-it-was", "--grace-period=0", "--force")

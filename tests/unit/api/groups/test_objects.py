@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.kinds import Context, Kind, Object
 from dray.api.scheme.registry import scheme
@@ -17,7 +17,7 @@ from dray.api.validation import objectmeta
 
 CUT = 120
 NOW = "2026-01-02T03:04:05Z"
-RELEASE = release_named("1.36")
+RELEASE = EffectiveVersion.parse("1.36")
 CONTEXT = Context(gates=RELEASE.gates(), now=NOW)
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("objects.yaml").read_text())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.schema import ListOf, MapOf, Scalar, Struct, Type, decode, type_of
 from dray.api.scheme.kinds import Context, Kind, Object, UserInfo, Version
 from dray.api.scheme.registry import kinds, scheme
@@ -39,7 +39,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
 ALL = [
     pytest.param(kind, version, release, id=f"{release}-{kind.group}-{version.name}-{kind.kind}")
     for release in ("1.27", "1.30", "1.36")
-    for kind in kinds(release_named(release))
+    for kind in kinds(EffectiveVersion.parse(release))
     if kind.group != "resource.k8s.io"
     for version in kind.versions
 ]
@@ -91,7 +91,7 @@ def hub_of(document: Object, type_: Struct, version: Version) -> Object:
 @pytest.mark.parametrize(("kind", "version", "release"), ALL)
 def test_rules_judge_whatever_can_be_decoded(kind, version, release):
     type_ = type_of(version.type, release)
-    ctx = Context(gates=release_named(release).gates(), now=NOW, user=UserInfo("u"))
+    ctx = Context(gates=EffectiveVersion.parse(release).gates(), now=NOW, user=UserInfo("u"))
     for i in range(8):
         maker = Maker(f"{kind.kind}{version.name}{i}")
         document = maker.object(type_, kind, version)
@@ -126,7 +126,7 @@ def look_at(kind: Kind, version: Version, hub: Object, ctx: Context) -> None:
 
 
 def test_names_and_places_are_unique():
-    found = [k for k in kinds(release_named("1.36")) if k.group != "resource.k8s.io"]
+    found = [k for k in kinds(EffectiveVersion.parse("1.36")) if k.group != "resource.k8s.io"]
     keys = [(k.group, k.plural, v.name) for k in found for v in k.versions]
     assert len(keys) == len(set(keys))
     stored = [k for k in found if not k.virtual and k.stored_as is None]
@@ -138,7 +138,11 @@ def test_names_and_places_are_unique():
 
 
 def test_places_are_upstreams():
-    places = {k.plural: k.prefix or k.plural for k in kinds(release_named("1.36")) if k.group in ("", "apps")}
+    places = {
+        k.plural: k.prefix or k.plural
+        for k in kinds(EffectiveVersion.parse("1.36"))
+        if k.group in ("", "apps")
+    }
     assert places["pods"] == "pods"
     assert places["nodes"] == "minions"
     assert places["services"] == "services/specs"
@@ -146,7 +150,7 @@ def test_places_are_upstreams():
 
 
 def test_kinds_are_found_by_plural_and_by_kind():
-    found = scheme(release_named("1.36"))
+    found = scheme(EffectiveVersion.parse("1.36"))
     assert found.by_plural("", "v1", "pods") == found.by_kind("", "v1", "Pod")
     assert found.by_plural("apps", "v1", "deployments").kind.kind == "Deployment"
     assert found.by_plural("", "v2", "pods") is None

@@ -7,7 +7,6 @@ import pytest
 from dray.cel import CompileError, EvaluationError
 from dray.cel.environment import mutation
 from dray.cel.environment.admission import BUDGET, Activation, OutOfBudget, compile, compile_variables
-from dray.cel.environment.base import Release
 from dray.cel.library.authz import AuthorizationAttributes, Authorizer, Decision, ResourceCheck
 
 POD = {"metadata": {"name": "web", "labels": {"app": "x"}}, "spec": {"replicas": 3, "nodeName": "n"}}
@@ -57,8 +56,6 @@ def test_the_result_must_be_of_an_allowed_type() -> None:
 def test_what_is_not_offered_is_not_declared() -> None:
     for name in ("params", "authorizer", "variables"):
         assert f"undeclared reference to '{name}'" in refused(f"{name}.x")
-    assert "undeclared reference to 'isSemver'" in refused("isSemver('1.2.3')", release=Release(1, 33))
-    assert compile("isSemver('1.2.3')", release=Release(1, 34))
 
 
 def test_variables_build_on_one_another_and_are_evaluated_once() -> None:

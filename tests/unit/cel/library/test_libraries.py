@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dray.cel.environment.base import Release, base
+from dray.api.release import Release
+from dray.cel.environment.base import base
 from tests.support.cel import evaluate, failure, refusal
 
 

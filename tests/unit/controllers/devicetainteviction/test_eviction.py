@@ -93,11 +93,11 @@ def test_reasons_of_several_claims_are_joined():
 
 
 def test_a_rule_selects_by_whatever_it_names():
-    device = result("a")
-    assert rule_selects(rule("r"), device), "an empty selector means every device"
-    assert rule_selects(rule("r", driver="d.example.com", pool="n", device="a"), device)
-    assert not rule_selects(rule("r", driver="other.example.com"), device)
-    assert not rule_selects({"spec": {}}, device), "no selector means none"
+    device = ("d.example.com", "n", "a")
+    assert rule_selects(rule("r"), *device), "an empty selector means every device"
+    assert rule_selects(rule("r", driver="d.example.com", pool="n", device="a"), *device)
+    assert not rule_selects(rule("r", driver="other.example.com"), *device)
+    assert not rule_selects({"spec": {}}, *device), "no selector means none"
 
 
 def test_only_the_newest_generation_of_a_pool_counts():

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.api.claimnames import claim_generate_name
-from dray.api.claims import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, POD_CLAIM_ANNOTATION
+from dray.api.claims import EXTENDED_RESOURCE_ANNOTATION, FINALIZER, POD_CLAIM_ANNOTATION, claim_generate_name
 from dray.api.scheme.kinds import Object
 from dray.controllers.resourceclaim.reservation import (
     count_claims,

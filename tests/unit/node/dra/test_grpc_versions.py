@@ -11,7 +11,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.driver import Allocated, Claim, Device, DeviceID, Driver, Edits, Handle, Options, serving
 from dray.driver.sockets import Listener
 from dray.kubelet_api import structured
@@ -33,6 +33,7 @@ from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, Pr
 from dray.node.dra.manager import Manager
 from dray.node.dra.plugin_manager import DRAPlugin
 from dray.node.metrics import Metrics
+from tests.support.wait import wait_for
 
 STRUCTURED = {
     "vendorClassParameters": {"fur": "long"},
@@ -90,7 +91,7 @@ async def speaking(endpoint: Path, services: ChosenServices) -> AsyncIterator[DR
 def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
     emulate: str, announced: list[str], devices: Service | None, handles: tuple[Service, ...]
 ) -> None:
-    assert choose_services(announced, release_named(emulate)) == ChosenServices(devices, handles)
+    assert choose_services(announced, EffectiveVersion.parse(emulate)) == ChosenServices(devices, handles)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
 )
 def test_a_driver_that_no_such_kubelet_knew_is_refused(emulate: str, announced: list[str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        choose_services(announced, release_named(emulate))
+        choose_services(announced, EffectiveVersion.parse(emulate))
 
 
 @pytest.mark.parametrize("service", CLASSIC_SERVICES)
@@ -299,20 +300,19 @@ async def test_slices_follow_what_drivers_say(api: Any) -> None:
     def published() -> list[str]:
         return sorted(s["namedResources"]["instances"][0]["name"] for s in api.all("resourceslices"))
 
-    async def until(wanted: list[str]) -> None:
-        while published() != wanted:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    async def wait_published(wanted: list[str]) -> None:
+        await wait_for(f"slices {wanted}", lambda: published() == wanted)
 
     stray = {"nodeName": "las1", "driverName": "away", **models("stray")[0]}
     api.put("/apis/resource.k8s.io/v1alpha2/resourceslices/s", {"metadata": {"name": "s"}, **stray})
     slices = NodeResourcesController(api.client, "las1", node_uid=lambda: "node-uid")
     task = asyncio.create_task(slices.run())
     slices.changed("cats", models("tom", "felix"))
-    await until(["felix", "stray", "tom"])  # who has not registered yet may still come
+    await wait_published(["felix", "stray", "tom"])  # who has not registered yet may still come
     slices.changed("cats", models("felix", "minka"))
-    await until(["felix", "minka", "stray"])
+    await wait_published(["felix", "minka", "stray"])
     assert len(api.requested("POST", "resourceslices")) == 2
     slices.changed("cats", None)
     slices.changed("away", None)
-    await until([])
+    await wait_published([])
     task.cancel()

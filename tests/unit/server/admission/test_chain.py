@@ -38,7 +38,7 @@ class Recorder:
         self._log = log
         self._again = again
 
-    def handles(self, place: RequestScope) -> bool:
+    def handles(self, scope: RequestScope) -> bool:
         return True
 
     async def admit(self, attributes: Attributes) -> None:
@@ -79,9 +79,9 @@ class Configured(Recorder):
         self.asked = 0
         self.forget: Callable[[], None] = lambda: None
 
-    def handles(self, place: RequestScope) -> bool:
+    def handles(self, scope: RequestScope) -> bool:
         self.asked += 1
-        return place.operation in self.operations
+        return scope.operation in self.operations
 
     def on_change(self, forget: Callable[[], None]) -> None:
         self.forget = forget

@@ -10,6 +10,7 @@ from dray.api.errors import Invalid, NotFound, StatusError
 from dray.server.apiextensions.controller import CRDController
 from dray.server.inprocess import InProcessTransport
 from tests.support.apiserver import SERVED, Server, make_server
+from tests.support.wait import wait_for
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CATS = "/apis/example.com/v1/namespaces/default/cats"
@@ -47,14 +48,6 @@ def definition(**names: object) -> dict:
     }
 
 
-async def until(true: Callable[[], bool]) -> None:
-    for _ in range(200):
-        if true():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not come about")
-
-
 @asynccontextmanager
 async def defining() -> AsyncIterator[tuple[Server, InProcessTransport]]:
     server = await make_server(served=SERVED | {"customresourcedefinitions"})
@@ -74,7 +67,7 @@ def serves(server: Server, plural: str = "cats") -> Callable[[], bool]:
 async def test_a_definition_is_established_and_its_objects_are_served():
     async with defining() as (server, client):
         await client.request("POST", DEFINITIONS, body=definition())
-        await until(serves(server))
+        await wait_for("cats to be served", serves(server))
         seen = (await client.request("GET", f"{DEFINITIONS}/cats.example.com")).object["status"]
         assert [(c["type"], c["status"]) for c in seen["conditions"]] == [
             ("NamesAccepted", "True"),
@@ -92,7 +85,7 @@ async def test_a_definition_is_established_and_its_objects_are_served():
 async def test_objects_follow_the_schema():
     async with defining() as (server, client):
         await client.request("POST", DEFINITIONS, body=definition())
-        await until(serves(server))
+        await wait_for("cats to be served", serves(server))
         with pytest.raises(Invalid, match=r"spec\.lives in body must be of type integer"):
             await client.request("POST", CATS, body={"metadata": {"name": "tom"}, "spec": {"lives": "x"}})
         await client.request(
@@ -109,7 +102,7 @@ async def test_objects_follow_the_schema():
 async def test_apply_tracks_who_owns_the_fields_of_a_custom_resource():
     async with defining() as (server, client):
         await client.request("POST", DEFINITIONS, body=definition())
-        await until(serves(server))
+        await wait_for("cats to be served", serves(server))
         body = {
             "apiVersion": "example.com/v1",
             "kind": "Cat",
@@ -130,34 +123,35 @@ async def test_apply_tracks_who_owns_the_fields_of_a_custom_resource():
 async def test_names_that_are_taken_are_refused():
     async with defining() as (server, client):
         await client.request("POST", DEFINITIONS, body=definition(shortNames=["c"]))
-        await until(serves(server))
+        await wait_for("cats to be served", serves(server))
         await client.request("POST", DEFINITIONS, body=definition(plural="dogs", kind="Cat"))
 
         def refused() -> bool:
-            found = server.api.stored("apiextensions.k8s.io", "customresourcedefinitions").stored.get(
+            found = server.api.resource("apiextensions.k8s.io", "customresourcedefinitions").cache.get(
                 "dogs.example.com"
             )
             conditions = (found.hub.get("status") or {}).get("conditions") or () if found is not None else ()
             return any(c["type"] == "NamesAccepted" and c["status"] == "False" for c in conditions)
 
-        await until(refused)
+        await wait_for("the definition of dogs to be refused", refused)
         assert not serves(server, "dogs")()
 
 
 async def test_a_definition_takes_its_objects_with_it():
     async with defining() as (server, client):
         await client.request("POST", DEFINITIONS, body=definition())
-        await until(serves(server))
+        await wait_for("cats to be served", serves(server))
         await client.request("POST", CATS, body={"metadata": {"name": "tom"}})
         await client.request("DELETE", f"{DEFINITIONS}/cats.example.com")
-        await until(lambda: not serves(server)())
-        await until(
+        await wait_for("cats not to be served", lambda: not serves(server)())
+        await wait_for(
+            "the definition of cats to go",
             lambda: (
-                server.api.stored("apiextensions.k8s.io", "customresourcedefinitions").stored.get(
+                server.api.resource("apiextensions.k8s.io", "customresourcedefinitions").cache.get(
                     "cats.example.com"
                 )
                 is None
-            )
+            ),
         )
         with pytest.raises(NotFound):
             await client.request("GET", f"{DEFINITIONS}/cats.example.com")
@@ -169,7 +163,7 @@ async def test_a_definition_takes_its_objects_with_it():
 async def test_established_definitions_are_served_from_the_start():
     async with defining() as (server, client):
         await client.request("POST", DEFINITIONS, body=definition())
-        await until(serves(server))
+        await wait_for("cats to be served", serves(server))
         await client.request("POST", CATS, body={"metadata": {"name": "tom"}})
         await server.api.resources.remove("example.com", "cats")
         again = CRDController(server.api)

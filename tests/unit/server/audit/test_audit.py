@@ -12,7 +12,7 @@ import pytest
 from dray.api.scheme.kinds import UserInfo
 from dray.server.audit.log import Log
 from dray.server.audit.policy import Policy, PolicyError, read
-from dray.server.auth import Attributes
+from dray.server.auth.authorizer import Attributes
 from tests.support.admission import config_map, listen, make_world, pod, refusal
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -87,7 +87,8 @@ async def test_watches_are_logged_when_they_start_and_when_they_end() -> None:
 
 
 async def test_a_refused_caller_leaves_a_trace() -> None:
-    from dray.server.endpoints.requests import Headers, Request
+    from dray.server.endpoints.requests import Request
+    from dray.wire.messages import Headers
 
     world = await make_world()
     events = listen(world)

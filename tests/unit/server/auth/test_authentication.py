@@ -97,8 +97,9 @@ def test_a_certificate_ends_on_an_open_connection_too(tmp_path: Path) -> None:
     import ssl
 
     from dray.app import pki
-    from dray.server.auth.authenticator.static import ClientCertificates
-    from dray.server.endpoints.requests import Peer, Request
+    from dray.server.auth.authenticator.x509 import ClientCertificates
+    from dray.server.endpoints.requests import Request
+    from dray.wire.messages import Peer
 
     keys = pki.ensure(tmp_path, [])
     der = ssl.PEM_cert_to_DER_cert(keys.leaf("admin").certificate.read_text())

@@ -8,7 +8,7 @@ import pytest
 
 from dray.api.errors import Forbidden
 from dray.api.scheme.kinds import UserInfo
-from dray.server.auth import Attributes, AuthorizerChain, Decision, Verdict
+from dray.server.auth.authorizer import Attributes, AuthorizerChain, Decision, Verdict
 from dray.server.auth.rbac import PolicyRule
 from tests.support.authorization import RBAC, guarded, rule
 
@@ -58,14 +58,14 @@ async def test_nobody_gives_what_they_do_not_have(tmp_path: Path) -> None:
 
 
 async def test_default_roles_get_back_what_was_taken_and_keep_what_was_added(tmp_path: Path) -> None:
-    from dray.server.auth import policy
+    from dray.server.auth.rbac import bootstrappolicy
 
     async with guarded(tmp_path) as server:
         path = f"{RBAC}/clusterroles/system:basic-user"
         role = (await server.root.request("GET", path)).object
         changed = {**role, "rules": [rule("get", "things")]}
         await server.root.request("PUT", path, body=changed)
-        await policy.reconcile(server.api)
+        await bootstrappolicy.reconcile(server.api)
         now = [PolicyRule.of(r) for r in (await server.root.request("GET", path)).object["rules"]]
         assert PolicyRule(("get",), ("",), ("things",)) in now
         assert PolicyRule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",)) in now

@@ -18,7 +18,7 @@ async def test_a_grant_that_went_while_the_feed_was_lost_counts_no_longer(tmp_pa
         await server.grant("alice", rule("list", "pods"))
         alice = server.as_user("alice")
         assert (await alice.request("GET", PODS)).status == 200
-        bindings = server.api.stored("rbac.authorization.k8s.io", "rolebindings").stored
+        bindings = server.api.resource("rbac.authorization.k8s.io", "rolebindings").cache
         bindings.close()
         known = bindings.documents["default/given"].revision
         await server.api.store.delete(bindings.prefix + "default/given", expected=known)
@@ -34,7 +34,7 @@ async def test_pods_that_came_and_went_meanwhile_are_known_by_their_nodes(tmp_pa
         await server.post(PODS, {"metadata": {"name": "gone"}, "spec": spec})
         relations = Graph(server.api.resources)
         assert relations.related("n1", "pods", "default", "gone")
-        pods = server.api.stored("", "pods").stored
+        pods = server.api.resource("", "pods").cache
         pods.close()
         known = pods.documents["default/gone"].revision
         await server.api.store.delete(pods.prefix + "default/gone", expected=known)

@@ -6,8 +6,9 @@ import pytest
 
 from dray.api.errors import BadRequest, Timeout, TooManyRequests
 from dray.server.endpoints.filters import RequestFilters, parse_duration
-from dray.server.endpoints.requests import Query, Request
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
+from dray.wire.messages import Query
 from tests.support.apiserver import ROOT, make_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"

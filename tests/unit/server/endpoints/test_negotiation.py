@@ -5,7 +5,8 @@ import pytest
 from dray.api.errors import NotAcceptable, UnsupportedMediaType
 from dray.server.endpoints import negotiation
 from dray.server.endpoints.negotiation import JSON, PLAIN, PROTOBUF, YAML
-from dray.server.endpoints.requests import Headers, Query, Request
+from dray.server.endpoints.requests import Request
+from dray.wire.messages import Headers, Query
 
 
 def request(query: str = "", **headers: str) -> Request:

@@ -9,9 +9,9 @@ import pytest
 
 from dray.api import protobuf, schema
 from dray.api.protobuf import MEDIA_TYPE
-from dray.server.endpoints.requests import Headers, Query, Request
+from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responsewriter import ResponseWriter
-from dray.wire.http_server import Reply
+from dray.wire.messages import Headers, Query, Reply
 from tests.support.apiserver import ROOT, Server, make_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.server.endpoints.requestinfo import RequestInfo, request_info
-from dray.server.endpoints.requests import Query
+from dray.wire.messages import Query
 
 
-def target(method: str, path: str, query: str = "") -> RequestInfo:
+def info(method: str, path: str, query: str = "") -> RequestInfo:
     return request_info(method, path, Query(query))
 
 
@@ -40,7 +40,7 @@ def target(method: str, path: str, query: str = "") -> RequestInfo:
     ],
 )
 def test_a_url_names_a_verb_and_a_resource(method, path, query, verb, where):
-    found = target(method, path, query)
+    found = info(method, path, query)
     assert found.verb == verb
     assert (
         found.group,
@@ -56,14 +56,14 @@ def test_a_url_names_a_verb_and_a_resource(method, path, query, verb, where):
     "path", ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/metrics/x/y/z"]
 )
 def test_paths_short_of_a_resource_are_about_none(path):
-    assert not target("GET", path).is_resource
-    assert target("GET", path).verb == "get"
+    assert not info("GET", path).is_resource
+    assert info("GET", path).verb == "get"
 
 
 def test_watches_and_interactive_requests_may_take_long():
-    assert target("GET", "/api/v1/pods", "watch=1").long_running
-    assert target("POST", "/api/v1/namespaces/a/pods/p/exec").long_running
-    assert not target("GET", "/api/v1/pods").long_running
+    assert info("GET", "/api/v1/pods", "watch=1").long_running
+    assert info("POST", "/api/v1/namespaces/a/pods/p/exec").long_running
+    assert not info("GET", "/api/v1/pods").long_running
 
 
 _words = st.sampled_from(["a", "pods", "nodes", "status", "log", "v1"])
@@ -80,7 +80,7 @@ def test_the_parts_of_a_path_are_found_in_their_places(
 ) -> None:
     root = f"/apis/{group}/v1" if group else "/api/v1"
     within = ["namespaces", namespace] if namespace else []
-    found = target("POST", "/".join([root, *within, "things", *named]) + slashes)
+    found = info("POST", "/".join([root, *within, "things", *named]) + slashes)
     name, subresource, *rest = [*named, "", ""][:2] + named[2:]
     assert found == RequestInfo(
         found.path, "create", "apis" if group else "api", group, "v1", namespace, "things", name, subresource, tuple(rest)

@@ -3,37 +3,18 @@ from __future__ import annotations
 import pytest
 
 from dray.api.errors import BadRequest
-from dray.server.endpoints.requests import Headers, Query, Request
-
-
-def test_a_query_is_read_as_a_form():
-    query = Query("a=1&a=2&b=x%3Dy&c&d=+z")
-    assert query.get("a") == "1" and query.all("a") == ["1", "2"]
-    assert (query.get("b"), query.get("c"), query.get("d"), query.get("e")) == ("x=y", "", " z", "")
-    assert "c" in query and "e" not in query
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("x=1", True), ("x=", True), ("x=false", False), ("x=0", False), ("", False)]
-)
-def test_a_flag_is_set_unless_it_says_no(text, value):
-    assert Query(text).boolean("x") is value
+from dray.server.endpoints.requests import Request, integer
+from dray.wire import messages
+from dray.wire.messages import Query
 
 
 @pytest.mark.parametrize("text", ["x", "1x", "", "9223372036854775808", "९"])
 def test_numbers_are_checked_as_go_checks_them(text):
     if not text:
-        assert Query("n=").integer("n") is None
+        assert integer(Query("n="), "n") is None
         return
     with pytest.raises(BadRequest, match=r"strconv\.ParseInt"):
-        Query(f"n={text}").integer("n")
-
-
-def test_a_repeated_header_keeps_every_value():
-    headers = Headers([("accept", "a"), ("impersonate-group", "x"), ("impersonate-group", "y")])
-    assert headers.get("impersonate-group") == "x"
-    assert headers.all("impersonate-group") == ["x", "y"]
-    assert headers.all("accept") == ["a"] and headers.all("host") == []
+        integer(Query(f"n={text}"), "n")
 
 
 def test_the_same_warning_is_given_once():
@@ -41,3 +22,8 @@ def test_the_same_warning_is_given_once():
     request.warn("careful")
     request.warn("careful")
     assert request.warnings == ["careful"]
+
+
+def test_the_fields_that_the_http_server_fills_by_position_come_first():
+    fields = messages.Request.__struct_fields__
+    assert Request.__struct_fields__[: len(fields)] == fields

@@ -394,7 +394,7 @@ async def test_a_collection_is_deleted_by_selector():
 
 
 async def test_what_is_not_allowed_is_forbidden_in_upstreams_words():
-    from dray.server.auth import AuthorizerChain, PrivilegedGroups
+    from dray.server.auth.authorizer import AuthorizerChain, PrivilegedGroups
 
     server = await make_server(authorizer=AuthorizerChain([PrivilegedGroups()]))
     nobody = server.as_user("bob", "people")
@@ -409,7 +409,7 @@ async def test_what_is_not_allowed_is_forbidden_in_upstreams_words():
 
 
 async def test_an_apply_that_creates_needs_the_right_to_create():
-    from dray.server.auth import Attributes, Decision, Verdict
+    from dray.server.auth.authorizer import Attributes, Decision, Verdict
 
     class NoCreation:
         def authorize(self, attributes: Attributes) -> Verdict:

@@ -60,7 +60,7 @@ async def test_a_watch_outlives_the_cache_it_began_on():
     version = (await client.request("GET", MAPS)).object["metadata"]["resourceVersion"]
     await client.request("POST", MAPS, body=config("a"))
     await client.request("POST", "/api/v1/namespaces/kube-system/configmaps", body=config("x"))
-    await server.api.stored("", "configmaps").stored.load()  # as after a restart: the window is empty
+    await server.api.resource("", "configmaps").cache.load()  # as after a restart: the window is empty
     await client.request("POST", MAPS, body=config("b"))
     assert told(await events(server, 2, resourceVersion=version)) == [("ADDED", "a"), ("ADDED", "b")]
 
@@ -72,7 +72,7 @@ async def test_a_version_that_is_gone_is_an_error_in_the_stream():
     for name in "abc":
         await client.request("POST", MAPS, body=config(name))
     await server.api.store.compact(server.api.store.revision)
-    await server.api.stored("", "configmaps").stored.load()
+    await server.api.resource("", "configmaps").cache.load()
     with pytest.raises(Expired, match=f"too old resource version: {version}"):
         await events(server, 1, resourceVersion=version)
 
@@ -133,7 +133,7 @@ async def test_bad_options_are_refused_before_the_stream_begins():
 
 async def test_every_watch_is_taken_off_when_it_ends():
     server = await make_server()
-    collection = server.api.stored("", "configmaps").stored
+    cache = server.api.resource("", "configmaps").cache
     await server.as_user().request("POST", MAPS, body=config("a"))
     await events(server, 1)
-    assert collection.watchers == 0
+    assert cache.watchers == 0

@@ -6,8 +6,7 @@ import pytest
 
 from dray.api.errors import AlreadyExists, NotFound
 from dray.api.groups.resource.classic import bridge as classic
-from dray.server.storage.bridge import bridge
-from tests.support.apiserver import Server, make_server
+from tests.support.apiserver import make_server
 
 NEW = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 OLD = "/apis/resource.k8s.io/v1alpha2/namespaces/default/resourceclaims"
@@ -15,17 +14,8 @@ MODERN = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceCla
 CLASSIC = {"spec": {"resourceClassName": "c"}}
 
 
-async def bridged() -> Server:
-    server = await make_server()
-    newer = server.api.resources.find("resource.k8s.io", "v1", "resourceclaims")
-    older = server.api.resources.find("resource.k8s.io", "v1alpha2", "resourceclaims")
-    assert newer is not None and older is not None
-    bridge(newer[0].stored, older[0].stored, show=classic.as_modern, merge=classic.merged)
-    return server
-
-
 async def test_a_classic_claim_shows_through_the_modern_version():
-    client = (await bridged()).as_user()
+    client = (await make_server()).as_user()
     made = (await client.request("POST", OLD, body={"metadata": {"name": "o"}, **CLASSIC})).object
     shown = (await client.request("GET", f"{NEW}/o")).object
     assert shown["metadata"]["uid"] == made["metadata"]["uid"]
@@ -35,7 +25,7 @@ async def test_a_classic_claim_shows_through_the_modern_version():
 
 
 async def test_lists_and_watches_have_both_generations():
-    client = (await bridged()).as_user()
+    client = (await make_server()).as_user()
     version = (await client.request("GET", NEW)).object["metadata"]["resourceVersion"]
     await client.request("POST", NEW, body={"metadata": {"name": "n"}, **MODERN})
     await client.request("POST", OLD, body={"metadata": {"name": "o"}, **CLASSIC})
@@ -55,7 +45,7 @@ async def test_lists_and_watches_have_both_generations():
 
 
 async def test_a_name_belongs_to_one_generation_only():
-    client = (await bridged()).as_user()
+    client = (await make_server()).as_user()
     await client.request("POST", NEW, body={"metadata": {"name": "n"}, **MODERN})
     await client.request("POST", OLD, body={"metadata": {"name": "o"}, **CLASSIC})
     for path, name, body in ((OLD, "n", CLASSIC), (NEW, "o", MODERN)):
@@ -64,7 +54,7 @@ async def test_a_name_belongs_to_one_generation_only():
 
 
 async def test_what_is_written_to_the_view_reaches_the_original():
-    client = (await bridged()).as_user()
+    client = (await make_server()).as_user()
     await client.request("POST", OLD, body={"metadata": {"name": "o"}, **CLASSIC})
     labels = {"metadata": {"labels": {"l": "1"}}}
     await client.request("PATCH", f"{NEW}/o", body=labels, content_type="application/merge-patch+json")

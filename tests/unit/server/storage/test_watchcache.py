@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from dray.api.groups.core import configmap
-from dray.server.storage.documents import Codecs, encode
+from dray.server.storage.codec import Codecs, encode
 from dray.server.storage.watchcache import ADDED, DELETED, MODIFIED, WatchCache
 from dray.store.interface import StoreError
 from dray.store.memory import MemoryStore
@@ -22,7 +22,7 @@ def value(name: str, namespace: str = "a", **labels: str) -> bytes:
     )
 
 
-async def collection(*, window: int = 100, lag: int = 100) -> tuple[MemoryStore, WatchCache]:
+async def cache(*, window: int = 100, lag: int = 100) -> tuple[MemoryStore, WatchCache]:
     store = MemoryStore()
     found = WatchCache(store, PREFIX, Codecs(configmap.KIND), window=window, lag=lag)
     await found.load()
@@ -30,7 +30,7 @@ async def collection(*, window: int = 100, lag: int = 100) -> tuple[MemoryStore,
 
 
 async def test_a_write_is_seen_when_the_writer_is_answered():
-    store, cached = await collection()
+    store, cached = await cache()
     revision = await store.create(PREFIX + "a/x", value("x"))
     document = cached.get("a/x")
     assert document is not None and document.revision == revision
@@ -46,7 +46,7 @@ async def test_what_was_there_before_is_loaded():
 
 
 async def test_keys_come_in_the_stores_order_and_by_namespace():
-    store, cached = await collection()
+    store, cached = await cache()
     for key in ("b/1", "a/2", "a-b/1", "a/1"):
         namespace, name = key.split("/")
         await store.create(PREFIX + key, value(name, namespace))
@@ -57,7 +57,7 @@ async def test_keys_come_in_the_stores_order_and_by_namespace():
 
 
 async def test_a_writer_saves_others_the_decoding():
-    store, cached = await collection()
+    store, cached = await cache()
     hub = {
         "kind": "ConfigMap",
         "apiVersion": "v1",
@@ -72,7 +72,7 @@ async def test_a_writer_saves_others_the_decoding():
 
 
 async def test_a_watcher_is_told_of_changes_and_transitions_of_its_selector():
-    store, cached = await collection()
+    store, cached = await cache()
     watcher = cached.watch("a", since=store.revision, matches=lambda d: d.labels.get("l") == "1")
     first = await store.create(PREFIX + "a/x", value("x", l="1"))
     second = await store.update(PREFIX + "a/x", value("x", l="1", m="2"), expected=first)
@@ -85,7 +85,7 @@ async def test_a_watcher_is_told_of_changes_and_transitions_of_its_selector():
 
 
 async def test_a_watcher_begins_where_it_is_told_within_the_window():
-    store, cached = await collection()
+    store, cached = await cache()
     start = store.revision
     await store.create(PREFIX + "a/x", value("x"))
     await store.create(PREFIX + "b/x", value("x", "b"))
@@ -95,7 +95,7 @@ async def test_a_watcher_begins_where_it_is_told_within_the_window():
 
 
 async def test_the_line_of_a_change_is_made_once_for_all_watchers():
-    store, cached = await collection()
+    store, cached = await cache()
     watchers = [cached.watch(since=store.revision) for _ in range(3)]
     await store.create(PREFIX + "a/x", value("x"))
     codec = cached.codecs.storage
@@ -105,7 +105,7 @@ async def test_the_line_of_a_change_is_made_once_for_all_watchers():
 
 
 async def test_a_slow_watcher_is_dropped_and_others_go_on():
-    store, cached = await collection(lag=3)
+    store, cached = await cache(lag=3)
     slow, quick = cached.watch(since=0), cached.watch(since=0)
     for i in range(5):
         await store.create(PREFIX + f"a/{i}", value(str(i)))
@@ -115,7 +115,7 @@ async def test_a_slow_watcher_is_dropped_and_others_go_on():
 
 
 async def test_a_watcher_that_waits_for_something_long_out_of_the_window_is_dropped():
-    store, cached = await collection(window=4)
+    store, cached = await cache(window=4)
     picky = cached.watch(since=0, matches=lambda d: d.name == "0")
     for i in range(12):
         await store.create(PREFIX + f"a/{i}", value(str(i)))
@@ -124,7 +124,7 @@ async def test_a_watcher_that_waits_for_something_long_out_of_the_window_is_drop
 
 
 async def test_an_indexed_watcher_hears_only_of_its_value_and_of_leaving_it():
-    store, cached = await collection()
+    store, cached = await cache()
     cached.index_fields["l"] = lambda d: d.labels.get("l", "")
     watcher = cached.watch("a", since=0, matches=lambda d: d.labels.get("l") == "1", index=("l", "1"))
     first = await store.create(PREFIX + "a/x", value("x", l="1"))
@@ -136,7 +136,7 @@ async def test_an_indexed_watcher_hears_only_of_its_value_and_of_leaving_it():
 
 
 async def test_a_lost_feed_ends_the_watches_and_is_read_anew():
-    store, cached = await collection()
+    store, cached = await cache()
     watcher = cached.watch(since=0)
     cached._lost(StoreError("gap"))
     assert watcher.lost
@@ -149,7 +149,7 @@ async def test_a_lost_feed_ends_the_watches_and_is_read_anew():
 
 
 async def test_a_forgotten_document_reads_the_same_again():
-    store, cached = await collection()
+    store, cached = await cache()
     await store.create(PREFIX + "a/x", value("x", l="1"))
     document = cached.get("a/x")
     assert document is not None
@@ -159,10 +159,10 @@ async def test_a_forgotten_document_reads_the_same_again():
 
 
 async def test_only_so_many_documents_are_held_decoded(monkeypatch):
-    from dray.server.storage import documents
+    from dray.server.storage import codec
 
-    monkeypatch.setattr(documents, "_MAX_DECODED", 2)
-    store, cached = await collection()
+    monkeypatch.setattr(codec, "_MAX_DECODED", 2)
+    store, cached = await cache()
     for i in range(4):
         await store.create(PREFIX + f"a/{i}", value(str(i)))
     assert [d.hub["metadata"]["name"] for d in cached] == ["0", "1", "2", "3"]
@@ -170,7 +170,7 @@ async def test_only_so_many_documents_are_held_decoded(monkeypatch):
 
 
 async def test_what_was_just_written_reads_as_it_lies_in_the_store():
-    store, cached = await collection()
+    store, cached = await cache()
     written = value("x", l="1")
     hub = cached.codecs.read(written, 0)
     del hub["metadata"]["resourceVersion"]
@@ -187,7 +187,7 @@ async def test_what_was_just_written_reads_as_it_lies_in_the_store():
 
 async def test_old_states_are_held_as_they_are_stored_and_still_reach_slow_watchers(monkeypatch):
     monkeypatch.setattr("dray.server.storage.watchcache._WARM", 2)
-    store, cached = await collection()
+    store, cached = await cache()
     watcher = cached.watch("a", since=cached.floor)
     revision = await store.create(PREFIX + "a/x", value("x", l="0"))
     for i in range(1, 5):

@@ -19,12 +19,12 @@ class Nodes:
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         return Response(
-            200, RawBody(f"{call.target.subresource} {pod.name} {container}".encode(), "text/plain")
+            200, RawBody(f"{call.info.subresource} {pod.name} {container}".encode(), "text/plain")
         )
 
     async def proxy(self, call: Call) -> Response:
         return Response(
-            200, RawBody(f"proxy {call.target.name} {'/'.join(call.target.rest)}".encode(), "text/plain")
+            200, RawBody(f"proxy {call.info.name} {'/'.join(call.info.rest)}".encode(), "text/plain")
         )
 
 
@@ -47,7 +47,7 @@ async def test_whoever_may_only_read_opens_no_session():
     import pytest
 
     from dray.api.errors import Forbidden
-    from dray.server.auth import Attributes, Decision, Verdict
+    from dray.server.auth.authorizer import Attributes, Decision, Verdict
 
     server = await make_server()
     router = subresources.KubeletClientSwitch()
@@ -73,7 +73,7 @@ def test_what_kubectl_logs_asks_for_is_understood():
 
     from dray.api.errors import BadRequest
     from dray.app.localnodes import log_options
-    from dray.server.endpoints.requests import Query
+    from dray.wire.messages import Query
 
     asked = log_options(Query("follow=true&tailLines=5&sinceSeconds=60&timestamps=true"), now=1_800_000_000)
     assert (asked.follow, asked.tail, asked.timestamps, asked.since) == (

@@ -19,7 +19,7 @@ from dray.api.groups.admissionregistration.webhooks import (
     default_mutating,
     default_validating,
 )
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Kind, Object, Printer, Strategy, UpdateStrategy, Version
 from dray.api.selectors import format_label_selector
@@ -34,7 +34,7 @@ _DEPRECATED: Final[Mapping[tuple[str, str], tuple[str, str, bool]]] = {
 }
 
 
-def kinds(release: Release) -> tuple[Kind, ...]:
+def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
     mutating_storage = (
         "v1" if release.at_least("1.37") else "v1beta1" if release.at_least("1.34") else "v1alpha1"
     )
@@ -65,7 +65,7 @@ def kinds(release: Release) -> tuple[Kind, ...]:
     )
 
 
-def _versions(release: Release, kind: str, default: Callable[[Object], None]) -> tuple[Version, ...]:
+def _versions(release: EffectiveVersion, kind: str, default: Callable[[Object], None]) -> tuple[Version, ...]:
     found = []
     family = "Mutating" if kind.startswith("Mutating") else "Validating"
     for name in ("v1", "v1beta1", "v1alpha1"):
@@ -81,7 +81,7 @@ def _versions(release: Release, kind: str, default: Callable[[Object], None]) ->
 
 
 def _policy(
-    release: Release,
+    release: EffectiveVersion,
     kind: str,
     rules: Strategy,
     printer: Printer,
@@ -103,7 +103,7 @@ def _policy(
     )
 
 
-def _binding(release: Release, kind: str, rules: Strategy, *, storage: str = "v1") -> Kind:
+def _binding(release: EffectiveVersion, kind: str, rules: Strategy, *, storage: str = "v1") -> Kind:
     return Kind(
         group=GROUP,
         kind=kind,

@@ -15,12 +15,12 @@ from dray.api.groups.apiextensions.pruning import (
     META,
     Schema,
     apply_defaults,
-    clone,
     coerce_embedded,
     coerce_metadata,
     drop_nulls,
     prune,
 )
+from dray.api.objects import clone
 from dray.api.scheme.kinds import (
     Column,
     Context,

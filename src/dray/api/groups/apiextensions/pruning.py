@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dray.api import schema as types
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 
 Schema = Mapping[str, Any]
@@ -24,15 +25,6 @@ RULES: Final = "x-kubernetes-validations"
 
 _NOTHING: Final[Schema] = {}
 _META_TYPE: Final = "meta/v1.PartialObjectMetadata"
-
-
-def clone(value: Any) -> Any:
-    """A deep copy of plain JSON data."""
-    if isinstance(value, dict):
-        return {k: clone(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [clone(v) for v in value]
-    return value
 
 
 def additional(schema: Schema) -> Schema | None:

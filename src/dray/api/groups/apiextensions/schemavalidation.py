@@ -21,11 +21,11 @@ from dray.api.groups.apiextensions.pruning import (
     RULES,
     Schema,
     additional,
-    clone,
     items,
     prune_value,
 )
 from dray.api.groups.apiextensions.structural import check_structural, properties
+from dray.api.objects import clone
 from dray.api.validation import field
 from dray.api.validation.expressions import RuleCompiler
 from dray.api.validation.field import FieldError, Path

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dray.api.groups.apps import controllerrevision, daemonset, deployment, replicaset, statefulset
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Kind
 
 
-def kinds(release: Release) -> tuple[Kind, ...]:
+def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
     return (
         controllerrevision.KIND,
         daemonset.kind(release),

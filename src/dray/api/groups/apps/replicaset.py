@@ -20,7 +20,7 @@ from dray.api.groups.apps.workload import (
 )
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Context, Kind, Object, Scale, Version
 from dray.api.scheme.strategy import SPEC
@@ -71,7 +71,7 @@ def _cells(obj: Object, now: float) -> Sequence[object]:
     )
 
 
-def kind(release: Release) -> Kind:
+def kind(release: EffectiveVersion) -> Kind:
     version = Version(
         name="v1", type="apps/v1.ReplicaSet", default=_default, **codecs(release, "spec", "template")
     )

@@ -12,7 +12,7 @@ from dray.api.groups.batch.cron import Schedule, ScheduleError
 from dray.api.groups.batch.jobspec import check_spec, default_failure_policy, warn_spec
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs, drop_disabled_fields
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
 from dray.api.scheme.strategy import METADATA, SPEC, SpecAndStatusStrategy, StatusStrategy, generation
@@ -26,7 +26,7 @@ _ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
 _LONGEST_NAME: Final = 52
 
 
-def kind(release: Release) -> Kind:
+def kind(release: EffectiveVersion) -> Kind:
     def default(obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         job = spec.setdefault("jobTemplate", {}).setdefault("spec", {})

@@ -19,7 +19,7 @@ from dray.api.groups.batch.jobspec import check_spec, default_spec, warn_spec
 from dray.api.groups.batch.jobstatus import JobStatusStrategy, is_true
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs, drop_disabled_fields
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
 from dray.api.scheme.strategy import METADATA, SPEC, SpecAndStatusStrategy, generation, immutable
@@ -40,7 +40,7 @@ _FROZEN: Final = (
 _SCHEDULING: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def kind(release: Release) -> Kind:
+def kind(release: EffectiveVersion) -> Kind:
     replaces = release.at_least("1.29")
 
     def default(obj: Object) -> None:

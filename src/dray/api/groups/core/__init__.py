@@ -18,11 +18,11 @@ from dray.api.groups.core import (
     service,
     serviceaccount,
 )
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Kind
 
 
-def kinds(release: Release) -> tuple[Kind, ...]:
+def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
     return (
         pod.BINDING,
         configmap.KIND,

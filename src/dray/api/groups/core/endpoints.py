@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
 from dray.api.scheme.strategy import SubdomainStrategy
@@ -102,7 +102,7 @@ def _host_port(ip: str, port: int) -> str:
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
-def kind(release: Release) -> Kind:
+def kind(release: EffectiveVersion) -> Kind:
     deprecated = _DEPRECATED if release.at_least("1.33") else ""
     version = Version(name="v1", type="core/v1.Endpoints", default=_default, deprecated=deprecated)
     return Kind(

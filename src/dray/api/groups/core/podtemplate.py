@@ -13,7 +13,7 @@ from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.groups.core.pod.resourceclaims import nested
 from dray.api.groups.core.pod.spec import check_spec
 from dray.api.groups.core.pod.warnings import warn_template
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
 from dray.api.scheme.strategy import SubdomainStrategy, update_generation
@@ -23,7 +23,7 @@ from dray.api.validation.field import FieldError, Path
 _TEMPLATE = Path("template")
 
 
-def codecs(release: Release, *path: str) -> dict[str, Any]:
+def codecs(release: EffectiveVersion, *path: str) -> dict[str, Any]:
     """How a kind with a template at a path is read and, for old releases, written."""
     found = {"to_hub": at_template(path, spec_to_hub)}
     if not release.at_least("1.31"):
@@ -79,7 +79,7 @@ def _cells(obj: Object, now: float) -> Sequence[object]:
     return printers.name(obj), names, images, printers.labels((template.get("metadata") or {}).get("labels"))
 
 
-def kind(release: Release) -> Kind:
+def kind(release: EffectiveVersion) -> Kind:
     version = Version(name="v1", type="core/v1.PodTemplate", default=_default, **codecs(release, "template"))
     return Kind(
         group="",

@@ -5,11 +5,11 @@ The modern kinds (v1alpha3 to v1) share a hub of v1's shape, the classic ones (v
 
 from __future__ import annotations
 
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Kind
 
 
-def kinds(release: Release) -> tuple[Kind, ...]:
+def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
     """The kinds as a release has them."""
     from dray.api.groups.resource import modern
     from dray.api.groups.resource.classic import kinds as classic

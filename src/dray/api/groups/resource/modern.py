@@ -20,7 +20,7 @@ from dray.api.groups.resource.strategy.resourceslice import (
     ResourceSliceStrategy,
 )
 from dray.api.groups.resource.versions import defaults, v1alpha3, v1beta1
-from dray.api.release import RESOURCE_GROUP, Release
+from dray.api.release import RESOURCE_GROUP, EffectiveVersion
 from dray.api.scheme.kinds import Kind, Object, Version
 from dray.api.scheme.printers import NAME_AND_AGE
 
@@ -28,15 +28,15 @@ from dray.api.scheme.printers import NAME_AND_AGE
 _INTRODUCED: Final = {"v1": 34, "v1beta2": 33, "v1beta1": 32, "v1alpha3": 31}
 
 
-def kinds(release: Release) -> tuple[Kind, ...]:
+def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
     """Every kind as it is in a release; which of its versions are served is not decided here."""
     return (_device_class(release), _taint_rule(release), _claim(release), _template(release), _pool_status(release),
             _slice(release))  # fmt: skip
 
 
-def _deprecated(kind: str, version: str, introduced: int, release: Release) -> str:
+def _deprecated(kind: str, version: str, introduced: int, release: EffectiveVersion) -> str:
     """The warning for a version three releases after its introduction; it goes away after three more."""
-    if release.number < (1, introduced + 3):
+    if release.release < (1, introduced + 3):
         return ""
     return (
         f"{RESOURCE_GROUP}/{version} {kind} is deprecated in v1.{introduced + 3}+, "
@@ -56,7 +56,7 @@ _HUB: Final = _Shape()
 
 
 def _versions(
-    release: Release, kind: str, *, v1: _Shape = _HUB, v1beta1: _Shape = _HUB, v1alpha3: _Shape
+    release: EffectiveVersion, kind: str, *, v1: _Shape = _HUB, v1beta1: _Shape = _HUB, v1alpha3: _Shape
 ) -> tuple[Version, ...]:
     """The versions of a kind that has been there from the start; v1beta2 is shaped like v1."""
     shapes = {"v1": v1, "v1beta2": v1, "v1beta1": v1beta1, "v1alpha3": v1alpha3}
@@ -71,12 +71,12 @@ def _versions(
     )
 
 
-def _newest(release: Release) -> str:
+def _newest(release: EffectiveVersion) -> str:
     """The version to store in: the most preferred one that the release knows."""
-    return next((name for name, minor in _INTRODUCED.items() if release.number >= (1, minor)), "v1")
+    return next((name for name, minor in _INTRODUCED.items() if release.release >= (1, minor)), "v1")
 
 
-def _device_class(release: Release) -> Kind:
+def _device_class(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="DeviceClass",
@@ -94,7 +94,7 @@ def _device_class(release: Release) -> Kind:
     )
 
 
-def _claim(release: Release) -> Kind:
+def _claim(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaim",
@@ -114,7 +114,7 @@ def _claim(release: Release) -> Kind:
     )
 
 
-def _template(release: Release) -> Kind:
+def _template(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaimTemplate",
@@ -133,7 +133,7 @@ def _template(release: Release) -> Kind:
     )
 
 
-def _slice(release: Release) -> Kind:
+def _slice(release: EffectiveVersion) -> Kind:
     fields = {
         "spec.nodeName": lambda obj: (obj.get("spec") or {}).get("nodeName") or "",
         "spec.driver": lambda obj: (obj.get("spec") or {}).get("driver", ""),
@@ -160,7 +160,7 @@ def _slice(release: Release) -> Kind:
     )
 
 
-def _taint_rule(release: Release) -> Kind:
+def _taint_rule(release: EffectiveVersion) -> Kind:
     versions = (
         Version(name="v1", type="resource/v1.DeviceTaintRule"),
         Version(name="v1beta2", type="resource/v1beta2.DeviceTaintRule"),
@@ -185,7 +185,7 @@ def _taint_rule(release: Release) -> Kind:
     )
 
 
-def _pool_status(release: Release) -> Kind:
+def _pool_status(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourcePoolStatusRequest",

@@ -66,7 +66,6 @@ class Choice(Part):
 
     alternatives: list[Part]
     simple: bool
-    synchronized: bool = True
 
 
 @dataclass(eq=False, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import StatusError
 from dray.client.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, ObjectKey, key_of
@@ -11,31 +11,35 @@ from dray.controllers.workloads import history, owned_pods
 from dray.controllers.workloads.daemon import pod_plan
 from dray.controllers.workloads.pod_control import PodOwnerController
 
-Document = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.apps import ControllerRevision, DaemonSet, DaemonSetStatus
+    from dray.api.types.core import Node, Pod
+
+
 _BURST: Final = 250  # pods that are made or deleted before a set is looked at again
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 900.0
 
 
-class DaemonSetController(PodOwnerController[ObjectKey]):
+class DaemonSetController(PodOwnerController["DaemonSet", ObjectKey]):
     name = "daemonset-controller"
     resource = DAEMONSETS
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._nodes = context.informers.get(NODES)
-        self._digest_of = history.hash_of_template(context.gates.release)
+        self._digest_of = history.hash_of_template(context.quirks.pod_template_schema)
         #: When a pod last failed, and for how long the next has to wait, by set, its generation, and node.
         self._failures: dict[tuple[str, int, str], tuple[float, float]] = {}
         self._revisions = context.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owned_pods.by_owner})
         self._nodes.add_handler(on_add=self._all, on_update=self._node_changed, on_delete=self._all)
 
-    def _node_changed(self, old: Document, new: Document) -> None:
+    def _node_changed(self, old: Node, new: Node) -> None:
         same_labels = old["metadata"].get("labels") == new["metadata"].get("labels")
         if not same_labels or old.get("spec") != new.get("spec"):
             self._all(new)
 
-    def _all(self, node: Document) -> None:
+    def _all(self, node: Node) -> None:
         for daemons in self._owners.items():
             self.enqueue(key_of(daemons))
 
@@ -88,17 +92,21 @@ class DaemonSetController(PodOwnerController[ObjectKey]):
                 self._failures[*version, node] = now, min(2 * pause, _LONGEST_PAUSE) or _FIRST_PAUSE
         return set(held), min(held.values(), default=None)
 
-    async def _collided(self, key: ObjectKey, daemons: Document) -> float:
+    async def _collided(self, key: ObjectKey, daemons: DaemonSet) -> float:
         known = daemons.get("status") or {}
-        zero = {
+        zero: DaemonSetStatus = {
             "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
         }  # fmt: skip
-        status = {**zero, **known, "collisionCount": (known.get("collisionCount") or 0) + 1}
-        await self.context.client.update_status(DAEMONSETS, key.namespace, {**daemons, "status": status})  # type: ignore[typeddict-item]
+        status: DaemonSetStatus = {
+            **zero,
+            **known,
+            "collisionCount": (known.get("collisionCount") or 0) + 1,
+        }
+        await self.context.client.update_status(DAEMONSETS, key.namespace, {**daemons, "status": status})
         return CONFLICT_SECONDS
 
     async def _forget_revisions(
-        self, daemons: Document, kept: list[Document], pods: list[Document], current: Document
+        self, daemons: DaemonSet, kept: list[ControllerRevision], pods: list[Pod], current: ControllerRevision
     ) -> None:
         """Old revisions beyond the limit go, the oldest first, unless pods are made of them."""
         used = {(p["metadata"].get("labels") or {}).get(history.REVISION_HASH_LABEL) for p in pods}
@@ -107,7 +115,7 @@ class DaemonSetController(PodOwnerController[ObjectKey]):
         surplus = max(0, len(old) - daemons["spec"].get("revisionHistoryLimit", 10))
         await history.delete_revisions(self.context.client, sorted(idle, key=history.number)[:surplus])
 
-    async def _manage(self, key: ObjectKey, daemons: Document, plan: pod_plan.Plan, digest: str) -> None:
+    async def _manage(self, key: ObjectKey, daemons: DaemonSet, plan: pod_plan.Plan, digest: str) -> None:
         for pod in plan.ended:
             where = f"daemon pod {key.namespace}/{pod['metadata']['name']} on node {pod_plan.node_of(pod)}"
             if owned_pods.phase(pod) == "Failed":

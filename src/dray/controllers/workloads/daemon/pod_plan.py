@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api import nodeaffinity
-from dray.api.scheme.kinds import Object
 from dray.client.resources import DAEMONSETS
+from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.deployment.rollout import scaled_value
 from dray.controllers.workloads.history import REVISION_HASH_LABEL
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.apps import DaemonSet, DaemonSetStatus, RollingUpdateDaemonSet
+    from dray.api.types.core import Affinity, Node, NodeSelectorTerm, Pod, PodSpec, Toleration
+
 
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def _toleration(name: str, effect: str) -> Object:
+def _toleration(name: str, effect: str) -> Toleration:
     return {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
 
 
@@ -38,9 +41,9 @@ _HOST_NETWORK_TOLERATION: Final = _toleration("network-unavailable", "NoSchedule
 # -- one node, one pod ----------------------------------------------------------------------------------------------
 
 
-def tolerations(spec: Document) -> list[Document]:
+def tolerations(spec: PodSpec) -> list[Toleration]:
     """What the template bears, and what all daemons do; one that says the same is replaced."""
-    found: list[Document] = list(spec.get("tolerations") or ())
+    found: list[Toleration] = list(spec.get("tolerations") or ())
     for borne in (
         (*_DAEMON_TOLERATIONS, _HOST_NETWORK_TOLERATION) if spec.get("hostNetwork") else _DAEMON_TOLERATIONS
     ):
@@ -52,50 +55,47 @@ def tolerations(spec: Document) -> list[Document]:
     return found
 
 
-def _toleration_key(toleration: Document) -> tuple[str, ...]:
+def _toleration_key(toleration: Toleration) -> tuple[str, ...]:
     return tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
 
 
-def pod_for(daemons: Document, node: str, digest: str) -> Object:
+def pod_for(daemons: DaemonSet, node: str, digest: str) -> Pod:
     """A pod that the scheduler can only put on this node."""
     labels = {REVISION_HASH_LABEL: digest}
     generation = _template_generation(daemons)
     if generation:
         labels[TEMPLATE_GENERATION_LABEL] = generation
     pod = owned_pods.pod_from_template(daemons["spec"]["template"], DAEMONSETS, daemons, labels=labels)
-    spec = {**pod["spec"], "tolerations": tolerations(pod["spec"])}
+    spec: PodSpec = {**pod["spec"], "tolerations": tolerations(pod["spec"])}
     spec["affinity"] = with_node_affinity(spec.get("affinity") or {}, node)
     return {**pod, "spec": spec}
 
 
-def _template_generation(daemons: Document) -> str:
+def _template_generation(daemons: DaemonSet) -> str:
     """The number of the template, which goes back to a time before there were revisions."""
     annotations = daemons["metadata"].get("annotations") or {}
-    found: str = annotations.get("deprecated.daemonset.template.generation") or ""
+    found = annotations.get("deprecated.daemonset.template.generation") or ""
     return found if found.isdecimal() else ""
 
 
-def with_node_affinity(affinity: Document, node: str) -> Object:
+def with_node_affinity(affinity: Affinity, node: str) -> Affinity:
     """The affinity with every other node ruled out; that the node is fit otherwise has been seen to."""
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    pinned: NodeSelectorTerm = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     nodes = affinity.get("nodeAffinity") or {}
-    pinned = [{"matchFields": [field]}]
-    return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": pinned}}}
+    return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": [pinned]}}}
 
 
-def node_of(pod: Document) -> str:
+def node_of(pod: Pod) -> str:
     """Where a pod is, or the one node it can go to."""
-    node: str = pod["spec"].get("nodeName") or _affinity_node(pod["spec"]) or ""
-    return node
+    return pod["spec"].get("nodeName") or _affinity_node(pod["spec"]) or ""
 
 
-def _affinity_node(spec: Document) -> str | None:
+def _affinity_node(spec: PodSpec) -> str | None:
     nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     for term in (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ():
         for one in term.get("matchFields") or ():
             if one.get("key") == "metadata.name" and len(one.get("values") or ()) == 1:
-                name: str = one["values"][0]
-                return name
+                return one["values"][0]
     return None
 
 
@@ -106,7 +106,7 @@ class ShouldRun(NamedTuple):
     keep: bool
 
 
-def place(daemons: Document, node: Document) -> ShouldRun:
+def place(daemons: DaemonSet, node: Node) -> ShouldRun:
     spec, name = daemons["spec"]["template"]["spec"], node["metadata"]["name"]
     if spec.get("nodeName") and spec["nodeName"] != name:
         return ShouldRun(start=False, keep=False)
@@ -127,23 +127,23 @@ def place(daemons: Document, node: Document) -> ShouldRun:
 class DaemonSetState:
     """A DaemonSet, its nodes and its pods, at a moment."""
 
-    daemons: Document
+    daemons: DaemonSet
     digest: str  # of the present template
     places: Mapping[str, ShouldRun]  # by node
-    pods: Mapping[str, Sequence[Document]]  # by node, the oldest first
+    pods: Mapping[str, Sequence[Pod]]  # by node, the oldest first
     now: float
 
     @classmethod
     def of(
         cls,
-        daemons: Document,
+        daemons: DaemonSet,
         digest: str,
-        nodes: Iterable[Document],
-        pods: Iterable[Document],
+        nodes: Iterable[Node],
+        pods: Iterable[Pod],
         *,
         now: float,
     ) -> DaemonSetState:
-        by_node: dict[str, list[Document]] = {}
+        by_node: dict[str, list[Pod]] = {}
         for pod in sorted(pods, key=_age):
             node = node_of(pod)
             # A pod that is over and deleted only waits for somebody's finalizer; one without a node is no daemon.
@@ -151,10 +151,10 @@ class DaemonSetState:
                 by_node.setdefault(node, []).append(pod)
         return cls(daemons, digest, {n["metadata"]["name"]: place(daemons, n) for n in nodes}, by_node, now)
 
-    def is_available(self, pod: Document) -> bool:
+    def is_available(self, pod: Pod) -> bool:
         return owned_pods.is_available(pod, self.daemons["spec"].get("minReadySeconds") or 0, self.now)
 
-    def is_new(self, pod: Document) -> bool:
+    def is_new(self, pod: Pod) -> bool:
         labels = pod["metadata"].get("labels") or {}
         generation = _template_generation(self.daemons)
         return bool(
@@ -172,8 +172,8 @@ class Plan:
     """The nodes that get a pod, the pods that go, and those of them that have ended."""
 
     start: Sequence[str] = ()
-    stop: Sequence[Document] = ()
-    ended: Sequence[Document] = ()
+    stop: Sequence[Pod] = ()
+    ended: Sequence[Pod] = ()
 
 
 def plan(state: DaemonSetState, *, held: Collection[str] = ()) -> Plan:
@@ -182,8 +182,8 @@ def plan(state: DaemonSetState, *, held: Collection[str] = ()) -> Plan:
     Pods that failed on the nodes ``held`` are left for now, as the next would fail too.
     """
     start: list[str] = []
-    stop: list[Document] = []
-    ended: list[Document] = []
+    stop: list[Pod] = []
+    ended: list[Pod] = []
     for name, (begin, keep) in state.places.items():
         there = state.pods.get(name, ())
         staying = [p for p in there if _is_not_deleted(p)]
@@ -207,7 +207,7 @@ def plan(state: DaemonSetState, *, held: Collection[str] = ()) -> Plan:
     return _rolling_update(state)
 
 
-def failed_pods_by_node(state: DaemonSetState) -> dict[str, Document]:
+def failed_pods_by_node(state: DaemonSetState) -> dict[str, Pod]:
     """Nodes with a pod that has failed, and that pod."""
     return {
         name: pod
@@ -217,28 +217,28 @@ def failed_pods_by_node(state: DaemonSetState) -> dict[str, Document]:
     }
 
 
-def _is_not_deleted(pod: Document) -> bool:
+def _is_not_deleted(pod: Pod) -> bool:
     return "deletionTimestamp" not in pod["metadata"]
 
 
-def _excess_pods(state: DaemonSetState, pods: Sequence[Document]) -> list[Document]:
+def _excess_pods(state: DaemonSetState, pods: Sequence[Pod]) -> list[Pod]:
     """Of several pods on a node the oldest stays; during a surge the oldest old one too, while it is needed."""
     if not _is_surging(state):
         return list(pods[1:])
     new = [p for p in pods if state.is_new(p)]
     old = [p for p in pods if not state.is_new(p)]
     surplus = [*new[1:], *old[1:]]
-    if new and old and (not owned_pods.is_ready(old[0]) or state.is_available(new[0])):
+    if new and old and (not is_ready(old[0]) or state.is_available(new[0])):
         surplus.append(old[0])
     return surplus
 
 
-def _age(pod: Document) -> tuple[bool, str, str]:
+def _age(pod: Pod) -> tuple[bool, str, str]:
     metadata = pod["metadata"]
     return not pod["spec"].get("nodeName"), metadata.get("creationTimestamp") or "", metadata["name"]
 
 
-def _rolling(state: DaemonSetState) -> Document | None:
+def _rolling(state: DaemonSetState) -> RollingUpdateDaemonSet | None:
     strategy = state.daemons["spec"].get("updateStrategy") or {}
     return None if strategy.get("type") == "OnDelete" else strategy.get("rollingUpdate") or {}
 
@@ -256,8 +256,8 @@ def _rolling_update(state: DaemonSetState) -> Plan:
     if surge:
         return _surge(state, surge)
     unavailable = scaled_value(rolling.get("maxUnavailable", 1), total, up=True) or 1
-    replaceable: list[Document] = []
-    broken: list[Document] = []
+    replaceable: list[Pod] = []
+    broken: list[Pod] = []
     away = 0
     for _, new, old in _pairs(state):
         if len(new) + len(old) != 1:
@@ -272,7 +272,7 @@ def _rolling_update(state: DaemonSetState) -> Plan:
     return Plan(stop=[*broken, *replaceable[: max(0, unavailable - away)]])
 
 
-def _pairs(state: DaemonSetState) -> Iterator[tuple[str, list[Document], list[Document]]]:
+def _pairs(state: DaemonSetState) -> Iterator[tuple[str, list[Pod], list[Pod]]]:
     """New and old pods of each node that has daemons, or should have one."""
     for name in dict.fromkeys([*state.wanted, *state.pods]):
         pods = [p for p in state.pods.get(name, ()) if _is_not_deleted(p)]
@@ -283,8 +283,8 @@ def _surge(state: DaemonSetState, limit: int) -> Plan:
     """New pods come first; where one is available, the old one goes. Old ones on other nodes go when all are there."""
     start: list[str] = []
     candidates: list[str] = []
-    stop: list[Document] = []
-    misplaced: list[Document] = []
+    stop: list[Pod] = []
+    misplaced: list[Pod] = []
     surging = available = 0
     for name, new, old in _pairs(state):
         if len(new) > 1 or len(old) > 1:
@@ -307,7 +307,7 @@ def _surge(state: DaemonSetState, limit: int) -> Plan:
     return Plan(start=[*start, *candidates[: max(0, limit - surging)]], stop=stop)
 
 
-def status_of(state: DaemonSetState, *, is_observed: bool = True) -> Object:
+def status_of(state: DaemonSetState, *, is_observed: bool = True) -> DaemonSetStatus:
     """The counts, by the oldest pod of each node; ``is_observed`` says that the present template has been acted on."""
     current = ready = available = updated = misplaced = 0
     for name, (begin, _) in state.places.items():
@@ -315,7 +315,7 @@ def status_of(state: DaemonSetState, *, is_observed: bool = True) -> Object:
         if begin and there:
             oldest = there[0]
             current += 1
-            ready += owned_pods.is_ready(oldest)
+            ready += is_ready(oldest)
             available += state.is_available(oldest)
             updated += state.is_new(oldest)
         elif there:
@@ -323,18 +323,22 @@ def status_of(state: DaemonSetState, *, is_observed: bool = True) -> Object:
     desired = len(state.wanted)
     known = state.daemons.get("status") or {}
     generation = state.daemons["metadata"].get("generation", 0)
-    status: Object = {
+    status: DaemonSetStatus = {
         "currentNumberScheduled": current,
         "numberMisscheduled": misplaced,
         "desiredNumberScheduled": desired,
         "numberReady": ready,
     }
-    for name, count in (
-        ("observedGeneration", generation if is_observed else known.get("observedGeneration", 0)),
-        ("updatedNumberScheduled", updated),
-        ("numberAvailable", available),
-        ("numberUnavailable", desired - available),
-    ):
-        if count:
-            status[name] = count
-    return status | {name: known[name] for name in ("collisionCount", "conditions") if known.get(name)}
+    if observed := generation if is_observed else known.get("observedGeneration", 0):
+        status["observedGeneration"] = observed
+    if updated:
+        status["updatedNumberScheduled"] = updated
+    if available:
+        status["numberAvailable"] = available
+    if desired != available:
+        status["numberUnavailable"] = desired - available
+    if known.get("collisionCount"):
+        status["collisionCount"] = known["collisionCount"]
+    if known.get("conditions"):
+        status["conditions"] = known["conditions"]
+    return status

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.claims import controller_of
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
+from dray.api.objects import controller_of
 from dray.client.resources import DEPLOYMENTS, PODS, REPLICASETS, ObjectKey, key_of
 from dray.controllers.controller import CONFLICT_SECONDS, Controller, ControllerContext
 from dray.controllers.serviceaccount import is_namespace_terminating
 from dray.controllers.workloads import owned_pods, pod_template_hash
 from dray.controllers.workloads.deployment import rollout
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.apps import Deployment, DeploymentStatus, ReplicaSet
+    from dray.api.types.core import Pod
+    from dray.api.types.meta import ObjectMeta
 
-Document = Any  # documents have no types here yet
+
 _LONGEST_NAME: Final = 253
 #: Annotations of a deployment that its sets do not get.
 _SKIPPED_ANNOTATIONS: Final = frozenset(
@@ -39,7 +42,7 @@ class DeploymentController(Controller[ObjectKey]):
         self._deployments = context.informers.get(DEPLOYMENTS)
         self._replica_sets = context.informers.get(REPLICASETS, indexers={"owner": owned_pods.by_owner})
         self._pods = context.informers.get(PODS, indexers={"owner": owned_pods.by_owner})
-        self._counts_terminating = "DeploymentReplicaSetTerminatingReplicas" in context.gates
+        self._counts_terminating = context.quirks.counts_terminating_replicas
         self._deployments.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)), on_update=lambda o, n: self.enqueue(key_of(n))
         )
@@ -51,19 +54,19 @@ class DeploymentController(Controller[ObjectKey]):
         )
         self._pods.add_handler(on_delete=self._pod_gone)
 
-    def _replica_set_changed(self, rs: Document) -> None:
+    def _replica_set_changed(self, rs: ReplicaSet) -> None:
         owner = controller_of(rs)
         if owner is not None and owner["kind"] == "Deployment":
             self.enqueue(ObjectKey(rs["metadata"]["namespace"], owner["name"]))
 
-    def _replica_set_orphaned(self, rs: Document) -> None:
+    def _replica_set_orphaned(self, rs: ReplicaSet) -> None:
         for deployment in self._deployments.items():
             if deployment["metadata"]["namespace"] == rs["metadata"]["namespace"] and owned_pods.matches(
                 deployment["spec"]["selector"]
             )(rs):
                 self.enqueue(key_of(deployment))
 
-    def _pod_gone(self, pod: Document) -> None:
+    def _pod_gone(self, pod: Pod) -> None:
         """One that recreates its pods waits until the old ones are gone."""
         owner = controller_of(pod)
         if owner is not None and owner["kind"] == "ReplicaSet":
@@ -105,10 +108,10 @@ class DeploymentController(Controller[ObjectKey]):
         )
         if marked is not deployment or not owned_pods.semantic_equal(status, marked.get("status") or {}):
             # The revision is written with the status, which takes annotations too.
-            await self.context.client.update_status(DEPLOYMENTS, key.namespace, {**marked, "status": status})  # type: ignore[typeddict-item]
+            await self.context.client.update_status(DEPLOYMENTS, key.namespace, {**marked, "status": status})
         return rollout.seconds_until_timed_out(marked, status, now)
 
-    async def _claim(self, key: ObjectKey, deployment: Document) -> list[Document]:
+    async def _claim(self, key: ObjectKey, deployment: Deployment) -> list[ReplicaSet]:
         known = [
             *self._replica_sets.by_index("owner", deployment["metadata"]["uid"]),
             *self._replica_sets.by_index("owner", owned_pods.orphans_of(key.namespace)),
@@ -121,18 +124,18 @@ class DeploymentController(Controller[ObjectKey]):
     # -- sets
 
     async def _create_replica_set(
-        self, key: ObjectKey, deployment: Document, sets: list[Document]
-    ) -> Document | None:
+        self, key: ObjectKey, deployment: Deployment, sets: list[ReplicaSet]
+    ) -> ReplicaSet | None:
         spec, metadata = deployment["spec"], deployment["metadata"]
         collisions = (deployment.get("status") or {}).get("collisionCount")
         template, selector = spec["template"], spec["selector"]
-        digest = pod_template_hash.compute_hash(template, collisions, self.context.gates.release)
+        digest = pod_template_hash.compute_hash(template, collisions, self.context.quirks.pod_template_schema)
         labels = {
             **((template.get("metadata") or {}).get("labels") or {}),
             rollout.POD_TEMPLATE_HASH_LABEL: digest,
         }
         number = rollout.next_revision(None, sets)
-        made: Object = {
+        made: ReplicaSet = {
             "metadata": {
                 "name": f"{metadata['name'][: _LONGEST_NAME - 1 - len(digest)]}-{digest}",
                 "labels": labels,
@@ -157,7 +160,7 @@ class DeploymentController(Controller[ObjectKey]):
             },
         }
         name = made["metadata"]["name"]
-        blank = {"metadata": {"name": name, "uid": ""}, "spec": {"replicas": 0}}
+        blank: ReplicaSet = {"metadata": {"name": name, "uid": ""}, "spec": {"replicas": 0}}
         first = rollout.rolling_sizes(deployment, blank, sets).get(name, 0)
         made["spec"]["replicas"] = first
         try:
@@ -174,44 +177,47 @@ class DeploymentController(Controller[ObjectKey]):
             self._record_scaled_event(deployment, name, 0, first, created=True)
         return created
 
-    async def _write_failure(self, key: ObjectKey, deployment: Document, message: str) -> None:
+    async def _write_failure(self, key: ObjectKey, deployment: Deployment, message: str) -> None:
         status = rollout.with_failure(deployment, message, now=self.context.clock())
         if not owned_pods.semantic_equal(status, deployment.get("status") or {}):
             with contextlib.suppress(StatusError):  # there is a bigger problem to tell of
                 await self.context.client.update_status(
                     DEPLOYMENTS,
                     key.namespace,
-                    {**deployment, "status": status},  # type: ignore[typeddict-item]
+                    {**deployment, "status": status},
                 )
-        self.context.recorder.event(DEPLOYMENTS, dict(deployment), "Warning", rollout.CREATE_ERROR, message)  # type: ignore[arg-type]
+        self.context.recorder.event(DEPLOYMENTS, deployment, "Warning", rollout.CREATE_ERROR, message)
 
     async def _collided(
-        self, key: ObjectKey, deployment: Document, name: str, collisions: int | None
-    ) -> Document | None:
+        self, key: ObjectKey, deployment: Deployment, name: str, collisions: int | None
+    ) -> ReplicaSet | None:
         """A set of that name is there: ours, seen too late, or one with another template."""
         other = await self.context.client.get(REPLICASETS, key.namespace, name)
         owner = controller_of(other)
         ours = owner is not None and owner["uid"] == deployment["metadata"]["uid"]
         if ours and rollout.new_replica_set(deployment, [other]) is not None:
             return other
-        status = {**(deployment.get("status") or {}), "collisionCount": (collisions or 0) + 1}
-        await self.context.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})  # type: ignore[typeddict-item]
+        status: DeploymentStatus = {
+            **(deployment.get("status") or {}),
+            "collisionCount": (collisions or 0) + 1,
+        }
+        await self.context.client.update_status(DEPLOYMENTS, key.namespace, {**deployment, "status": status})
         return None
 
-    def _inherited(self, deployment: Document) -> dict[str, str]:
+    def _inherited(self, deployment: Deployment) -> dict[str, str]:
         own = deployment["metadata"].get("annotations") or {}
         return {k: v for k, v in own.items() if k not in _SKIPPED_ANNOTATIONS}
 
     async def _set_revision(
-        self, key: ObjectKey, deployment: Object, new: Document, sets: list[Document]
-    ) -> Object:
+        self, key: ObjectKey, deployment: Deployment, new: ReplicaSet, sets: list[ReplicaSet]
+    ) -> Deployment:
         """Write the revision on the current set; the deployment gets it where it does not have it yet."""
         number = rollout.next_revision(new, sets)
         wanted = {**self._inherited(deployment), **rollout.revision_annotations(new, number)}
         present = new["metadata"].get("annotations") or {}
         changed = {name: value for name, value in wanted.items() if present.get(name) != value}
         ready = deployment["spec"].get("minReadySeconds", 0)
-        patch: Object = {"metadata": {"annotations": changed}} if changed else {}
+        patch: dict[str, Any] = {"metadata": {"annotations": changed}} if changed else {}
         if new["spec"].get("minReadySeconds", 0) != ready:
             patch["spec"] = {"minReadySeconds": ready}
         if patch:
@@ -222,12 +228,12 @@ class DeploymentController(Controller[ObjectKey]):
         annotations = metadata.get("annotations") or {}
         if annotations.get(rollout.REVISION) == str(number):
             return deployment
-        noted = {**metadata, "annotations": {**annotations, rollout.REVISION: str(number)}}
+        noted: ObjectMeta = {**metadata, "annotations": {**annotations, rollout.REVISION: str(number)}}
         return {**deployment, "metadata": noted}
 
     # -- sizes
 
-    def _waits_for_old_pods(self, deployment: Document, sets: list[Document]) -> bool:
+    def _waits_for_old_pods(self, deployment: Deployment, sets: list[ReplicaSet]) -> bool:
         """One that recreates its pods makes no new set before the last old pod is gone."""
         return rollout.is_recreating(deployment) and (
             any(rollout.replicas_of(rs) or rollout.count(rs, "replicas") for rs in sets)
@@ -235,7 +241,7 @@ class DeploymentController(Controller[ObjectKey]):
         )
 
     async def _roll(
-        self, key: ObjectKey, deployment: Document, new: Document | None, sets: list[Document]
+        self, key: ObjectKey, deployment: Deployment, new: ReplicaSet | None, sets: list[ReplicaSet]
     ) -> None:
         old = _old_replica_sets(new, sets)
         if new is None:
@@ -249,7 +255,7 @@ class DeploymentController(Controller[ObjectKey]):
             await self._clean_up(key, deployment, new, sets)
 
     async def _clean_up(
-        self, key: ObjectKey, deployment: Document, new: Document | None, sets: list[Document]
+        self, key: ObjectKey, deployment: Deployment, new: ReplicaSet | None, sets: list[ReplicaSet]
     ) -> None:
         for rs in rollout.cleanup_candidates(deployment, _old_replica_sets(new, sets)):
             metadata = rs["metadata"]
@@ -258,7 +264,7 @@ class DeploymentController(Controller[ObjectKey]):
                     REPLICASETS, key.namespace, metadata["name"], uid=metadata["uid"]
                 )
 
-    def _pods_left(self, sets: list[Document]) -> bool:
+    def _pods_left(self, sets: list[ReplicaSet]) -> bool:
         """Whether pods of these sets still run, or are on their way out."""
         pods = (p for rs in sets for p in self._pods.by_index("owner", rs["metadata"]["uid"]))
         return any(not owned_pods.is_finished(pod) for pod in pods)
@@ -266,8 +272,8 @@ class DeploymentController(Controller[ObjectKey]):
     async def _scale(
         self,
         key: ObjectKey,
-        deployment: Document,
-        sets: list[Document],
+        deployment: Deployment,
+        sets: list[ReplicaSet],
         sizes: Mapping[str, int],
         *,
         force: bool = False,
@@ -291,15 +297,15 @@ class DeploymentController(Controller[ObjectKey]):
                 self._record_scaled_event(deployment, name, before, sizes[name])
 
     def _record_scaled_event(
-        self, deployment: Document, name: str, before: int, after: int, *, created: bool = False
+        self, deployment: Deployment, name: str, before: int, after: int, *, created: bool = False
     ) -> None:
         what = f"Scaled {'up' if after > before else 'down'} replica set {name}"
-        if self.context.gates.release >= (1, 31):
+        if self.context.quirks.scaling_events_name_old_size_first:
             message = f"{what} from {before} to {after}"
         else:
             message = f"{what} to {after}" + (f" from {before}" if not created else "")
-        self.context.recorder.event(DEPLOYMENTS, dict(deployment), "Normal", "ScalingReplicaSet", message)  # type: ignore[arg-type]
+        self.context.recorder.event(DEPLOYMENTS, deployment, "Normal", "ScalingReplicaSet", message)
 
 
-def _old_replica_sets(new: Document | None, sets: list[Document]) -> list[Document]:
+def _old_replica_sets(new: ReplicaSet | None, sets: list[ReplicaSet]) -> list[ReplicaSet]:
     return [rs for rs in sets if new is None or rs["metadata"]["uid"] != new["metadata"]["uid"]]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from dray.api.scheme.kinds import Object
 from dray.controllers.workloads import owned_pods
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.apps import (
+        Deployment,
+        DeploymentCondition,
+        DeploymentStatus,
+        ReplicaSet,
+        ReplicaSetCondition,
+    )
+    from dray.api.types.core import PodTemplateSpec
+
 
 POD_TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -20,6 +28,10 @@ _LONGEST_HISTORY: Final = 2000
 CREATE_ERROR: Final = "ReplicaSetCreateError"
 #: A deployment that sets no deadline never fails.
 _NO_DEADLINE: Final = 2147483647
+
+
+#: A number in the status of a ReplicaSet.
+Count = Literal["availableReplicas", "observedGeneration", "readyReplicas", "replicas"]
 
 
 # -- numbers --------------------------------------------------------------------------------------------------------
@@ -33,26 +45,23 @@ class RollingLimits:
     unavailable: int
 
 
-def wanted_replicas(deployment: Document) -> int:
-    found: int = deployment["spec"].get("replicas", 1)
-    return found
+def wanted_replicas(deployment: Deployment) -> int:
+    return deployment["spec"].get("replicas", 1)
 
 
-def replicas_of(rs: Document) -> int:
-    found: int = rs["spec"].get("replicas", 0)
-    return found
+def replicas_of(rs: ReplicaSet) -> int:
+    return rs["spec"].get("replicas", 0)
 
 
-def count(rs: Document, name: str) -> int:
-    found: int = (rs.get("status") or {}).get(name, 0)
-    return found
+def count(rs: ReplicaSet, name: Count) -> int:
+    return (rs.get("status") or {}).get(name, 0)
 
 
-def is_recreating(deployment: Document) -> bool:
+def is_recreating(deployment: Deployment) -> bool:
     return bool((deployment["spec"].get("strategy") or {}).get("type") == "Recreate")
 
 
-def bounds(deployment: Document) -> RollingLimits:
+def bounds(deployment: Deployment) -> RollingLimits:
     if is_recreating(deployment):
         return RollingLimits(0, 0)
     rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
@@ -72,7 +81,7 @@ def scaled_value(value: Any, total: int, *, up: bool) -> int:
     return int(value)
 
 
-def replicas_annotations(deployment: Document) -> dict[str, str]:
+def replicas_annotations(deployment: Deployment) -> dict[str, str]:
     """What its ReplicaSets remember of a deployment's size, so that a change of it is noticed."""
     most = wanted_replicas(deployment) + bounds(deployment).surge
     return {DESIRED_REPLICAS: str(wanted_replicas(deployment)), MAX_REPLICAS: str(most)}
@@ -81,13 +90,13 @@ def replicas_annotations(deployment: Document) -> dict[str, str]:
 # -- sets -----------------------------------------------------------------------------------------------------------
 
 
-def without_hash(template: Document) -> Document:
+def without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
     metadata = template.get("metadata") or {}
     labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k != POD_TEMPLATE_HASH_LABEL}
     return {**template, "metadata": {**metadata, "labels": labels}}
 
 
-def new_replica_set(deployment: Document, sets: Collection[Document]) -> Document | None:
+def new_replica_set(deployment: Deployment, sets: Collection[ReplicaSet]) -> ReplicaSet | None:
     """The ReplicaSet with the deployment's template; of several the oldest."""
     template = without_hash(deployment["spec"]["template"])
     for rs in sorted(sets, key=_age):
@@ -96,25 +105,25 @@ def new_replica_set(deployment: Document, sets: Collection[Document]) -> Documen
     return None
 
 
-def _age(rs: Document) -> tuple[str, str]:
+def _age(rs: ReplicaSet) -> tuple[str, str]:
     return rs["metadata"].get("creationTimestamp") or "", rs["metadata"]["name"]
 
 
-def revision(rs: Document) -> int:
+def revision(rs: ReplicaSet) -> int:
     try:
         return int((rs["metadata"].get("annotations") or {}).get(REVISION, "0"))
     except ValueError:
         return 0
 
 
-def next_revision(new: Document | None, sets: Collection[Document]) -> int:
+def next_revision(new: ReplicaSet | None, sets: Collection[ReplicaSet]) -> int:
     """The current set has the highest number; a roll-back makes an old one current again."""
     uid = new["metadata"]["uid"] if new is not None else ""
     highest = max((revision(rs) for rs in sets if rs["metadata"]["uid"] != uid), default=0)
     return revision(new) if new is not None and revision(new) > highest else highest + 1
 
 
-def revision_annotations(rs: Document, number: int) -> dict[str, str]:
+def revision_annotations(rs: ReplicaSet, number: int) -> dict[str, str]:
     """The set's revision, and the ones it had before."""
     annotations = rs["metadata"].get("annotations") or {}
     before = annotations.get(REVISION)
@@ -126,7 +135,7 @@ def revision_annotations(rs: Document, number: int) -> dict[str, str]:
     return {REVISION: str(number), REVISION_HISTORY: ",".join(history)}
 
 
-def cleanup_candidates(deployment: Document, old: Collection[Document]) -> list[Document]:
+def cleanup_candidates(deployment: Deployment, old: Collection[ReplicaSet]) -> list[ReplicaSet]:
     """The oldest sets without pods beyond the number that is kept."""
     alive = [rs for rs in old if "deletionTimestamp" not in rs["metadata"]]
     alive.sort(key=lambda rs: (revision(rs), _age(rs)))
@@ -134,7 +143,7 @@ def cleanup_candidates(deployment: Document, old: Collection[Document]) -> list[
     return [rs for rs in surplus if not replicas_of(rs) and not count(rs, "replicas") and _is_observed(rs)]
 
 
-def _is_observed(rs: Document) -> bool:
+def _is_observed(rs: ReplicaSet) -> bool:
     return bool(count(rs, "observedGeneration") >= rs["metadata"].get("generation", 0))
 
 
@@ -144,7 +153,7 @@ Sizes = dict[str, int]  # how many replicas a set should have, by its name
 
 
 def rolling_sizes(
-    deployment: Document, new: Document, old: Sequence[Document], *, old_pods_left: bool = False
+    deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet], *, old_pods_left: bool = False
 ) -> Sizes:
     """How many replicas each ReplicaSet should have now; only those that change."""
     sizes = {rs["metadata"]["name"]: replicas_of(rs) for rs in (new, *old)}
@@ -167,7 +176,7 @@ def rolling_sizes(
     return {k: v for k, v in sizes.items() if v != before[k]}
 
 
-def _scale_down_old(new: Document, old: Sequence[Document], sizes: Sizes, least: int) -> None:
+def _scale_down_old(new: ReplicaSet, old: Sequence[ReplicaSet], sizes: Sizes, least: int) -> None:
     """Old sets give up pods that do not run first, then as many as availability allows."""
     unready_new = replicas_of(new) - count(new, "availableReplicas")
     can_go = sum(replicas_of(rs) for rs in (new, *old)) - least - unready_new
@@ -188,7 +197,7 @@ def _scale_down_old(new: Document, old: Sequence[Document], sizes: Sizes, least:
         spare -= drop
 
 
-def is_scaling_event(deployment: Document, sets: Collection[Document]) -> bool:
+def is_scaling_event(deployment: Deployment, sets: Collection[ReplicaSet]) -> bool:
     """Whether the deployment's size has changed since its sets were last given theirs."""
     replicas = str(wanted_replicas(deployment))
     for rs in sets:
@@ -198,7 +207,7 @@ def is_scaling_event(deployment: Document, sets: Collection[Document]) -> bool:
     return False
 
 
-def scaled_sizes(deployment: Document, new: Document | None, sets: Sequence[Document]) -> Sizes:
+def scaled_sizes(deployment: Deployment, new: ReplicaSet | None, sets: Sequence[ReplicaSet]) -> Sizes:
     """The sizes for a new size of the whole: in the middle of a rollout each set gets its proportion."""
     active = [rs for rs in sets if replicas_of(rs)]
     replicas = wanted_replicas(deployment)
@@ -228,13 +237,13 @@ def scaled_sizes(deployment: Document, new: Document | None, sets: Sequence[Docu
     return sizes
 
 
-def is_proportional(deployment: Document, new: Document | None, sets: Collection[Document]) -> bool:
+def is_proportional(deployment: Deployment, new: ReplicaSet | None, sets: Collection[ReplicaSet]) -> bool:
     """Whether several sets have to share a change of size."""
     several = sum(1 for rs in sets if replicas_of(rs)) > 1
     return several and not (new is not None and _is_saturated(deployment, new))
 
 
-def _is_saturated(deployment: Document, new: Document) -> bool:
+def _is_saturated(deployment: Deployment, new: ReplicaSet) -> bool:
     """Whether the new set has all the pods there should be."""
     replicas = wanted_replicas(deployment)
     known = (new["metadata"].get("annotations") or {}).get(DESIRED_REPLICAS)
@@ -245,7 +254,7 @@ def _is_saturated(deployment: Document, new: Document) -> bool:
     )
 
 
-def _proportion(deployment: Document, rs: Document, most: int, replicas: int) -> int:
+def _proportion(deployment: Deployment, rs: ReplicaSet, most: int, replicas: int) -> int:
     """By how much a set grows or shrinks if all do alike."""
     if not replicas:
         return -replicas_of(rs)
@@ -253,7 +262,7 @@ def _proportion(deployment: Document, rs: Document, most: int, replicas: int) ->
         before = int((rs["metadata"].get("annotations") or {}).get(MAX_REPLICAS, "0"))
     except ValueError:
         before = 0
-    before = before or count(deployment, "replicas")
+    before = before or (deployment.get("status") or {}).get("replicas", 0)
     if not before:
         return 0
     # Halves are rounded away from zero.
@@ -264,24 +273,25 @@ def _proportion(deployment: Document, rs: Document, most: int, replicas: int) ->
 
 
 def replica_counts(
-    deployment: Document, new: Document | None, sets: Collection[Document], *, terminating: bool = False
-) -> Object:
+    deployment: Deployment, new: ReplicaSet | None, sets: Collection[ReplicaSet], *, terminating: bool = False
+) -> DeploymentStatus:
     """The numbers; those of ``terminating`` pods only where a release has them."""
 
-    def total(name: str) -> int:
+    def total(name: Count) -> int:
         return sum(count(rs, name) for rs in sets)
 
     available = total("availableReplicas")
-    status: Object = {"observedGeneration": deployment["metadata"].get("generation", 0)}
-    for name, value in (
-        ("replicas", total("replicas")),
-        ("updatedReplicas", count(new, "replicas") if new is not None else 0),
-        ("readyReplicas", total("readyReplicas")),
-        ("availableReplicas", available),
-        ("unavailableReplicas", max(0, sum(replicas_of(rs) for rs in sets) - available)),
-    ):
-        if value:
-            status[name] = value
+    status: DeploymentStatus = {"observedGeneration": deployment["metadata"].get("generation", 0)}
+    if replicas := total("replicas"):
+        status["replicas"] = replicas
+    if new is not None and (updated := count(new, "replicas")):
+        status["updatedReplicas"] = updated
+    if ready := total("readyReplicas"):
+        status["readyReplicas"] = ready
+    if available:
+        status["availableReplicas"] = available
+    if (unavailable := sum(replicas_of(rs) for rs in sets) - available) > 0:
+        status["unavailableReplicas"] = unavailable
     leaving = _terminating(sets) if terminating else None
     if leaving is not None:
         status["terminatingReplicas"] = leaving
@@ -290,7 +300,7 @@ def replica_counts(
     return status
 
 
-def _terminating(sets: Collection[Document]) -> int | None:
+def _terminating(sets: Collection[ReplicaSet]) -> int | None:
     """How many pods are on their way out; not known while a set that was looked at does not tell."""
     told = [
         (rs.get("status") or {}).get("terminatingReplicas") for rs in sets if count(rs, "observedGeneration")
@@ -298,7 +308,7 @@ def _terminating(sets: Collection[Document]) -> int | None:
     return None if None in told else sum(number for number in told if number is not None)
 
 
-def is_complete(deployment: Document, status: Document) -> bool:
+def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     """Whether all pods there should be are new and available, and there are no others."""
     if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
         return False
@@ -306,10 +316,9 @@ def is_complete(deployment: Document, status: Document) -> bool:
     return all(status.get(name, 0) == wanted_replicas(deployment) for name in names)
 
 
-def _has_progressed(before: Document, after: Document) -> bool:
-    def old(status: Document) -> int:
-        found: int = status.get("replicas", 0) - status.get("updatedReplicas", 0)
-        return found
+def _has_progressed(before: DeploymentStatus, after: DeploymentStatus) -> bool:
+    def old(status: DeploymentStatus) -> int:
+        return status.get("replicas", 0) - status.get("updatedReplicas", 0)
 
     grown = any(
         after.get(n, 0) > before.get(n, 0) for n in ("updatedReplicas", "readyReplicas", "availableReplicas")
@@ -317,17 +326,22 @@ def _has_progressed(before: Document, after: Document) -> bool:
     return grown or old(after) < old(before)
 
 
-def deadline(deployment: Document) -> int | None:
+def deadline(deployment: Deployment) -> int | None:
     """After how many seconds without progress a rollout has failed."""
     found: int | None = deployment["spec"].get("progressDeadlineSeconds", 600)
     return None if found is None or found == _NO_DEADLINE else found
 
 
-def condition(status: Document, kind: str) -> Document | None:
+def condition(status: DeploymentStatus, kind: str) -> DeploymentCondition | None:
     return next((c for c in status.get("conditions") or () if c["type"] == kind), None)
 
 
-def seconds_until_timed_out(deployment: Document, status: Document, now: float) -> float | None:
+def _progress_reason(status: DeploymentStatus) -> str | None:
+    progressing = condition(status, "Progressing")
+    return None if progressing is None else progressing.get("reason")
+
+
+def seconds_until_timed_out(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
     """In how many seconds a rollout will have failed unless it progresses; None if that cannot happen."""
     limit, progressing = deadline(deployment), condition(status, "Progressing")
     if limit is None or progressing is None or is_complete(deployment, status):
@@ -342,15 +356,15 @@ def seconds_until_timed_out(deployment: Document, status: Document, now: float) 
 
 
 def status_of(
-    deployment: Document,
-    new: Document | None,
-    sets: Collection[Document],
+    deployment: Deployment,
+    new: ReplicaSet | None,
+    sets: Collection[ReplicaSet],
     *,
     now: float,
     created: bool = False,
     rolls: bool = True,
     terminating: bool = False,
-) -> Object:
+) -> DeploymentStatus:
     """Counts and conditions.
 
     ``created`` says that the current set was made just now. A deployment that does not ``rolls`` at present, because it
@@ -386,22 +400,22 @@ def status_of(
     return {**status, "conditions": conditions.all} if conditions.all else status
 
 
-def _failures(rs: Document) -> list[Document]:
+def _failures(rs: ReplicaSet) -> list[ReplicaSetCondition]:
     return [c for c in (rs.get("status") or {}).get("conditions") or () if c["type"] == "ReplicaFailure"]
 
 
-def with_failure(deployment: Document, message: str, *, now: float) -> Object:
+def with_failure(deployment: Deployment, message: str, *, now: float) -> DeploymentStatus:
     """The status that tells why there is no new set."""
     status = deployment.get("status") or {}
     if deadline(deployment) is None:
-        return dict(status)
+        return status
     conditions = _Conditions(status, owned_pods.timestamp(now))
     conditions.set("Progressing", "False", CREATE_ERROR, message)
     return {**status, "conditions": conditions.all}
 
 
-def _set_paused_condition(deployment: Document, conditions: _Conditions) -> None:
-    known = (condition(deployment.get("status") or {}, "Progressing") or {}).get("reason")
+def _set_paused_condition(deployment: Deployment, conditions: _Conditions) -> None:
+    known = _progress_reason(deployment.get("status") or {})
     if deployment["spec"].get("paused"):
         if known not in ("DeploymentPaused", "ProgressDeadlineExceeded"):
             conditions.set("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
@@ -417,16 +431,16 @@ def _set_replica_set_condition(name: str, conditions: _Conditions, *, created: b
 
 
 def _set_progress_condition(
-    deployment: Document,
-    new: Document | None,
-    status: Document,
+    deployment: Deployment,
+    new: ReplicaSet | None,
+    status: DeploymentStatus,
     conditions: _Conditions,
     *,
     now: float,
     created: bool,
 ) -> None:
     before = deployment.get("status") or {}
-    known = (condition(before, "Progressing") or {}).get("reason")
+    known = _progress_reason(before)
     subject = f'Deployment "{deployment["metadata"]["name"]}"'
     if new is not None:
         subject = f'ReplicaSet "{new["metadata"]["name"]}"'
@@ -446,8 +460,8 @@ def _set_progress_condition(
 class _Conditions:
     """A deployment's conditions while they are being changed: one that changes goes to the end."""
 
-    def __init__(self, status: Document, now: str) -> None:
-        self.all: list[Object] = list(status.get("conditions") or ())
+    def __init__(self, status: DeploymentStatus, now: str) -> None:
+        self.all: list[DeploymentCondition] = list(status.get("conditions") or ())
         self._now = now
 
     def set(self, kind: str, value: str, reason: str, message: str, *, renew: bool = False) -> None:

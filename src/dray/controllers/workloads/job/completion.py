@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from dray.api.scheme.kinds import Object
+from dray.controllers.pod_status import pod_condition
 from dray.controllers.workloads import owned_pods
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.batch import (
+        Job,
+        JobStatus,
+        PodFailurePolicyOnExitCodesRequirement,
+        PodFailurePolicyOnPodConditionsPattern,
+    )
+    from dray.api.types.core import Pod
+
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 #: How often an index has failed before, as its pod remembers it.
@@ -22,27 +30,27 @@ _MAX_BACKOFF_SECONDS: Final = 600.0
 # -- indexes --------------------------------------------------------------------------------------------------------
 
 
-def is_indexed(job: Document) -> bool:
+def is_indexed(job: Job) -> bool:
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
-def completion_index(pod: Document) -> int:
+def completion_index(pod: Pod) -> int:
     """The index a pod works on; -1 for none."""
     return _annotated(pod, COMPLETION_INDEX, -1)
 
 
-def index_failure_count(pod: Document) -> int:
+def index_failure_count(pod: Pod) -> int:
     return _annotated(pod, INDEX_FAILURE_COUNT, 0)
 
 
-def _annotated(pod: Document, name: str, otherwise: int) -> int:
+def _annotated(pod: Pod, name: str, otherwise: int) -> int:
     try:
         return int((pod["metadata"].get("annotations") or {}).get(name, ""))
     except ValueError:
         return otherwise
 
 
-def has_valid_index(job: Document, pod: Document) -> bool:
+def has_valid_index(job: Job, pod: Pod) -> bool:
     """Whether a pod counts: one of an indexed job must work on an index that it has."""
     return not is_indexed(job) or 0 <= completion_index(pod) < (job["spec"].get("completions") or 0)
 
@@ -74,23 +82,21 @@ def format_indexes(numbers: Iterable[int]) -> str:
 
 # -- failures -------------------------------------------------------------------------------------------------------
 
-Action = Literal["Count", "Ignore", "FailIndex", "FailJob"]
-
 
 class PodFailureMatch(NamedTuple):
     """What a pod's failure means, and the words for it if it ends the job."""
 
-    action: Action = "Count"
+    action: str = "Count"  # or Ignore, FailIndex, FailJob
     message: str = ""
 
 
-def match_pod_failure_policy(job: Document, pod: Document) -> PodFailureMatch:
+def match_pod_failure_policy(job: Job, pod: Pod) -> PodFailureMatch:
     """The first rule of the failure policy that fits a failed pod; others that end early count as failures."""
     if owned_pods.phase(pod) != "Failed":
         return PodFailureMatch()
     who = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     for at, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
-        action: Action = rule["action"]
+        action = rule["action"]
         if (codes := rule.get("onExitCodes")) is not None:
             fitting = _container(pod, codes)
             if fitting is not None:
@@ -106,7 +112,7 @@ def match_pod_failure_policy(job: Document, pod: Document) -> PodFailureMatch:
     return PodFailureMatch()
 
 
-def _container(pod: Document, wanted: Document) -> tuple[str, int] | None:
+def _container(pod: Pod, wanted: PodFailurePolicyOnExitCodesRequirement) -> tuple[str, int] | None:
     status = pod.get("status") or {}
     for known in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
         code = ((known.get("state") or {}).get("terminated") or {}).get("exitCode", 0)
@@ -117,11 +123,11 @@ def _container(pod: Document, wanted: Document) -> tuple[str, int] | None:
     return None
 
 
-def _condition(pod: Document, patterns: Collection[Document]) -> str | None:
+def _condition(pod: Pod, patterns: Collection[PodFailurePolicyOnPodConditionsPattern]) -> str | None:
     for condition in (pod.get("status") or {}).get("conditions") or ():
         for pattern in patterns:
             if (condition["type"], condition["status"]) == (pattern["type"], pattern.get("status", "True")):
-                return str(condition["type"])
+                return condition["type"]
     return None
 
 
@@ -139,7 +145,7 @@ class JobCounts:
     fail_job_message: str = ""  # why the failure policy ends the job
 
     @classmethod
-    def of(cls, job: Document) -> JobCounts:
+    def of(cls, job: Job) -> JobCounts:
         """What the status says."""
         status = job.get("status") or {}
         indexes = range(job["spec"].get("completions") or 0)  # it may have been made smaller
@@ -150,9 +156,13 @@ class JobCounts:
             failed_indexes=frozenset(parse_indexes(status.get("failedIndexes") or "")).intersection(indexes),
         )
 
-    def status(self, job: Document) -> Object:
+    def status(self, job: Job) -> JobStatus:
         """The part of the status that tells it."""
-        found: Object = {k: v for k, v in (("succeeded", self.succeeded), ("failed", self.failed)) if v}
+        found: JobStatus = {}
+        if self.succeeded:
+            found["succeeded"] = self.succeeded
+        if self.failed:
+            found["failed"] = self.failed
         if is_indexed(job):
             if self.done:
                 found["completedIndexes"] = format_indexes(self.done)
@@ -161,7 +171,7 @@ class JobCounts:
         return found
 
 
-def counted(job: Document, before: JobCounts, finished: Iterable[Document]) -> JobCounts:
+def counted(job: Job, before: JobCounts, finished: Iterable[Pod]) -> JobCounts:
     """The tally with more pods that have finished, or were deleted before they could."""
     job_counts = before
     per_index: int | None = job["spec"].get("backoffLimitPerIndex")
@@ -208,7 +218,7 @@ class FinishedCondition(NamedTuple):
         return "SuccessCriteriaMet" if self.kind == "Complete" else "FailureTarget"
 
 
-def interim_finished_condition(job: Document) -> FinishedCondition | None:
+def interim_finished_condition(job: Job) -> FinishedCondition | None:
     """What was decided already."""
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition["status"] == "True":
@@ -222,7 +232,7 @@ def interim_finished_condition(job: Document) -> FinishedCondition | None:
 
 
 def finished_condition(
-    job: Document, job_counts: JobCounts, *, active: int, now: float, pods: Collection[Document] = ()
+    job: Job, job_counts: JobCounts, *, active: int, now: float, pods: Collection[Pod] = ()
 ) -> FinishedCondition | None:
     """The end of a job, once it is decided; ``pods`` are looked at for containers that restart too often."""
     spec = job["spec"]
@@ -259,7 +269,7 @@ def finished_condition(
     return None
 
 
-def _restarts_too_often(job: Document, pods: Collection[Document]) -> bool:
+def _restarts_too_often(job: Job, pods: Collection[Pod]) -> bool:
     """Where containers are restarted in place, that is what failing means."""
     spec = job["spec"]
     if spec["template"]["spec"].get("restartPolicy") != "OnFailure":
@@ -274,7 +284,7 @@ def _restarts_too_often(job: Document, pods: Collection[Document]) -> bool:
     return bool(restarts >= max(spec.get("backoffLimit", 6), 1))
 
 
-def _match_success_policy(job: Document, job_counts: JobCounts) -> str:
+def _match_success_policy(job: Job, job_counts: JobCounts) -> str:
     """The rule of the success policy that is met, in words."""
     for at, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         indexes = rule.get("succeededIndexes")
@@ -287,23 +297,28 @@ def _match_success_policy(job: Document, job_counts: JobCounts) -> str:
     return ""
 
 
-def is_job_finished(job: Document) -> bool:
+def has_condition(job: Job, *kinds: str) -> bool:
+    """Whether a condition of one of these types is true."""
     return any(
-        c["type"] in ("Complete", "Failed") and c["status"] == "True"
+        c["type"] in kinds and c["status"] == "True"
         for c in (job.get("status") or {}).get("conditions") or ()
     )
+
+
+def is_job_finished(job: Job) -> bool:
+    return has_condition(job, "Complete", "Failed")
 
 
 # -- what to run ----------------------------------------------------------------------------------------------------
 
 
-def only_replace_failed_pods(job: Document) -> bool:
+def only_replace_failed_pods(job: Job) -> bool:
     """Whether a pod is replaced when it has ended, rather than when it is deleted."""
     spec = job["spec"]
     return bool(spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None)
 
 
-def wanted_active(job: Document, job_counts: JobCounts, *, active: int) -> int:
+def wanted_active(job: Job, job_counts: JobCounts, *, active: int) -> int:
     """How many pods should run; once one has succeeded, a job without a number of them lets the others finish."""
     spec = job["spec"]
     if spec.get("suspend"):
@@ -315,12 +330,12 @@ def wanted_active(job: Document, job_counts: JobCounts, *, active: int) -> int:
     return max(0, min(parallel, completions - job_counts.succeeded))
 
 
-def active_pods_for_removal(job: Document, active: Sequence[Document], count: int) -> list[Document]:
+def active_pods_for_removal(job: Job, active: Sequence[Pod], count: int) -> list[Pod]:
     """At least so many pods to give up: first those whose index is not the job's, or is another's."""
-    found: list[Document] = []
+    found: list[Pod] = []
     left = owned_pods.ranked_for_deletion(active)
     if is_indexed(job):
-        kept: dict[int, Document] = {}
+        kept: dict[int, Pod] = {}
         for pod in left:
             if not has_valid_index(job, pod):
                 found.append(pod)
@@ -332,9 +347,7 @@ def active_pods_for_removal(job: Document, active: Sequence[Document], count: in
     return [*found, *left[: max(0, count - len(found))]]
 
 
-def first_pending_indexes(
-    job: Document, job_counts: JobCounts, busy: Iterable[Document], count: int
-) -> list[int]:
+def first_pending_indexes(job: Job, job_counts: JobCounts, busy: Iterable[Pod], count: int) -> list[int]:
     """The lowest indexes that nobody works on and that are not over."""
     taken = {completion_index(pod) for pod in busy} | job_counts.done | job_counts.failed_indexes
     free = (i for i in range(job["spec"].get("completions") or 0) if i not in taken)
@@ -353,7 +366,7 @@ class IndexFailures(NamedTuple):
         return Backoff(self.counted + self.ignored, self.last)
 
 
-def index_failures(job: Document, index: int, pods: Iterable[Document]) -> IndexFailures:
+def index_failures(job: Job, index: int, pods: Iterable[Pod]) -> IndexFailures:
     found = IndexFailures()
     for pod in pods:
         if completion_index(pod) == index and owned_pods.phase(pod) == "Failed":
@@ -372,7 +385,7 @@ class Backoff(NamedTuple):
     failures: int = 0
     last: float = 0.0
 
-    def after(self, succeeded: Collection[Document], failed: Collection[Document]) -> Backoff:
+    def after(self, succeeded: Collection[Pod], failed: Collection[Pod]) -> Backoff:
         """With pods that have ended since."""
         if not succeeded:
             times = [finish_time(pod) for pod in failed]
@@ -393,13 +406,13 @@ class Backoff(NamedTuple):
         )
 
 
-def finish_time(pod: Document) -> float:
+def finish_time(pod: Pod) -> float:
     """When a pod's last container ended, or else when it was no longer ready, was deleted, or was made."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     times = [((s.get("state") or {}).get("terminated") or {}).get("finishedAt") for s in statuses]
     if times and all(times):
         return max(map(owned_pods.seconds, times))
-    ready = owned_pods.condition(pod, "Ready")
+    ready = pod_condition(pod, "Ready")
     if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
         return owned_pods.seconds(ready["lastTransitionTime"])
     metadata = pod["metadata"]

@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from dray.api.claims import controller_of
 from dray.api.errors import Conflict, NotFound, StatusError
-from dray.api.scheme.kinds import Object
+from dray.api.objects import controller_of
 from dray.client.client import PatchType
 from dray.client.resources import JOBS, PODS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each
@@ -28,7 +27,11 @@ from dray.controllers.workloads.job.tracking import (
 )
 from dray.controllers.workloads.pod_control import PodOwnerController
 
-Document = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.batch import Job, JobStatus
+    from dray.api.types.core import Container, EnvVar, Pod, PodSpec
+
+
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 JOB_CONTROLLER_NAME: Final = "kubernetes.io/job-controller"
 _BURST: Final = 500  # pods that are made or deleted before a job is looked at again
@@ -46,64 +49,64 @@ class OrphanPodKey:
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-def has_tracking_finalizer(pod: Document) -> bool:
+def has_tracking_finalizer(pod: Pod) -> bool:
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
-def has_ended(job: Document, pod: Document) -> bool:
+def has_ended(job: Job, pod: Pod) -> bool:
     """Finished; or deleted before it could, where the job does not want to wait for how that ends."""
     if owned_pods.is_finished(pod):
         return True
     return not completion.only_replace_failed_pods(job) and "deletionTimestamp" in pod["metadata"]
 
 
-def pod_for(job: Document, index: int | None = None, failures: IndexFailures | None = None) -> Object:
+def pod_for(job: Job, index: int | None = None, failures: IndexFailures | None = None) -> Pod:
     """A pod of a job; for an indexed one, the pod of an index that has failed so often."""
     wanted = owned_pods.pod_from_template(job["spec"]["template"], JOBS, job)
     metadata = wanted["metadata"]
     finalizers = metadata.get("finalizers") or ()
     metadata["finalizers"] = [*finalizers, *(() if FINALIZER in finalizers else (FINALIZER,))]
     if index is None:
-        return wanted  # type: ignore[no-any-return]
+        return wanted
     name, failures = job["metadata"]["name"], failures or IndexFailures()
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), completion.COMPLETION_INDEX: str(index)}
+    annotations = {**(metadata.get("annotations") or {}), completion.COMPLETION_INDEX: str(index)}
     if job["spec"].get("backoffLimitPerIndex") is not None:
-        metadata["annotations"][completion.INDEX_FAILURE_COUNT] = str(failures.counted)
+        annotations[completion.INDEX_FAILURE_COUNT] = str(failures.counted)
         if failures.ignored:
-            metadata["annotations"][completion.INDEX_IGNORED_FAILURE_COUNT] = str(failures.ignored)
+            annotations[completion.INDEX_IGNORED_FAILURE_COUNT] = str(failures.ignored)
+    metadata["annotations"] = annotations
     metadata["labels"] = {**metadata["labels"], completion.COMPLETION_INDEX: str(index)}
     ending = f"-{index}-"
     metadata["generateName"] = f"{name[: _LONGEST_PREFIX - len(ending)]}{ending}"
-    spec = {**wanted["spec"], "hostname": f"{name}-{index}"}
-    source = {"fieldRef": {"fieldPath": f"metadata.labels['{completion.COMPLETION_INDEX}']"}}
-    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
-    for group in ("initContainers", "containers"):
-        if spec.get(group):
-            spec[group] = [_with_completion_index(container, variable) for container in spec[group]]
+    spec: PodSpec = {**wanted["spec"], "hostname": f"{name}-{index}"}
+    path = f"metadata.labels['{completion.COMPLETION_INDEX}']"
+    variable: EnvVar = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    if spec.get("initContainers"):
+        spec["initContainers"] = [_with_variable(container, variable) for container in spec["initContainers"]]
+    if spec.get("containers"):
+        spec["containers"] = [_with_variable(container, variable) for container in spec["containers"]]
     return {**wanted, "spec": spec}
 
 
-def _with_completion_index(container: Document, variable: Object) -> Object:
+def _with_variable(container: Container, variable: EnvVar) -> Container:
     env = container.get("env") or ()
     if any(v["name"] == variable["name"] for v in env):
-        return dict(container)
+        return container
     return {**container, "env": [*env, variable]}
 
 
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
-class JobController(PodOwnerController[OrphanPodKey]):
+class JobController(PodOwnerController["Job", OrphanPodKey]):
     name = "job-controller"
     resource = JOBS
     finalizers = (FINALIZER,)
 
     def __init__(self, context: ControllerContext) -> None:
-        self._written: dict[ObjectKey, Document] = {}  # newer than what is seen, for a moment
+        self._written: dict[ObjectKey, Job] = {}  # newer than what is seen, for a moment
         self._released: dict[ObjectKey, set[str]] = {}  # pods that are still seen with their finalizer
         self._backoff: dict[ObjectKey, Backoff] = {}
-        #: Since 1.31 a job is over when its last pod is gone; how it ends is told before.
-        self._delays = context.gates.release >= (1, 31)
         super().__init__(context)
 
     def _forget(self, key: ObjectKey) -> None:
@@ -112,7 +115,7 @@ class JobController(PodOwnerController[OrphanPodKey]):
         self._released.pop(key, None)
         self._backoff.pop(key, None)
 
-    def _pod_changed(self, pod: Document, old: Document | None = None) -> None:
+    def _pod_changed(self, pod: Pod, old: Pod | None = None) -> None:
         super()._pod_changed(pod, old)
         key = self._owner_of(pod)
         if key is None:
@@ -122,18 +125,18 @@ class JobController(PodOwnerController[OrphanPodKey]):
         elif self._is_orphan(pod):
             self.enqueue(OrphanPodKey(key.namespace, pod["metadata"]["name"]))
 
-    def _pod_gone(self, pod: Document) -> None:
+    def _pod_gone(self, pod: Pod) -> None:
         super()._pod_gone(pod)
         key = self._owner_of(pod)
         if key is not None:
             self._released.get(key, set()).discard(pod["metadata"]["uid"])
 
-    def _pod_orphaned(self, pod: Document) -> None:
+    def _pod_orphaned(self, pod: Pod) -> None:
         super()._pod_orphaned(pod)
         if has_tracking_finalizer(pod):
             self.enqueue(OrphanPodKey(pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
-    def _is_orphan(self, pod: Document) -> bool:
+    def _is_orphan(self, pod: Pod) -> bool:
         """Whether it has no job, or that is gone; another of the same name is not its own."""
         owner = controller_of(pod)
         if owner is None:
@@ -162,7 +165,7 @@ class JobController(PodOwnerController[OrphanPodKey]):
         if pod is not None and has_tracking_finalizer(pod) and self._is_orphan(pod):
             await self._remove_tracking_finalizer(pod)
 
-    async def _work(self, key: ObjectKey, job: Document, pods: list[Document]) -> float | None:
+    async def _work(self, key: ObjectKey, job: Job, pods: list[Pod]) -> float | None:
         now = self.context.clock()
         leaving = "deletionTimestamp" in job["metadata"]
         recorded = {
@@ -181,7 +184,12 @@ class JobController(PodOwnerController[OrphanPodKey]):
             ended += running
         if ended:
             status = status_with_uncounted(
-                job, job_counts, ended, decided, owned_pods.timestamp(now), delays=self._delays
+                job,
+                job_counts,
+                ended,
+                decided,
+                owned_pods.timestamp(now),
+                interim=self.context.quirks.adds_interim_job_conditions,
             )
             job = await self._update_status(key, job, status)
             self._backoff[key] = backoff
@@ -207,23 +215,26 @@ class JobController(PodOwnerController[OrphanPodKey]):
         return _sooner(wait, self._deadline(job, now) if decided is None else None)
 
     def _finished_condition(
-        self, job: Document, job_counts: JobCounts, *, active: int, pods: list[Document]
+        self, job: Job, job_counts: JobCounts, *, active: int, pods: list[Pod]
     ) -> FinishedCondition | None:
         found = completion.interim_finished_condition(job) or completion.finished_condition(
             job, job_counts, active=active, now=self.context.clock(), pods=pods
         )
         if found is not None and found.reason == "CompletionsReached":
-            # That there are other ways to succeed, and words for them, came with the success policy.
-            return found if self._delays else FinishedCondition("Complete", "", "")
+            return (
+                found
+                if self.context.quirks.gives_reason_for_completion
+                else FinishedCondition("Complete", "", "")
+            )
         return found
 
-    async def _update_status(self, key: ObjectKey, owner: Document, status: Object) -> Document:
+    async def _update_status(self, key: ObjectKey, owner: Job, status: JobStatus) -> Job:
         written = await super()._update_status(key, owner, status)
         if written is not owner:
             self._written[key] = written
         return written
 
-    def _deadline(self, job: Document, now: float) -> float | None:
+    def _deadline(self, job: Job, now: float) -> float | None:
         limit = job["spec"].get("activeDeadlineSeconds")
         if limit is None or job["spec"].get("suspend"):
             return None
@@ -232,11 +243,11 @@ class JobController(PodOwnerController[OrphanPodKey]):
 
     # -- pods
 
-    async def _release(self, key: ObjectKey, pods: Iterable[Document]) -> None:
+    async def _release(self, key: ObjectKey, pods: Iterable[Pod]) -> None:
         released = self._released.setdefault(key, set())
         waiting = [p for p in pods if has_tracking_finalizer(p) and p["metadata"]["uid"] not in released]
 
-        async def one(pod: Document) -> None:
+        async def one(pod: Pod) -> None:
             released.add(pod["metadata"]["uid"])
             try:
                 await self._remove_tracking_finalizer(pod)
@@ -246,7 +257,7 @@ class JobController(PodOwnerController[OrphanPodKey]):
 
         await for_each(waiting, one)
 
-    async def _remove_tracking_finalizer(self, pod: Document) -> None:
+    async def _remove_tracking_finalizer(self, pod: Pod) -> None:
         metadata = pod["metadata"]
         patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
         with contextlib.suppress(NotFound):
@@ -257,10 +268,10 @@ class JobController(PodOwnerController[OrphanPodKey]):
     async def _fill(
         self,
         key: ObjectKey,
-        job: Document,
+        job: Job,
         job_counts: JobCounts,
-        active: list[Document],
-        pods: list[Document],
+        active: list[Pod],
+        pods: list[Pod],
     ) -> float | None:
         """Make or delete pods; returns when to come again if failures have to be waited out."""
         missing = completion.wanted_active(job, job_counts, active=len(active)) - len(active)
@@ -304,7 +315,7 @@ class JobController(PodOwnerController[OrphanPodKey]):
     async def _report(
         self,
         key: ObjectKey,
-        job: Document,
+        job: Job,
         job_counts: JobCounts,
         decided: FinishedCondition | None,
         *,
@@ -317,9 +328,10 @@ class JobController(PodOwnerController[OrphanPodKey]):
             self._owned_pods(job),
             decided,
             now=self.context.clock(),
-            delays=self._delays,
+            interim=self.context.quirks.adds_interim_job_conditions,
+            after_last_pod=self.context.quirks.finishes_jobs_after_last_pod,
             managed=managed,
-            forgets_start="MutableSchedulingDirectivesForSuspendedJobs" in self.context.gates,
+            clears_start_time=self.context.quirks.clears_start_time_on_suspend,
             made=made,
             deleted=deleted,
         )
@@ -341,7 +353,7 @@ class JobController(PodOwnerController[OrphanPodKey]):
                 reason, message = condition["reason"], condition["message"]
                 self._record_event(job, "Warning", reason, message)
 
-    async def _delete_after_ttl(self, key: ObjectKey, job: Document) -> float | None:
+    async def _delete_after_ttl(self, key: ObjectKey, job: Job) -> float | None:
         """A finished job with a time to live is deleted when that is over."""
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or "deletionTimestamp" in job["metadata"] or not completion.is_job_finished(job):
@@ -361,7 +373,7 @@ class JobController(PodOwnerController[OrphanPodKey]):
         return None
 
 
-def _by_success(pods: Iterable[Document]) -> tuple[list[Document], list[Document]]:
+def _by_success(pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
     listed = list(pods)
     succeeded = [p for p in listed if owned_pods.phase(p) == "Succeeded"]
     return succeeded, [p for p in listed if owned_pods.phase(p) != "Succeeded"]

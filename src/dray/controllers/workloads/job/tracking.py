@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from dray.api.scheme.kinds import Object
+from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.job import completion
 from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.batch import Job, JobCondition, JobStatus, UncountedTerminatedPods
+    from dray.api.types.core import Pod
 
 
-def uncounted_terminated_pods(job: Document) -> dict[str, list[str]]:
+def uncounted_terminated_pods(job: Job) -> dict[str, list[str]]:
     """The uids of pods that are to be counted, by how they ended."""
     uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
     return {kind: list(uncounted.get(kind) or ()) for kind in ("succeeded", "failed")}
 
 
-def counts_with_uncounted(job: Document) -> JobCounts:
+def counts_with_uncounted(job: Job) -> JobCounts:
     """What a job has come to with the pods on record."""
     job_counts, recorded = JobCounts.of(job), uncounted_terminated_pods(job)
     succeeded = (
@@ -33,14 +35,14 @@ def counts_with_uncounted(job: Document) -> JobCounts:
 
 
 def status_with_uncounted(
-    job: Document,
+    job: Job,
     job_counts: JobCounts,
-    ended: Iterable[Document],
+    ended: Iterable[Pod],
     decided: FinishedCondition | None,
     now: str,
     *,
-    delays: bool = True,
-) -> Object:
+    interim: bool = True,
+) -> JobStatus:
     """The status that puts ended pods on record; the numbers still leave them out."""
     recorded = uncounted_terminated_pods(job)
     for pod in ended:
@@ -49,35 +51,48 @@ def status_with_uncounted(
                 recorded["succeeded"].append(pod["metadata"]["uid"])
         elif completion.match_pod_failure_policy(job, pod).action != "Ignore":
             recorded["failed"].append(pod["metadata"]["uid"])
-    status = dict(job.get("status") or {})
-    indexes = {k: v for k, v in job_counts.status(job).items() if k.endswith("Indexes")}
-    status |= indexes | {"uncountedTerminatedPods": {k: v for k, v in recorded.items() if v}}
-    if decided is not None and _adds_interim_condition(decided, delays):
+    status: JobStatus = {**(job.get("status") or {})}
+    counts = job_counts.status(job)
+    if "completedIndexes" in counts:
+        status["completedIndexes"] = counts["completedIndexes"]
+    if "failedIndexes" in counts:
+        status["failedIndexes"] = counts["failedIndexes"]
+    uncounted: UncountedTerminatedPods = {}
+    if recorded["succeeded"]:
+        uncounted["succeeded"] = recorded["succeeded"]
+    if recorded["failed"]:
+        uncounted["failed"] = recorded["failed"]
+    status["uncountedTerminatedPods"] = uncounted
+    if decided is not None and _adds_interim_condition(decided, interim=interim):
         status["conditions"] = _with_condition(
             status.get("conditions") or (), decided.interim_type, decided, now
         )
     return status
 
 
-def _adds_interim_condition(decided: FinishedCondition, delays: bool) -> bool:
-    """Whether a verdict is told while pods still end: where a release ``delays`` the end, and by policies."""
-    return delays or decided.reason in ("PodFailurePolicy", "SuccessPolicy")
+def _adds_interim_condition(decided: FinishedCondition, *, interim: bool) -> bool:
+    """Whether a condition says how the job will end while its pods still run; policies always say it."""
+    return interim or decided.reason in ("PodFailurePolicy", "SuccessPolicy")
 
 
 def _with_condition(
-    conditions: Sequence[Object], kind: str, decided: FinishedCondition, now: str
-) -> list[Object]:
+    conditions: Sequence[JobCondition], kind: str, decided: FinishedCondition, now: str
+) -> list[JobCondition]:
     if any(c["type"] == kind for c in conditions):
         return list(conditions)
     return [*conditions, _condition(kind, "True", decided.reason, decided.message, now)]
 
 
-def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
-    words = {k: v for k, v in (("reason", reason), ("message", message)) if v}
-    return {"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now, **words}
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> JobCondition:
+    made: JobCondition = {"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now}
+    if reason:
+        made["reason"] = reason
+    if message:
+        made["message"] = message
+    return made
 
 
-def _with_suspension(job: Document, status: Object, now: str, *, forgets_start: bool) -> Object:
+def _with_suspension(job: Job, status: JobStatus, now: str, *, clears_start_time: bool) -> JobStatus:
     """Whether the job is suspended, said where it is or was; a job's time starts when it may run."""
     suspended = bool(job["spec"].get("suspend"))
     conditions = list(status.get("conditions") or ())
@@ -92,34 +107,40 @@ def _with_suspension(job: Document, status: Object, now: str, *, forgets_start: 
         conditions[at] = told
     status = {**status, "conditions": conditions}
     if not suspended:
-        return {**status, "startTime": now}
-    return {k: v for k, v in status.items() if k != "startTime"} if forgets_start else status
+        status["startTime"] = now
+    elif clears_start_time:
+        status.pop("startTime", None)
+    return status
 
 
 def status_of(
-    job: Document,
+    job: Job,
     job_counts: JobCounts,
-    pods: Collection[Document],
+    pods: Collection[Pod],
     decided: FinishedCondition | None,
     *,
     now: float,
-    delays: bool = True,
+    interim: bool = True,
+    after_last_pod: bool = True,
     managed: bool = True,
-    forgets_start: bool = True,
+    clears_start_time: bool = True,
     made: Collection[str] = (),
     deleted: Collection[str] = (),
-) -> Object:
+) -> JobStatus:
     """The whole status once every ended pod is released and can be counted.
 
     Pods that were ``made`` or ``deleted`` just now count as such before they are seen so.
-    A release that ``delays`` the end waits for pods on their way out. One that ``forgets_start`` clears the time of a
-    job that is suspended. A job that is not ``managed`` at present does not tell whether it is.
+    With ``interim`` a condition says how the job will end before it is finished, and ``after_last_pod`` it is finished
+    when its terminating pods are gone. ``clears_start_time`` is for a job that is suspended. The status of a job that is
+    not ``managed`` at present does not say whether it is suspended.
     """
     moment = owned_pods.timestamp(now)
-    known = job.get("status") or {}
-    counts = ("active", "ready", "terminating", "uncountedTerminatedPods")
-    status: Object = {k: v for k, v in known.items() if k not in counts}
-    status |= job_counts.status(job)
+    status: JobStatus = {**(job.get("status") or {})}
+    status.pop("active", None)
+    status.pop("ready", None)
+    status.pop("terminating", None)
+    status.pop("uncountedTerminatedPods", None)
+    status.update(job_counts.status(job))
     status["uncountedTerminatedPods"] = {}
     running = [p for p in pods if owned_pods.is_active(p)]
     staying = [p for p in running if p["metadata"]["uid"] not in deleted]
@@ -127,16 +148,18 @@ def status_of(
     active = len(staying) + len(set(made) - {p["metadata"]["uid"] for p in pods})
     if active:
         status["active"] = active
-    status["ready"] = sum(1 for p in staying if owned_pods.is_ready(p))
+    status["ready"] = sum(1 for p in staying if is_ready(p))
     status["terminating"] = leaving
     if not status.get("startTime") and not job["spec"].get("suspend"):
         status["startTime"] = moment
     if decided is None:
-        return _with_suspension(job, status, moment, forgets_start=forgets_start) if managed else status
+        return (
+            _with_suspension(job, status, moment, clears_start_time=clears_start_time) if managed else status
+        )
     conditions = status.get("conditions") or ()
-    if _adds_interim_condition(decided, delays):
+    if _adds_interim_condition(decided, interim=interim):
         conditions = _with_condition(conditions, decided.interim_type, decided, moment)
-    if not active and not (delays and leaving):
+    if not active and not (after_last_pod and leaving):
         conditions = _with_condition(conditions, decided.kind, decided, moment)
         if decided.kind == "Complete":
             status["completionTime"] = moment

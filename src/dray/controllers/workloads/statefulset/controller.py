@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import Conflict, StatusError
 from dray.client.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS, ObjectKey
 from dray.controllers.controller import CONFLICT_SECONDS, ControllerContext, for_each
+from dray.controllers.pod_status import is_ready
 from dray.controllers.workloads import history, owned_pods
 from dray.controllers.workloads.deployment.rollout import scaled_value
 from dray.controllers.workloads.history import REVISION_HASH_LABEL
 from dray.controllers.workloads.pod_control import EventMessages, PodOwnerController
 from dray.controllers.workloads.statefulset import volume_claims
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.apps import ControllerRevision, StatefulSet, StatefulSetStatus
+    from dray.api.types.core import Pod, PodSpec, PodTemplateSpec
 
-Document = Any  # documents have no types here yet
+
 NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 _NAME: Final = re.compile(r"(.*)-([0-9]+)")
@@ -27,7 +30,7 @@ _NAME: Final = re.compile(r"(.*)-([0-9]+)")
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-def ordinal(stateful: Document, pod: Document) -> int | None:
+def ordinal(stateful: StatefulSet, pod: Pod) -> int | None:
     """The number of one of its pods; None for a pod that is not called like one."""
     found = _NAME.fullmatch(pod["metadata"]["name"])
     if found is None or found[1] != stateful["metadata"]["name"]:
@@ -35,11 +38,11 @@ def ordinal(stateful: Document, pod: Document) -> int | None:
     return int(found[2])
 
 
-def pod_for(stateful: Document, index: int, revision: str, template: Document) -> Object:
+def pod_for(stateful: StatefulSet, index: int, revision: str, template: PodTemplateSpec) -> Pod:
     name = f"{stateful['metadata']['name']}-{index}"
     labels = {REVISION_HASH_LABEL: revision, **identity_labels(name, index)}
     pod = owned_pods.pod_from_template(template, STATEFULSETS, stateful, labels=labels)
-    spec = {**pod["spec"], "hostname": name}
+    spec: PodSpec = {**pod["spec"], "hostname": name}
     service = stateful["spec"].get("serviceName")
     if service:
         spec["subdomain"] = service
@@ -53,12 +56,11 @@ def identity_labels(name: str, index: int) -> dict[str, str]:
     return {NAME_LABEL: name, INDEX_LABEL: str(index)}
 
 
-def revision_of(pod: Document) -> str:
-    label: str = (pod["metadata"].get("labels") or {}).get(REVISION_HASH_LABEL) or ""
-    return label
+def revision_of(pod: Pod) -> str:
+    return (pod["metadata"].get("labels") or {}).get(REVISION_HASH_LABEL) or ""
 
 
-def is_terminating(pod: Document) -> bool:
+def is_terminating(pod: Pod) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
@@ -66,8 +68,8 @@ def is_terminating(pod: Document) -> bool:
 class StatefulSetState:
     """A StatefulSet and its pods at a moment; ``current`` and ``update`` are names of revisions."""
 
-    stateful: Document
-    pods: Mapping[int, Document]
+    stateful: StatefulSet
+    pods: Mapping[int, Pod]
     current: str
     update: str
     now: float
@@ -90,10 +92,10 @@ class StatefulSetState:
             return 0
         return self.wanted.start + int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
 
-    def is_available(self, pod: Document) -> bool:
+    def is_available(self, pod: Pod) -> bool:
         return owned_pods.is_available(pod, self.stateful["spec"].get("minReadySeconds") or 0, self.now)
 
-    def is_healthy(self, pod: Document) -> bool:
+    def is_healthy(self, pod: Pod) -> bool:
         return not is_terminating(pod) and self.is_available(pod)
 
 
@@ -102,7 +104,7 @@ class Plan:
     """The numbers of pods to make, and pods to delete; and what is tended before."""
 
     make: Sequence[int] = ()
-    delete: Sequence[Document] = ()
+    delete: Sequence[Pod] = ()
     pending: Sequence[int] = ()  # whose claims may be missing
     settled: Sequence[int] = ()  # which should have all that makes them members of the set
     surplus: Sequence[int] = ()
@@ -114,7 +116,7 @@ def plan(state: StatefulSetState, *, max_unavailable: int | None = None) -> Plan
     ``most_away`` pods may be away during an update; None where a release knows but one.
     """
     make: list[int] = []
-    delete: list[Document] = []
+    delete: list[Pod] = []
     pending: list[int] = []
     settled: list[int] = []
     in_order = not state.is_parallel
@@ -140,7 +142,7 @@ def plan(state: StatefulSetState, *, max_unavailable: int | None = None) -> Plan
     return Plan(delete=_outdated_pods(state, max_unavailable), pending=pending, settled=settled)
 
 
-def _condemned_pods(state: StatefulSetState, surplus: Sequence[int]) -> list[Document]:
+def _condemned_pods(state: StatefulSetState, surplus: Sequence[int]) -> list[Pod]:
     """Pods beyond the wanted ones: the last goes first, and where order matters the others wait until it is gone.
 
     One that is not well is given up only if none before it ails.
@@ -156,7 +158,7 @@ def _condemned_pods(state: StatefulSetState, surplus: Sequence[int]) -> list[Doc
     return [last] if well or ailing == surplus[0] else []
 
 
-def _outdated_pods(state: StatefulSetState, max_unavailable: int | None) -> list[Document]:
+def _outdated_pods(state: StatefulSetState, max_unavailable: int | None) -> list[Pod]:
     """The next pods to be made anew from the new template, if all after them are well."""
     strategy = state.stateful["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
@@ -174,18 +176,18 @@ def _outdated_pods(state: StatefulSetState, max_unavailable: int | None) -> list
     return []
 
 
-def max_unavailable_replicas(stateful: Document) -> int:
+def max_unavailable_replicas(stateful: StatefulSet) -> int:
     rolling = (stateful["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
     return max(
         1, scaled_value(rolling.get("maxUnavailable") or 1, stateful["spec"].get("replicas", 1), up=False)
     )
 
 
-def is_running(pod: Document) -> bool:
-    return owned_pods.phase(pod) == "Running" and owned_pods.is_ready(pod)
+def is_running(pod: Pod) -> bool:
+    return owned_pods.phase(pod) == "Running" and is_ready(pod)
 
 
-def status_of(state: StatefulSetState) -> Object:
+def status_of(state: StatefulSetState) -> StatefulSetStatus:
     stateful, current, update = state.stateful, state.current, state.update
     there = list(state.pods.values())
     staying = [p for p in there if not is_terminating(p)]
@@ -195,19 +197,18 @@ def status_of(state: StatefulSetState) -> Object:
     strategy = (stateful["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
     if strategy == "RollingUpdate" and updated == wanted == len(there) == len(ready):
         current = update  # the update is complete
-    status: Object = {
+    status: StatefulSetStatus = {
         "replicas": len(there),
         "observedGeneration": stateful["metadata"].get("generation", 0),
         "availableReplicas": sum(1 for p in ready if state.is_available(p)),
     }
-    for name, count in (
-        ("readyReplicas", len(ready)),
-        ("currentReplicas", sum(1 for p in staying if revision_of(p) == current)),
-        ("updatedReplicas", updated),
-    ):
-        if count:
-            status[name] = count
-    status |= {"currentRevision": current, "updateRevision": update}
+    if ready:
+        status["readyReplicas"] = len(ready)
+    if at_current := sum(1 for p in staying if revision_of(p) == current):
+        status["currentReplicas"] = at_current
+    if updated:
+        status["updatedReplicas"] = updated
+    status["currentRevision"], status["updateRevision"] = current, update
     status["collisionCount"] = (stateful.get("status") or {}).get("collisionCount", 0)
     return status
 
@@ -215,7 +216,7 @@ def status_of(state: StatefulSetState) -> Object:
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
-class StatefulSetController(PodOwnerController[ObjectKey]):
+class StatefulSetController(PodOwnerController["StatefulSet", ObjectKey]):
     name = "statefulset-controller"
     resource = STATEFULSETS
 
@@ -232,8 +233,7 @@ class StatefulSetController(PodOwnerController[ObjectKey]):
         )
 
     def _verb(self, word: str) -> str:
-        """Events begin with a capital letter since 1.35."""
-        return word.capitalize() if self.context.gates.release >= (1, 35) else word
+        return word.capitalize() if self.context.quirks.capitalizes_statefulset_events else word
 
     async def sync(self, key: ObjectKey) -> float | None:
         stateful = self._owners.get(*key)
@@ -269,7 +269,7 @@ class StatefulSetController(PodOwnerController[ObjectKey]):
         except history.Collision:
             return await self._collided(key, stateful)
         update = latest["metadata"]["name"]
-        current = known.get("currentRevision")
+        current = known.get("currentRevision") or ""
         if not any(r["metadata"]["name"] == current for r in kept):
             current = update
         state = StatefulSetState(stateful, by_number, current, update, self.context.clock())
@@ -291,15 +291,19 @@ class StatefulSetController(PodOwnerController[ObjectKey]):
             else None
         )
 
-    async def _collided(self, key: ObjectKey, stateful: Document) -> float:
+    async def _collided(self, key: ObjectKey, stateful: StatefulSet) -> float:
         known = stateful.get("status") or {}
         collisions = (known.get("collisionCount") or 0) + 1
-        status = {"replicas": 0, **known, "collisionCount": collisions}
-        await self.context.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})  # type: ignore[typeddict-item]
+        status: StatefulSetStatus = {"replicas": 0, **known, "collisionCount": collisions}
+        await self.context.client.update_status(STATEFULSETS, key.namespace, {**stateful, "status": status})
         return CONFLICT_SECONDS
 
     async def _forget_revisions(
-        self, stateful: Document, kept: list[Document], pods: list[Document], status: Document
+        self,
+        stateful: StatefulSet,
+        kept: list[ControllerRevision],
+        pods: list[Pod],
+        status: StatefulSetStatus,
     ) -> None:
         in_use = {*(revision_of(p) for p in pods), status["currentRevision"], status["updateRevision"]}
         limit = stateful["spec"].get("revisionHistoryLimit", 10)
@@ -307,10 +311,10 @@ class StatefulSetController(PodOwnerController[ObjectKey]):
             self.context.client, history.truncation_candidates(kept, in_use=in_use, limit=limit)
         )
 
-    async def _manage(self, key: ObjectKey, state: StatefulSetState, kept: list[Document]) -> None:
+    async def _manage(self, key: ObjectKey, state: StatefulSetState, kept: list[ControllerRevision]) -> None:
         stateful = state.stateful
         max_unavailable = (
-            max_unavailable_replicas(stateful) if "MaxUnavailableStatefulSet" in self.context.gates else None
+            max_unavailable_replicas(stateful) if self.context.quirks.honours_max_unavailable else None
         )
         step = plan(state, max_unavailable=max_unavailable)
         claims = bool(volume_claims.templates(stateful))
@@ -332,7 +336,9 @@ class StatefulSetController(PodOwnerController[ObjectKey]):
                 )
         await for_each(step.delete, lambda pod: self._delete_pod(key, stateful, pod))
 
-    async def _start(self, key: ObjectKey, state: StatefulSetState, index: int, kept: list[Document]) -> None:
+    async def _start(
+        self, key: ObjectKey, state: StatefulSetState, index: int, kept: list[ControllerRevision]
+    ) -> None:
         stateful = state.stateful
         revision = state.current if index < state.partition else state.update
         template = stateful["spec"]["template"]
@@ -355,7 +361,7 @@ class StatefulSetController(PodOwnerController[ObjectKey]):
         await self._create_pod(key, stateful, pod)
         await self._volumes.apply_retention_policy(key, stateful, index, pod, stays=True)
 
-    async def _update_identity(self, key: ObjectKey, stateful: Document, index: int, pod: Document) -> None:
+    async def _update_identity(self, key: ObjectKey, stateful: StatefulSet, index: int, pod: Pod) -> None:
         """A pod that was adopted lacks what others were made with."""
         metadata = pod["metadata"]
         name, labels = metadata["name"], metadata.get("labels") or {}
@@ -367,7 +373,7 @@ class StatefulSetController(PodOwnerController[ObjectKey]):
             and self._volumes.match_retention_policy(key, stateful, index, pod, stays=True)
         ):
             return
-        changed = {**pod, "metadata": {**metadata, "labels": {**labels, **identity_labels(name, index)}}}
+        changed: Pod = {**pod, "metadata": {**metadata, "labels": {**labels, **identity_labels(name, index)}}}
         if not has_volumes:
             mounted = volume_claims.volumes_for(stateful, index, pod["spec"].get("volumes") or [])
             changed["spec"] = {**pod["spec"], "volumes": mounted}
@@ -376,7 +382,7 @@ class StatefulSetController(PodOwnerController[ObjectKey]):
             if not has_volumes:
                 await self._volumes.make(key, stateful, index, name)
             await self._volumes.apply_retention_policy(key, stateful, index, pod, stays=True)
-            await self.context.client.update(PODS, key.namespace, changed)  # type: ignore[arg-type]
+            await self.context.client.update(PODS, key.namespace, changed)
         except Conflict:
             raise
         except StatusError as problem:

@@ -2,83 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
 from dray.api.errors import AlreadyExists, StatusError
 from dray.client.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS, ObjectKey
 from dray.controllers.controller import ControllerContext
 from dray.controllers.workloads import owned_pods
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.apps import StatefulSet
+    from dray.api.types.core import PersistentVolumeClaim, Pod, Volume
+    from dray.api.types.meta import ObjectMeta, OwnerReference
 
-Document = Any  # documents have no types here yet
-RecordEvent = Callable[[Document, Literal["Normal", "Warning"], str, str], None]
+
+RecordEvent = Callable[["StatefulSet", Literal["Normal", "Warning"], str, str], None]
 _DELETE: Final = "Delete"
 
 
 # -- decisions ------------------------------------------------------------------------------------------------------
 
 
-def templates(stateful: Document) -> list[Object]:
-    return stateful["spec"].get("volumeClaimTemplates") or []
+def templates(stateful: StatefulSet) -> Sequence[PersistentVolumeClaim]:
+    return stateful["spec"].get("volumeClaimTemplates") or ()
 
 
-def claim_names(stateful: Document, index: int) -> dict[str, str]:
+def claim_names(stateful: StatefulSet, index: int) -> dict[str, str]:
     """The names of one pod's claims, by the volume they are."""
     pod = f"{stateful['metadata']['name']}-{index}"
     return {t["metadata"]["name"]: f"{t['metadata']['name']}-{pod}" for t in templates(stateful)}
 
 
-def claims_for(stateful: Document, index: int) -> list[Object]:
+def claims_for(stateful: StatefulSet, index: int) -> list[PersistentVolumeClaim]:
     """The volume claims of one pod; they outlive it."""
     selected = (stateful["spec"].get("selector") or {}).get("matchLabels") or {}
     names = claim_names(stateful, index)
-    return [
-        {
-            "metadata": {
-                **{k: v for k, v in template["metadata"].items() if k in ("annotations", "finalizers")},
-                "name": names[template["metadata"]["name"]],
-                "labels": {**(template["metadata"].get("labels") or {}), **selected},
-            },
-            "spec": template["spec"],
+    claims: list[PersistentVolumeClaim] = []
+    for template in templates(stateful):
+        wanted = template["metadata"]
+        metadata: ObjectMeta = {
+            "name": names[wanted["name"]],
+            "labels": {**(wanted.get("labels") or {}), **selected},
         }
-        for template in templates(stateful)
-    ]
+        if "annotations" in wanted:
+            metadata["annotations"] = wanted["annotations"]
+        if "finalizers" in wanted:
+            metadata["finalizers"] = wanted["finalizers"]
+        claims.append({"metadata": metadata, "spec": template["spec"]})
+    return claims
 
 
-def volumes_for(stateful: Document, index: int, volumes: list[Object]) -> list[Object]:
+def volumes_for(stateful: StatefulSet, index: int, volumes: Sequence[Volume]) -> list[Volume]:
     """A pod's volumes: those of its claims, and the others it has."""
     names = claim_names(stateful, index)
-    named = [{"name": v, "persistentVolumeClaim": {"claimName": c}} for v, c in names.items()]
+    named: list[Volume] = [{"name": v, "persistentVolumeClaim": {"claimName": c}} for v, c in names.items()]
     return [*named, *(volume for volume in volumes if volume["name"] not in names)]
 
 
-def storage_matches(stateful: Document, pod: Document, index: int) -> bool:
+def storage_matches(stateful: StatefulSet, pod: Pod, index: int) -> bool:
     there = {v["name"]: v.get("persistentVolumeClaim") or {} for v in pod["spec"].get("volumes") or ()}
     wanted = claim_names(stateful, index)
     return all(there.get(volume, {}).get("claimName") == claim for volume, claim in wanted.items())
 
 
-def _retention_policy(stateful: Document) -> tuple[bool, bool]:
+def _retention_policy(stateful: StatefulSet) -> tuple[bool, bool]:
     """Whether claims go when the set shrinks, and when it is deleted."""
     policy = stateful["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     return policy.get("whenScaled") == _DELETE, policy.get("whenDeleted") == _DELETE
 
 
-def _refers_to(reference: Document, api_version: str, kind: str, name: str) -> bool:
+def _refers_to(reference: OwnerReference, api_version: str, kind: str, name: str) -> bool:
     return (reference["apiVersion"], reference["kind"], reference["name"]) == (api_version, kind, name)
 
 
-def _of_set(reference: Document, stateful: Document) -> bool:
+def _of_set(reference: OwnerReference, stateful: StatefulSet) -> bool:
     return _refers_to(reference, STATEFULSETS.api_version, "StatefulSet", stateful["metadata"]["name"])
 
 
-def _of_pod(reference: Document, pod: Document) -> bool:
+def _of_pod(reference: OwnerReference, pod: Pod) -> bool:
     return _refers_to(reference, "v1", "Pod", pod["metadata"]["name"])
 
 
-def has_unexpected_controller(claim: Document, stateful: Document, pod: Document) -> bool:
+def has_unexpected_controller(claim: PersistentVolumeClaim, stateful: StatefulSet, pod: Pod) -> bool:
     """Whether somebody else decides about a claim that the set has plans with."""
     if not any(_retention_policy(stateful)):
         return False
@@ -95,13 +100,13 @@ def has_unexpected_controller(claim: Document, stateful: Document, pod: Document
 
 
 def retention_owners(
-    claim: Document, stateful: Document, pod: Document, *, stays: bool
-) -> list[Object] | None:
+    claim: PersistentVolumeClaim, stateful: StatefulSet, pod: Pod, *, stays: bool
+) -> list[OwnerReference] | None:
     """The owners a claim should have, or None where it has them; a pod that ``stays`` is one the set wants.
 
     A set that deletes claims owns them; when it shrinks, the claims follow the pods that go.
     """
-    references: list[Object] = claim["metadata"].get("ownerReferences") or []
+    references: Sequence[OwnerReference] = claim["metadata"].get("ownerReferences") or []
     uid, its = stateful["metadata"]["uid"], pod["metadata"].get("uid", "")
     if any(_of_set(r, stateful) and r["uid"] != uid for r in references) or has_stale_owner(claim, pod):
         return None  # left behind by a set or a pod before: the garbage collector's business
@@ -122,7 +127,7 @@ def retention_owners(
     return wanted
 
 
-def has_stale_owner(claim: Document, pod: Document) -> bool:
+def has_stale_owner(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     """Whether a claim belongs to a pod of that name which was there before."""
     references = claim["metadata"].get("ownerReferences") or ()
     return any(_of_pod(r, pod) and r["uid"] != pod["metadata"].get("uid", "") for r in references)
@@ -140,14 +145,14 @@ class VolumeClaims:
         self._verb = verb
         self._claims = context.informers.get(PERSISTENT_VOLUME_CLAIMS)
 
-    def block(self, key: ObjectKey, stateful: Document, index: int, pod: Document) -> bool:
+    def block(self, key: ObjectKey, stateful: StatefulSet, index: int, pod: Pod) -> bool:
         """Whether a pod must wait until the claims of the one before it are gone."""
         if not _retention_policy(stateful)[0]:
             return False
         known = (self._claims.get(key.namespace, name) for name in claim_names(stateful, index).values())
         return any(claim is not None and has_stale_owner(claim, pod) for claim in known)
 
-    async def make(self, key: ObjectKey, stateful: Document, index: int, pod: str) -> None:
+    async def make(self, key: ObjectKey, stateful: StatefulSet, index: int, pod: str) -> None:
         """Make what is missing."""
         problems: list[str] = []
         for claim in claims_for(stateful, index):
@@ -173,13 +178,13 @@ class VolumeClaims:
             raise StatusError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
     def match_retention_policy(
-        self, key: ObjectKey, stateful: Document, index: int, pod: Document, *, stays: bool
+        self, key: ObjectKey, stateful: StatefulSet, index: int, pod: Pod, *, stays: bool
     ) -> bool:
         known = (self._claims.get(key.namespace, name) for name in claim_names(stateful, index).values())
         return all(c is None or retention_owners(c, stateful, pod, stays=stays) is None for c in known)
 
     async def apply_retention_policy(
-        self, key: ObjectKey, stateful: Document, index: int, pod: Document, *, stays: bool
+        self, key: ObjectKey, stateful: StatefulSet, index: int, pod: Pod, *, stays: bool
     ) -> None:
         """Give claims the owners they should have."""
         for name in claim_names(stateful, index).values():
@@ -194,6 +199,7 @@ class VolumeClaims:
                 self._record_event(stateful, "Warning", "ConflictingController", words)
             wanted = retention_owners(claim, stateful, pod, stays=stays)
             if wanted is not None:
-                metadata = {**claim["metadata"], "ownerReferences": wanted}
-                changed = {**claim, "metadata": metadata}
-                await self._context.client.update(PERSISTENT_VOLUME_CLAIMS, key.namespace, changed)  # type: ignore[arg-type]
+                metadata: ObjectMeta = {**claim["metadata"], "ownerReferences": wanted}
+                await self._context.client.update(
+                    PERSISTENT_VOLUME_CLAIMS, key.namespace, {**claim, "metadata": metadata}
+                )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import NotFound
 from dray.client.client import Client
@@ -17,9 +17,10 @@ from dray.client.informers import Informer
 from dray.client.resources import CLASSIC_RESOURCE_SLICES
 from dray.client.workqueue import WorkQueue
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.meta import OwnerReference
+    from dray.api.types.resource_v1alpha2 import NamedResourcesResources, ResourceModel, ResourceSlice
 
-_MODELS = ("namedResources",)
 #: Seconds that drivers with slices from before have to register.
 REGISTRATION_GRACE = 30.0
 
@@ -34,14 +35,14 @@ class NodeResourcesController:
         self._node = node
         self._node_uid = node_uid
         self._informer = Informer(client, CLASSIC_RESOURCE_SLICES, field_selector=f"nodeName={node}")
-        self._wanted: dict[str, Sequence[Object]] = {}
+        self._wanted: dict[str, Sequence[ResourceModel]] = {}
         self._withdraw_after = withdraw_after
         self._withdraw_at: dict[str, float] = {}  # with drivers that have been heard of
         self._withdraw_unknown_at = 0.0
         self._queue: WorkQueue[str] = WorkQueue()
-        self._written: dict[str, Object] = {}  # what no watch has shown yet
+        self._written: dict[str, ResourceSlice] = {}  # what no watch has shown yet
 
-    def changed(self, driver: str, resources: Sequence[Object] | None) -> None:
+    def changed(self, driver: str, resources: Sequence[ResourceModel] | None) -> None:
         """What the driver has on the node from now on; None when it has gone."""
         self._withdraw_at[driver] = 0.0
         if resources is None:
@@ -61,7 +62,7 @@ class NodeResourcesController:
             await self._informer.synced()
             await self._queue.run(self._sync)
 
-    def _seen(self, document: Object) -> None:
+    def _seen(self, document: ResourceSlice) -> None:
         self._written.pop(document["metadata"]["name"], None)
         self._queue.add(document["driverName"])
 
@@ -89,18 +90,28 @@ class NodeResourcesController:
                 self._written.pop(found["metadata"]["name"], None)
         return None
 
-    async def _write(self, driver: str, model: Object, old: Object | None) -> None:
+    async def _write(self, driver: str, model: ResourceModel, old: ResourceSlice | None) -> None:
+        named: NamedResourcesResources = model["namedResources"]
         if old is not None:
-            kept = {key: value for key, value in old.items() if key not in _MODELS}
-            stored = await self._client.update(CLASSIC_RESOURCE_SLICES, "", {**kept, **model})  # type: ignore[typeddict-item]
+            changed: ResourceSlice = {**old, "namedResources": named}
+            stored = await self._client.update(CLASSIC_RESOURCE_SLICES, "", changed)
         else:
-            owner: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "name": self._node}
-            owner |= {"uid": self._node_uid(), "controller": True}
-            metadata = {"generateName": f"{self._node}-{driver}-", "ownerReferences": [owner]}
-            body = {"metadata": metadata, "nodeName": self._node, "driverName": driver, **model}
-            stored = await self._client.create(CLASSIC_RESOURCE_SLICES, "", body)  # type: ignore[arg-type]
+            owner: OwnerReference = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": self._node,
+                "uid": self._node_uid(),
+                "controller": True,
+            }
+            body: ResourceSlice = {
+                "metadata": {"generateName": f"{self._node}-{driver}-", "ownerReferences": [owner]},
+                "nodeName": self._node,
+                "driverName": driver,
+                "namedResources": named,
+            }
+            stored = await self._client.create(CLASSIC_RESOURCE_SLICES, "", body)
         self._written[stored["metadata"]["name"]] = stored
 
 
-def _model(document: Object) -> Object:
-    return {key: document[key] for key in _MODELS if key in document}
+def _model(found: ResourceSlice) -> ResourceModel:
+    return {"namedResources": found["namedResources"]} if "namedResources" in found else {}

@@ -28,8 +28,8 @@ def _volumes(pod: Object) -> Iterator[tuple[Object, Path]]:
 class AlwaysPullImages:
     name = "AlwaysPullImages"
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.is_for("", "pods") and place.operation in (CREATE, UPDATE)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.server import auth
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
-from dray.server.admission.activation import AuthorizerFunc
+from dray.server.auth import authorizer
+from dray.server.auth.authorizer import AuthorizerFunc
 
 _GROUP: Final = "certificates.k8s.io"
 _REQUESTS: Final = "certificatesigningrequests"
@@ -33,11 +33,11 @@ def common_name(request: str) -> str:
     return next(iter(_subject(request, "COMMON_NAME")), "")
 
 
-def may(ask: AuthorizerFunc, attributes: Attributes, verb: str, signer: str) -> bool:
+def may(authorize: AuthorizerFunc, attributes: Attributes, verb: str, signer: str) -> bool:
     """Whether the caller may do this for the signer, or for all signers of its domain."""
     names = (signer, f"{signer.partition('/')[0]}/*")
     return any(
-        ask(auth.Attributes(attributes.user, verb, _GROUP, "*", "signers", name=name)).allowed
+        authorize(authorizer.Attributes(attributes.user, verb, _GROUP, "*", "signers", name=name)).allowed
         for name in names
     )
 
@@ -50,15 +50,15 @@ def _signer(attributes: Attributes) -> str:
 class CertificateApproval:
     name = "CertificateApproval"
 
-    def __init__(self, ask: AuthorizerFunc) -> None:
-        self._ask = ask
+    def __init__(self, authorize: AuthorizerFunc) -> None:
+        self._authorize = authorize
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == UPDATE and place.is_for(_GROUP, _REQUESTS, "approval")
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == UPDATE and scope.is_for(_GROUP, _REQUESTS, "approval")
 
     async def validate(self, attributes: Attributes) -> None:
         signer = _signer(attributes)
-        if not may(self._ask, attributes, "approve", signer):
+        if not may(self._authorize, attributes, "approve", signer):
             words = f'user not permitted to approve requests with signerName "{signer}"'
             raise attributes.forbidden(words)
 
@@ -66,18 +66,18 @@ class CertificateApproval:
 class CertificateSigning:
     name = "CertificateSigning"
 
-    def __init__(self, ask: AuthorizerFunc) -> None:
-        self._ask = ask
+    def __init__(self, authorize: AuthorizerFunc) -> None:
+        self._authorize = authorize
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == UPDATE and place.is_for(_GROUP, _REQUESTS, "status")
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == UPDATE and scope.is_for(_GROUP, _REQUESTS, "status")
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = ((obj or {}).get("status", {}) for obj in (attributes.object, attributes.old))
         if all((new.get(key) or None) == (old.get(key) or None) for key in ("certificate", "conditions")):
             return
         signer = _signer(attributes)
-        if not may(self._ask, attributes, "sign", signer):
+        if not may(self._authorize, attributes, "sign", signer):
             raise attributes.forbidden(f'user not permitted to sign requests with signerName "{signer}"')
 
 
@@ -86,8 +86,8 @@ class CertificateSubjectRestriction:
 
     name = "CertificateSubjectRestriction"
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == CREATE and place.is_for(_GROUP, _REQUESTS)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == CREATE and scope.is_for(_GROUP, _REQUESTS)
 
     async def validate(self, attributes: Attributes) -> None:
         spec = (attributes.object or {}).get("spec", {})

@@ -10,7 +10,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 class AlwaysDeny:
     name = "AlwaysDeny"
 
-    def handles(self, place: RequestScope) -> bool:
+    def handles(self, scope: RequestScope) -> bool:
         return True
 
     async def admit(self, attributes: Attributes) -> None:
@@ -25,8 +25,8 @@ class DenyServiceExternalIPs:
 
     name = "DenyServiceExternalIPs"
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.is_for("", "services") and place.operation in (CREATE, UPDATE)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.is_for("", "services") and scope.operation in (CREATE, UPDATE)
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = (
@@ -42,8 +42,8 @@ class LimitPodHardAntiAffinityTopology:
 
     name = "LimitPodHardAntiAffinityTopology"
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.is_for("", "pods") and place.operation in (CREATE, UPDATE)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
 
     async def validate(self, attributes: Attributes) -> None:
         affinity = (attributes.object or {}).get("spec", {}).get("affinity") or {}

@@ -25,12 +25,12 @@ class LimitRanger:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.operation not in (CREATE, UPDATE):
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.operation not in (CREATE, UPDATE):
             return False
-        if place.operation == UPDATE and place.resource == "pods":
-            return place.is_for("", "pods", "resize")
-        return place.is_for("", "pods") or place.is_for("", "persistentvolumeclaims")
+        if scope.operation == UPDATE and scope.resource == "pods":
+            return scope.is_for("", "pods", "resize")
+        return scope.is_for("", "pods") or scope.is_for("", "persistentvolumeclaims")
 
     def _limits(self, attributes: Attributes) -> Iterator[Sequence[Object]]:
         """The limits of each limit range of the namespace; an object on its way out is left in peace."""

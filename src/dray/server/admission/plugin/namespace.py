@@ -19,8 +19,8 @@ _IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
 _REVIEWS: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
 
 
-def _is_namespace(place: RequestScope) -> bool:
-    return place.kind == "Namespace" and not place.group
+def _is_namespace(scope: RequestScope) -> bool:
+    return scope.kind == "Namespace" and not scope.group
 
 
 class NamespaceLifecycle:
@@ -29,10 +29,10 @@ class NamespaceLifecycle:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        if _is_namespace(place):
-            return place.operation == DELETE
-        return place.operation in (CREATE, UPDATE) and (place.group, place.resource) != _REVIEWS
+    def handles(self, scope: RequestScope) -> bool:
+        if _is_namespace(scope):
+            return scope.operation == DELETE
+        return scope.operation in (CREATE, UPDATE) and (scope.group, scope.resource) != _REVIEWS
 
     async def admit(self, attributes: Attributes) -> None:
         if attributes.operation == DELETE:
@@ -70,8 +70,8 @@ class NamespaceExists:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        return not _is_namespace(place)
+    def handles(self, scope: RequestScope) -> bool:
+        return not _is_namespace(scope)
 
     async def validate(self, attributes: Attributes) -> None:
         if attributes.namespace and self._listers.namespace(attributes.namespace) is None:
@@ -85,8 +85,8 @@ class NamespaceAutoProvision:
         self._api = api
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == CREATE and not _is_namespace(place)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == CREATE and not _is_namespace(scope)
 
     async def admit(self, attributes: Attributes) -> None:
         if not attributes.namespace or attributes.dry_run:

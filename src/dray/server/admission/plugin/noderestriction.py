@@ -10,17 +10,16 @@ from typing import Any, Final
 
 from dray.api import errors
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.pods import MIRROR_ANNOTATION
+from dray.api.scheme.kinds import Object
 from dray.api.validation.field import quote
-from dray.server import auth
 from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, RequestScope
-from dray.server.admission.activation import AuthorizerFunc
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.podreferences import UnknownSource, referred_resource
-from dray.server.admission.plugin.serviceaccount import MIRROR
+from dray.server.auth import authorizer
+from dray.server.auth.authorizer import AuthorizerFunc
+from dray.server.auth.user import NODE_PREFIX, node_name
 
-_PREFIX: Final = "system:node:"
-_NODES: Final = "system:nodes"
 _LEASES: Final = "kube-node-lease"
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
 #: Labels of Kubernetes' own domains that an agent may put on its node.
@@ -39,19 +38,12 @@ _AUDIENCE_VERB: Final = "request-serviceaccounts-token-audience"
 Check = Callable[[str, Attributes], None]
 
 
-def node_name(user: UserInfo) -> str | None:
-    """The node a user is the agent of."""
-    if user.name.startswith(_PREFIX) and _NODES in user.groups:
-        return user.name.removeprefix(_PREFIX)
-    return None
-
-
 class NodeRestriction:
     name = "NodeRestriction"
 
-    def __init__(self, listers: Listers, ask: AuthorizerFunc, *, audiences: bool = True) -> None:
+    def __init__(self, listers: Listers, authorize: AuthorizerFunc, *, audiences: bool = True) -> None:
         self._listers = listers
-        self._ask = ask
+        self._authorize = authorize
         self._audiences = audiences  # whether tokens are only given for audiences that the pod names
         self._checks: Mapping[tuple[str, str], Check] = {
             ("", "pods"): self._pods,
@@ -64,8 +56,8 @@ class NodeRestriction:
             ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
         }
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation in (CREATE, UPDATE, DELETE)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation in (CREATE, UPDATE, DELETE)
 
     async def admit(self, attributes: Attributes) -> None:
         node = node_name(attributes.user)
@@ -116,9 +108,9 @@ class NodeRestriction:
         pod, who = attributes.object, quote(node)
         assert pod is not None
         meta = pod["metadata"]
-        if MIRROR not in (meta.get("annotations") or {}):
+        if MIRROR_ANNOTATION not in (meta.get("annotations") or {}):
             raise attributes.forbidden(
-                f"pod does not have {quote(MIRROR)} annotation, node {who} can only create mirror pods"
+                f"pod does not have {quote(MIRROR_ANNOTATION)} annotation, node {who} can only create mirror pods"
             )
         if _node_of(pod) != node:
             raise attributes.forbidden(f"node {who} can only create pods with spec.nodeName set to itself")
@@ -191,7 +183,7 @@ class NodeRestriction:
                 token = source.get("serviceAccountToken")
                 if token is not None and token.get("audience", "") == audience:
                     return
-        asked = auth.Attributes(
+        asked = authorizer.Attributes(
             attributes.user,
             _AUDIENCE_VERB,
             version="v1",
@@ -199,7 +191,7 @@ class NodeRestriction:
             namespace=attributes.namespace,
             name=attributes.name,
         )
-        if not self._ask(asked).allowed:
+        if not self._authorize(asked).allowed:
             raise attributes.forbidden(
                 f"audience {quote(audience)} not found in pod spec volume, {attributes.user.name} is not "
                 "authorized to request tokens for this audience"
@@ -359,5 +351,5 @@ def _signing_request(node: str, attributes: Attributes) -> None:
         name = common_name(spec.get("request", ""))
     except ValueError as e:
         raise attributes.forbidden(f"unable to parse csr: {e}") from None
-    if name != _PREFIX + node:
-        raise attributes.forbidden(f"can only create a node CSR with CN={_PREFIX}{node}")
+    if name != NODE_PREFIX + node:
+        raise attributes.forbidden(f"can only create a node CSR with CN={NODE_PREFIX}{node}")

@@ -9,8 +9,8 @@ from dray.server.admission.plugin.tolerations import NOT_READY
 class TaintNodesByCondition:
     name = "TaintNodesByCondition"
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == CREATE and place.is_for("", "nodes")
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == CREATE and scope.is_for("", "nodes")
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dray.api.scheme.kinds import Object
-from dray.server import auth
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
-from dray.server.admission.activation import AuthorizerFunc
+from dray.server.auth import authorizer
+from dray.server.auth.authorizer import AuthorizerFunc
 from dray.server.endpoints.decoder import split_api_version
 from dray.server.registry.resources import Resources
 
@@ -20,12 +20,12 @@ def _owners(obj: Object | None) -> Sequence[Object]:
 class OwnerReferencesPermissionEnforcement:
     name = "OwnerReferencesPermissionEnforcement"
 
-    def __init__(self, resources: Resources, ask: AuthorizerFunc) -> None:
+    def __init__(self, resources: Resources, authorize: AuthorizerFunc) -> None:
         self._resources = resources
-        self._ask = ask
+        self._authorize = authorize
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation in (CREATE, UPDATE) and not place.is_for("", "pods", "status")
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation in (CREATE, UPDATE) and not scope.is_for("", "pods", "status")
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = _owners(attributes.object), _owners(attributes.old)
@@ -37,14 +37,14 @@ class OwnerReferencesPermissionEnforcement:
         blocking = [r for r in new if r.get("blockOwnerDeletion") and r.get("uid") not in blocked]
         if not blocking:
             return
-        anything = auth.Attributes(attributes.user, "update", "*", "*", "*", "finalizers", name="*")
-        if self._ask(anything).allowed:
+        anything = authorizer.Attributes(attributes.user, "update", "*", "*", "*", "finalizers", name="*")
+        if self._authorize(anything).allowed:
             return
         for ref in blocking:
             self._check_blockable(ref, attributes)
 
     def _check_deletable(self, attributes: Attributes) -> None:
-        wanted = auth.Attributes(
+        wanted = authorizer.Attributes(
             attributes.user,
             "delete",
             attributes.group,
@@ -54,7 +54,7 @@ class OwnerReferencesPermissionEnforcement:
             attributes.namespace,
             attributes.name,
         )
-        verdict = self._ask(wanted)
+        verdict = self._authorize(wanted)
         if not verdict.allowed:
             raise attributes.forbidden(
                 f"cannot set an ownerRef on a resource you can't delete: {verdict.reason}, <nil>"
@@ -72,7 +72,7 @@ class OwnerReferencesPermissionEnforcement:
             )
         for resource in found:
             namespace = attributes.namespace if resource.kind.namespaced else ""
-            wanted = auth.Attributes(
+            wanted = authorizer.Attributes(
                 attributes.user,
                 "update",
                 group,
@@ -82,7 +82,7 @@ class OwnerReferencesPermissionEnforcement:
                 namespace,
                 ref.get("name", ""),
             )
-            verdict = self._ask(wanted)
+            verdict = self._authorize(wanted)
             if not verdict.allowed:
                 raise attributes.forbidden(
                     "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set "

@@ -30,8 +30,8 @@ class DefaultStorageClass:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == CREATE and place.is_for("", _CLAIMS)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == CREATE and scope.is_for("", _CLAIMS)
 
     async def admit(self, attributes: Attributes) -> None:
         claim = attributes.object
@@ -57,8 +57,8 @@ class PersistentVolumeClaimResize:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == UPDATE and place.is_for("", _CLAIMS)
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == UPDATE and scope.is_for("", _CLAIMS)
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = attributes.object, attributes.old

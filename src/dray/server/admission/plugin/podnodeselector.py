@@ -16,8 +16,8 @@ class PodNodeSelector:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == CREATE and place.is_for("", "pods")
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == CREATE and scope.is_for("", "pods")
 
     def _selector(self, attributes: Attributes) -> dict[str, str]:
         namespace = self._listers.namespace(attributes.namespace)

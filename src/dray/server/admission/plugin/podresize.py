@@ -22,8 +22,8 @@ class PodResizeValidator:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == UPDATE and place.is_for("", "pods", "resize")
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == UPDATE and scope.is_for("", "pods", "resize")
 
     async def validate(self, attributes: Attributes) -> None:
         new, old = attributes.object, attributes.old

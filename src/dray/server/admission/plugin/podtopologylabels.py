@@ -17,10 +17,10 @@ class PodTopologyLabels:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.operation not in (CREATE, UPDATE):
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.operation not in (CREATE, UPDATE):
             return False
-        return place.is_for("", "pods") or place.is_for("", "pods", "binding")
+        return scope.is_for("", "pods") or scope.is_for("", "pods", "binding")
 
     async def admit(self, attributes: Attributes) -> None:
         obj = attributes.object

@@ -22,10 +22,10 @@ class Priority:
         self._default_class: Object | None = None
         self._stale = True
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.is_for("", "pods"):
-            return place.operation in (CREATE, UPDATE)
-        return place.is_for(_GROUP, _CLASSES)
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.is_for("", "pods"):
+            return scope.operation in (CREATE, UPDATE)
+        return scope.is_for(_GROUP, _CLASSES)
 
     async def admit(self, attributes: Attributes) -> None:
         if attributes.resource != "pods":
@@ -76,7 +76,7 @@ class Priority:
     def _default(self) -> Object | None:
         """Should two defaults have slipped in at once, the lower one counts."""
         if self._classes is None:
-            self._classes = self._listers.collection(_GROUP, _CLASSES)
+            self._classes = self._listers.cache(_GROUP, _CLASSES)
             if self._classes is None:
                 return None
             self._classes.subscribe(self._mark)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
-from dray.api.claims import controller_of
+from dray.api.objects import controller_of
 from dray.api.quantity import Quantity
 from dray.api.quota import claims as devices
 from dray.api.quota import evaluators
@@ -72,14 +72,14 @@ class ResourceQuota:
         self._listers = listers
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.operation == UPDATE:
-            return (place.group, place.resource, place.subresource) in _CHANGEABLE
-        counted = place.resource != "namespaces" and (place.group, place.resource) not in _FREE
-        return place.operation == CREATE and not place.subresource and counted
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.operation == UPDATE:
+            return (scope.group, scope.resource, scope.subresource) in _CHANGEABLE
+        counted = scope.resource != "namespaces" and (scope.group, scope.resource) not in _FREE
+        return scope.operation == CREATE and not scope.subresource and counted
 
     async def validate(self, attributes: Attributes) -> None:
-        stored = self._listers.collection("", "resourcequotas")
+        stored = self._listers.cache("", "resourcequotas")
         if not stored or not attributes.namespace or _keeps_usage(attributes):
             return
         keys: Sequence[str] = stored.range(attributes.namespace)
@@ -198,7 +198,7 @@ class _Charging:
         self._listers = listers
         self._now = api.clock.seconds
         self._served: dict[str, str] | None = None  # extended resources by device class
-        if self._kind == _CLAIMS and "DRAExtendedResource" in api.gates:
+        if self._kind == _CLAIMS and api.quirks.charges_extended_resources_to_claims:
             self._served = {
                 c["metadata"]["name"]: c["spec"]["extendedResourceName"]
                 for c in listers.all("resource.k8s.io", "deviceclasses")

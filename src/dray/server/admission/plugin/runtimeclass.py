@@ -20,8 +20,8 @@ class RuntimeClass:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
 
-    def handles(self, place: RequestScope) -> bool:
-        return place.operation == CREATE and place.is_for("", "pods")
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.operation == CREATE and scope.is_for("", "pods")
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None

@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from dray.api.pods import MIRROR_ANNOTATION
 from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.podreferences import secret_names
 from dray.server.registry.metadata import generate_name
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _DEFAULT: Final = "default"
 _VOLUME: Final = "kube-api-access-"
@@ -39,17 +39,17 @@ class ServiceAccount:
         self._patience = patience
         self._missing_accounts: set[str] = set()  # accounts that were waited for in vain
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.operation == CREATE:
-            return place.is_for("", "pods")
-        return place.operation == UPDATE and place.is_for("", "pods", "ephemeralcontainers")
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.operation == CREATE:
+            return scope.is_for("", "pods")
+        return scope.operation == UPDATE and scope.is_for("", "pods", "ephemeralcontainers")
 
     async def admit(self, attributes: Attributes) -> None:
         pod = attributes.object
         assert pod is not None
         if attributes.operation != CREATE:
             return
-        if MIRROR not in (pod["metadata"].get("annotations") or {}):
+        if MIRROR_ANNOTATION not in (pod["metadata"].get("annotations") or {}):
             spec = pod.setdefault("spec", {})
             if not spec.get("serviceAccountName"):
                 spec["serviceAccountName"] = _DEFAULT
@@ -66,7 +66,7 @@ class ServiceAccount:
         pod = attributes.object
         assert pod is not None
         spec = pod.get("spec", {})
-        if attributes.operation == CREATE and MIRROR in (pod["metadata"].get("annotations") or {}):
+        if attributes.operation == CREATE and MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or {}):
             _check_mirror(spec, attributes)
             return
         name = spec.get("serviceAccountName")
@@ -93,7 +93,7 @@ class ServiceAccount:
 
     async def _arriving(self, key: str) -> Object | None:
         """A new namespace gets its default account from a controller, which may need a moment; but just one."""
-        accounts = self._listers.collection("", "serviceaccounts")
+        accounts = self._listers.cache("", "serviceaccounts")
         if accounts is None or key in self._missing_accounts:
             return None
         arrived = asyncio.Event()

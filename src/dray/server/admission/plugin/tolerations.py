@@ -14,8 +14,8 @@ UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _NO_EXECUTE: Final = "NoExecute"
 
 
-def _is_pod_write(place: RequestScope) -> bool:
-    return place.is_for("", "pods") and place.operation in (CREATE, UPDATE)
+def _is_pod_write(scope: RequestScope) -> bool:
+    return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
 
 
 class DefaultTolerationSeconds:
@@ -26,8 +26,8 @@ class DefaultTolerationSeconds:
     def __init__(self, *, not_ready: int = 300, unreachable: int = 300) -> None:
         self._seconds = ((NOT_READY, not_ready), (UNREACHABLE, unreachable))
 
-    def handles(self, place: RequestScope) -> bool:
-        return _is_pod_write(place)
+    def handles(self, scope: RequestScope) -> bool:
+        return _is_pod_write(scope)
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None
@@ -53,8 +53,8 @@ class ExtendedResourceToleration:
 
     name = "ExtendedResourceToleration"
 
-    def handles(self, place: RequestScope) -> bool:
-        return _is_pod_write(place)
+    def handles(self, scope: RequestScope) -> bool:
+        return _is_pod_write(scope)
 
     async def admit(self, attributes: Attributes) -> None:
         assert attributes.object is not None

@@ -44,13 +44,13 @@ class PodSecurity:
         self._listers = listers
         self._newest = newest
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.operation not in (CREATE, UPDATE):
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.operation not in (CREATE, UPDATE):
             return False
-        if place.resource == "pods" and not place.group:
-            return place.subresource not in _HARMLESS
-        templates = (place.group, place.resource) in _TEMPLATES
-        return not place.subresource and (templates or place.is_for("", "namespaces"))
+        if scope.resource == "pods" and not scope.group:
+            return scope.subresource not in _HARMLESS
+        templates = (scope.group, scope.resource) in _TEMPLATES
+        return not scope.subresource and (templates or scope.is_for("", "namespaces"))
 
     async def validate(self, attributes: Attributes) -> None:
         match attributes.resource:

@@ -23,7 +23,7 @@ _REVIEWS: Final = frozenset(
 )
 
 
-def excluded(place: RequestScope) -> bool:
-    if place.group == "admissionregistration.k8s.io":
-        return place.resource in _POLICIES
-    return (place.group, place.resource) in _REVIEWS
+def excluded(scope: RequestScope) -> bool:
+    if scope.group == "admissionregistration.k8s.io":
+        return scope.resource in _POLICIES
+    return (scope.group, scope.resource) in _REVIEWS

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import BadRequest, StatusError
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 from dray.server.admission import CONNECT, DELETE, Attributes, RequestScope
 from dray.server.admission.activation import Inputs, caching_authorizer, namespace_object
@@ -22,7 +23,6 @@ from dray.server.admission.policies.patch import PatchError, apply_configuration
 from dray.server.admission.policies.sources import PolicySource
 from dray.server.admission.reinvocation import ReinvokeContext, reinvoke_context
 from dray.server.apiserver import APIServer
-from dray.server.endpoints.decoder import clone
 
 if TYPE_CHECKING:
     from dray.cel import CompileError
@@ -100,11 +100,11 @@ class MutatingAdmissionPolicy:
         self._matcher = matcher
         self._source: PolicySource[Mutator] = PolicySource(api, matcher, "mutating", Mutator)
 
-    def handles(self, place: RequestScope) -> bool:
+    def handles(self, scope: RequestScope) -> bool:
         # A deletion has no object to change; what connects has one that is of no kind.
-        if place.operation in (DELETE, CONNECT):
+        if scope.operation in (DELETE, CONNECT):
             return False
-        return not excluded(place) and bool(self._source.hooks(place))
+        return not excluded(scope) and bool(self._source.hooks(scope))
 
     def on_change(self, forget: Callable[[], None]) -> None:
         self._source.on_change(forget)

@@ -9,7 +9,7 @@ from dray.api.scheme.kinds import Object
 from dray.api.selectors import label_selector
 from dray.server.endpoints.decoder import split_api_version
 from dray.server.registry.resources import Resource, Resources
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 Part = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def resource_of(resources: Resources, kind: Part) -> tuple[Resource, Codec]:
     group, version = split_api_version(kind.get("apiVersion", ""))
     name = kind.get("kind", "")
     for resource in resources:
-        kept = resource.collection is not None and version in resource.served
+        kept = not resource.kind.virtual and version in resource.served
         if kept and resource.kind.kind == name and resource.kind.group == group:
             return resource, resource.codecs.by_version[version]
     raise ConfigurationError(
@@ -61,9 +61,9 @@ def collect(
 
 
 def _referred(resource: Resource, ref: Part, namespace: str) -> list[Object]:
-    collection = resource.stored
+    cache = resource.cache
     if ref.get("name"):
-        document = collection.get(resource.key(namespace, ref["name"]))
+        document = cache.get(resource.key(namespace, ref["name"]))
         return [] if document is None else [document.hub]
     if ref.get("selector") is None:
         raise ConfigurationError("one of name or selector must be provided")
@@ -71,5 +71,5 @@ def _referred(resource: Resource, ref: Part, namespace: str) -> list[Object]:
         selector = label_selector(ref["selector"])
     except ValueError as e:
         raise ConfigurationError(str(e)) from None
-    documents = (collection.documents[key] for key in collection.range(namespace))
+    documents = (cache.documents[key] for key in cache.range(namespace))
     return [document.hub for document in documents if selector.matches(document.labels)]

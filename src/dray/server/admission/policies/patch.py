@@ -13,7 +13,7 @@ from dray.api.schema import Field, ListOf, MapOf, Struct, Type
 from dray.api.scheme.kinds import Object
 from dray.server.admission import internal_error
 from dray.server.managedfields import typeconverter
-from dray.server.storage.documents import Codec
+from dray.server.storage.codec import Codec
 
 if TYPE_CHECKING:
     from dray.cel.environment.mutation import JSONPatchValue, ObjectValue

@@ -14,7 +14,8 @@ from dray.server.admission.matcher import MatchCriteria, Matcher
 from dray.server.admission.policies.params import resource_of
 from dray.server.apiserver import APIServer
 from dray.server.registry.resources import Resource
-from dray.server.storage.documents import Codec, Document
+from dray.server.storage.codec import Codec
+from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import WatchCache
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -65,7 +66,7 @@ class PolicySource(Generic[E]):
         self._api = api
         self._plurals = (f"{family}admissionpolicies", f"{family}admissionpolicybindings")
         self._compile = compile
-        self._collections: list[WatchCache] = []
+        self._caches: list[WatchCache] = []
         self._stale = True
         self._forgetful: list[Callable[[], None]] = []
         self._index: Index[PolicyHook[E]] = Index(api.resources, matcher)
@@ -84,9 +85,9 @@ class PolicySource(Generic[E]):
 
     def _refresh(self) -> None:
         self._stale = False
-        if not self._collections and not self._subscribe():
+        if not self._caches and not self._subscribe():
             return
-        policies, bindings = self._collections
+        policies, bindings = self._caches
         by_policy: dict[str, list[Binding]] = {}
         for document in bindings:
             spec = document.hub.get("spec", {})
@@ -112,9 +113,9 @@ class PolicySource(Generic[E]):
         found = [self._api.resources.resource(GROUP, plural) for plural in self._plurals]
         if any(resource is None for resource in found):
             return False
-        self._collections = [resource.stored for resource in found if resource is not None]
-        for collection in self._collections:
-            collection.subscribe(lambda change: self._mark())
+        self._caches = [resource.cache for resource in found if resource is not None]
+        for cache in self._caches:
+            cache.subscribe(lambda change: self._mark())
         return True
 
     def on_change(self, forget: Callable[[], None]) -> None:

@@ -143,7 +143,8 @@ class Validator:
 
     def _evaluate_messages(self, inputs: Inputs, budget: int, *, needed: bool) -> tuple[list[object], str]:
         """What the message expressions give, and why they could not all be evaluated."""
-        from dray.cel.environment.admission import PER_CALL_LIMIT, OutOfBudget
+        from dray.cel.environment.admission import OutOfBudget
+        from dray.cel.environment.base import PER_CALL_LIMIT
 
         # They are evaluated for their cost even where nothing is refused; that can be left out if they cannot fail.
         calls = sum(m is not None for m in self._messages) + len(self._variables.compiled)
@@ -164,7 +165,7 @@ class Validator:
         return values, ""
 
     def _message(self, validation: Object, made: object) -> str:
-        from dray.cel.environment.admission import MAX_MESSAGE
+        from dray.cel.environment.base import MAX_MESSAGE
 
         if isinstance(made, str):
             text = made.strip()
@@ -228,8 +229,8 @@ class ValidatingAdmissionPolicy:
         self._matcher = matcher
         self._source: PolicySource[Validator] = PolicySource(api, matcher, "validating", Validator)
 
-    def handles(self, place: RequestScope) -> bool:
-        return not excluded(place) and bool(self._source.hooks(place))
+    def handles(self, scope: RequestScope) -> bool:
+        return not excluded(scope) and bool(self._source.hooks(scope))
 
     def on_change(self, forget: Callable[[], None]) -> None:
         self._source.on_change(forget)

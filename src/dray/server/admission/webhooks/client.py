@@ -13,12 +13,18 @@ from math import ceil
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-import httptools
+from dray.wire.client_connection import ClientConnection
+from dray.wire.errors import ConnectionLost, ProtocolError, TooLarge
+from dray.wire.http_client import ConnectionPool, connect, encode, read_all
 
 _MOST_BYTES: Final = 16 << 20
 _IDLE: Final = 4  # connections kept for each server
 _CONTEXTS: Final = 64
-_AGENT: Final = "kube-apiserver-admission"
+_HEADERS: Final = (
+    ("User-Agent", "kube-apiserver-admission"),
+    ("Accept", "application/json, */*"),
+    ("Content-Type", "application/json"),
+)
 
 
 class CallError(Exception):
@@ -60,103 +66,57 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class _Reader:
-    """Collects one response."""
-
-    def __init__(self) -> None:
-        self.parser = httptools.HttpResponseParser(self)
-        self.body = bytearray()
-        self.done = False
-        self.keep = False
-
-    def on_body(self, data: bytes) -> None:
-        self.body += data
-        if len(self.body) > _MOST_BYTES:
-            raise CallError(f"the response is larger than {_MOST_BYTES} bytes")
-
-    def on_message_complete(self) -> None:
-        self.done = True
-        self.keep = self.parser.should_keep_alive()
-
-
-@dataclass(slots=True, eq=False)
-class _Connection:
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def exchange(self, head: bytes, body: bytes) -> tuple[Answer, bool]:
-        self.writer.write(head + body)
-        await self.writer.drain()
-        found = _Reader()
-        while not found.done:
-            data = await self.reader.read(1 << 16)
-            if not data:
-                raise CallError("EOF")
-            try:
-                found.parser.feed_data(data)
-            except httptools.HttpParserCallbackError as e:
-                raise e.__context__ if isinstance(e.__context__, CallError) else CallError(str(e)) from None
-            except httptools.HttpParserError as e:
-                raise CallError(f"net/http: HTTP/1.x transport connection broken: {e}") from None
-        return Answer(found.parser.get_status_code(), bytes(found.body)), found.keep
-
-    def close(self) -> None:
-        self.writer.close()
+#: Calls with the same address, name on the certificate and authorities share connections.
+_Key = tuple[Address, str, str]
 
 
 class WebhookClient:
     """Makes calls, and keeps a few connections to each server for the next one."""
 
     def __init__(self) -> None:
-        self._idle: dict[tuple[Address, str, str], list[_Connection]] = {}
+        self._pool: ConnectionPool[_Key] = ConnectionPool(_IDLE)
         self._contexts: OrderedDict[str, ssl.SSLContext] = OrderedDict()
 
     async def post(self, endpoint: Endpoint, body: bytes, *, seconds: float) -> Answer:
         """The answer to a POST of JSON, or CallError."""
         target = f"{endpoint.path}?timeout={ceil(seconds)}s"
         where = f'Post "https://{endpoint.netloc}{target}"'
-        head = (
-            f"POST {target} HTTP/1.1\r\nHost: {endpoint.netloc}\r\nUser-Agent: {_AGENT}\r\n"
-            "Accept: application/json, */*\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        ).encode()
         try:
+            request = encode("POST", target, (("Host", endpoint.netloc), *_HEADERS), body)
             async with asyncio.timeout(seconds):
-                return await self._post(endpoint, head, body)
+                return await self._post(endpoint, request)
         except TimeoutError:
             raise CallError(f"{where}: context deadline exceeded") from None
         except (CallError, OSError, ValueError) as e:
             raise CallError(f"{where}: {e}") from None
 
-    async def _post(self, endpoint: Endpoint, head: bytes, body: bytes) -> Answer:
+    async def _post(self, endpoint: Endpoint, request: bytes) -> Answer:
         address = endpoint.resolve()
         key = (address, endpoint.host, endpoint.ca)
-        idle = self._idle.setdefault(key, [])
-        while idle:
+        while (connection := self._pool.take(key)) is not None:
             # A server may have hung up meanwhile, before it saw anything: then a fresh connection is tried.
-            with contextlib.suppress(CallError, OSError):
-                return await self._exchange(idle.pop(), key, head, body)
-        return await self._exchange(await self._connect(address, endpoint), key, head, body)
+            with contextlib.suppress(CallError):
+                return await self._exchange(connection, key, request)
+        return await self._exchange(await self._connect(address, endpoint), key, request)
 
-    async def _exchange(
-        self, connection: _Connection, key: tuple[Address, str, str], head: bytes, body: bytes
-    ) -> Answer:
-        kept = False
+    async def _exchange(self, connection: ClientConnection, key: _Key, request: bytes) -> Answer:
         try:
-            answer, kept = await connection.exchange(head, body)
+            connection.send(request)
+            head = await connection.head()
+            return Answer(head.status, await read_all(connection, limit=_MOST_BYTES))
+        except ProtocolError as e:
+            raise CallError(f"net/http: HTTP/1.x transport connection broken: {e.reason}") from None
+        except ConnectionLost as e:
+            raise CallError(str(e.reason) if e.reason else "EOF") from None
+        except TooLarge as e:
+            raise CallError(str(e)) from None
         finally:
-            idle = self._idle.setdefault(key, [])
-            if kept and len(idle) < _IDLE:
-                idle.append(connection)
-            else:
-                connection.close()
-        return answer
+            self._pool.give(key, connection)
 
-    async def _connect(self, address: Address, endpoint: Endpoint) -> _Connection:
+    async def _connect(self, address: Address, endpoint: Endpoint) -> ClientConnection:
         try:
-            reader, writer = await asyncio.open_connection(
-                address.host, address.port, ssl=self._context(endpoint.ca), server_hostname=endpoint.host
-            )
+            context = self._context(endpoint.ca)
+            return await connect(address.host, address.port, tls=context, server_name=endpoint.host)
         except ssl.SSLCertVerificationError as e:
             raise CallError(f"tls: failed to verify certificate: x509: {_certificate_problem(e)}") from None
         except ssl.SSLError as e:
@@ -166,7 +126,6 @@ class WebhookClient:
             raise CallError(words) from None
         except OSError as e:
             raise CallError(f"dial tcp {address.host}:{address.port}: {e.strerror or e}") from None
-        return _Connection(reader, writer)
 
     def _context(self, ca: str) -> ssl.SSLContext:
         found = self._contexts.get(ca)
@@ -179,10 +138,7 @@ class WebhookClient:
         return found
 
     def close(self) -> None:
-        for connections in self._idle.values():
-            for connection in connections:
-                connection.close()
-        self._idle.clear()
+        self._pool.close()
 
 
 def _certificate_problem(error: ssl.SSLCertVerificationError) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from dray.api.errors import BadRequest, InternalError, StatusError
+from dray.api.objects import clone
 from dray.api.patch import jsonpatch
 from dray.api.scheme.kinds import Object
 from dray.server.admission import Attributes, RequestScope, internal_error
@@ -21,7 +22,6 @@ from dray.server.admission.webhooks.admissionreview import Response, rejection
 from dray.server.admission.webhooks.client import CallError, WebhookClient
 from dray.server.admission.webhooks.sources import GROUP, Webhook, WebhookSource
 from dray.server.apiserver import APIServer
-from dray.server.endpoints.decoder import clone
 
 _MUTATION = "mutation.webhook.admission.k8s.io/"
 _PATCH = "patch.webhook.admission.k8s.io/"
@@ -36,10 +36,10 @@ class MutatingAdmissionWebhook:
         self._caller = caller
         self._source = WebhookSource(api, matcher, "mutating")
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.group == GROUP and place.kind in EXEMPT:
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.group == GROUP and scope.kind in EXEMPT:
             return False
-        return bool(self._source.hooks(place))
+        return bool(self._source.hooks(scope))
 
     def on_change(self, forget: Callable[[], None]) -> None:
         self._source.on_change(forget)
@@ -62,7 +62,7 @@ class MutatingAdmissionWebhook:
         who = {"configuration": hook.configuration, "webhook": hook.name}
         changed = False
         try:
-            found = await hook.ask(self._caller, self._listers, attributes, matched, mutating=True)
+            found = await hook.authorize(self._caller, self._listers, attributes, matched, mutating=True)
             if not found.allowed:
                 raise rejection(hook.name, found.result)
             if operations := _operations(found):

@@ -65,7 +65,7 @@ class Webhook:
             f"https://{host}:{port}{path}", host, lambda: resolve_endpoint(listers, namespace, name, port), ca
         )
 
-    async def ask(
+    async def authorize(
         self,
         caller: WebhookClient,
         listers: Listers,
@@ -99,7 +99,7 @@ class WebhookSource:
         self._api = api
         self._matcher = matcher
         self._plural = f"{family}webhookconfigurations"
-        self._collection: WatchCache | None = None
+        self._cache: WatchCache | None = None
         self._stale = True
         self._forgetful: list[Callable[[], None]] = []
         self._configurations: dict[str, tuple[int, Sequence[Webhook]]] = {}  # by name: revision and webhooks
@@ -124,14 +124,14 @@ class WebhookSource:
 
     def _refresh(self) -> None:
         self._stale = False
-        if self._collection is None:
+        if self._cache is None:
             resource = self._api.resources.resource(GROUP, self._plural)
             if resource is None:
                 return
-            self._collection = resource.stored
-            self._collection.subscribe(lambda change: self._mark())
+            self._cache = resource.cache
+            self._cache.subscribe(lambda change: self._mark())
         kept: dict[str, tuple[int, Sequence[Webhook]]] = {}
-        for document in self._collection:
+        for document in self._cache:
             known = self._configurations.get(document.name)
             if known is None or known[0] != document.revision:
                 known = (document.revision, _hooks_of(document))

@@ -25,10 +25,10 @@ class ValidatingAdmissionWebhook:
         self._caller = caller
         self._source = WebhookSource(api, matcher, "validating")
 
-    def handles(self, place: RequestScope) -> bool:
-        if place.group == GROUP and place.kind in EXEMPT:
+    def handles(self, scope: RequestScope) -> bool:
+        if scope.group == GROUP and scope.kind in EXEMPT:
             return False
-        return bool(self._source.hooks(place))
+        return bool(self._source.hooks(scope))
 
     def on_change(self, forget: Callable[[], None]) -> None:
         self._source.on_change(forget)
@@ -41,16 +41,16 @@ class ValidatingAdmissionWebhook:
                 relevant.append((hook, matched))
         if not relevant:
             return
-        asked = [self._ask(hook, matched, i, attributes) for i, (hook, matched) in enumerate(relevant)]
+        asked = [self._authorize(hook, matched, i, attributes) for i, (hook, matched) in enumerate(relevant)]
         for refusal in await asyncio.gather(*asked):
             if refusal is not None:
                 raise refusal
 
-    async def _ask(
+    async def _authorize(
         self, hook: Webhook, matched: Matched, index: int, attributes: Attributes
     ) -> StatusError | None:
         try:
-            found = await hook.ask(self._caller, self._listers, attributes, matched, mutating=False)
+            found = await hook.authorize(self._caller, self._listers, attributes, matched, mutating=False)
         except CallError as e:
             if not hook.ignores_failures:
                 return hook.failure(e)

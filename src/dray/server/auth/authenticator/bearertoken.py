@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from dray.api.errors import Unauthorized
 from dray.api.scheme.kinds import UserInfo
-from dray.server.auth import AUTHENTICATED
+from dray.server.auth.user import AUTHENTICATED
 from dray.server.endpoints.requests import Request
 
 _INVALID: Final = "invalid bearer token"

@@ -29,7 +29,7 @@ class BootstrapTokens:
         resource = self._api.resources.resource("", "secrets")
         if claimed is None or resource is None:
             return None
-        document = resource.stored.get(f"{bootstraptoken.NAMESPACE}/{claimed.name}")
+        document = resource.cache.get(f"{bootstraptoken.NAMESPACE}/{claimed.name}")
         if document is None or document.metadata.get("deletionTimestamp"):
             return None
         known = bootstraptoken.token_of(document.hub, usage="authentication", now=self._api.clock.seconds())

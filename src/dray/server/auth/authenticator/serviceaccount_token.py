@@ -219,7 +219,7 @@ class ServiceAccountTokens:
 
     def _find(self, plural: str, key: str) -> Mapping[str, Any] | None:
         resource = self._api.resources.resource("", plural)
-        document = None if resource is None else resource.stored.get(key)
+        document = None if resource is None else resource.cache.get(key)
         return None if document is None else document.metadata
 
     def _deleted(self, metadata: Mapping[str, Any]) -> bool:

@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from dray.api.release import Gates
 from dray.api.scheme.kinds import UserInfo
-from dray.server.auth import NO_OPINION, Attributes, Decision, Verdict
+from dray.server.auth.authorizer import NO_OPINION, Attributes, Decision, Verdict
 from dray.server.auth.nodes.graph import Graph
 from dray.server.auth.rbac.rules import PolicyRule
+from dray.server.auth.user import node_name
+from dray.server.quirks import Quirks
 
-PREFIX: Final = "system:node:"
-GROUP: Final = "system:nodes"
 LEASES: Final = "kube-node-lease"
 _ALLOW: Final = Verdict(Decision.ALLOW)
 _OWN: Final = frozenset({"get", "create", "update", "patch", "delete"})
 _READ: Final = frozenset({"get", "list", "watch"})
-
-
-def node_name(user: UserInfo) -> str | None:
-    """The node that a user is; None for everybody else."""
-    if not user.name.startswith(PREFIX) or GROUP not in user.groups:
-        return None
-    return user.name[len(PREFIX) :]
 
 
 def unlisted_rules(user: UserInfo) -> str:
@@ -36,18 +28,11 @@ def _no(reason: str) -> Verdict:
 
 
 class NodeAuthorizer:
-    """``selectors``: nodes may only list what they select as their own."""
-
-    def __init__(
-        self, relations: Graph, rules: Sequence[PolicyRule], gates: Gates, *, selectors: bool = True
-    ) -> None:
-        self._relations = relations
+    def __init__(self, graph: Graph, rules: Sequence[PolicyRule], quirks: Quirks) -> None:
+        self._graph = graph
         self._rules = tuple(rules)
-        self._selectors = selectors
-        self._account_reads = (
-            "KubeletServiceAccountTokenForCredentialProviders" in gates or "PodCertificateRequest" in gates
-        )
-        self._judges: dict[tuple[str, str], Callable[[str, Attributes], Verdict]] = {
+        self._quirks = quirks
+        self._checks: dict[tuple[str, str], Callable[[str, Attributes], Verdict]] = {
             ("", "secrets"): self._read,
             ("", "configmaps"): self._read,
             ("", "persistentvolumeclaims"): self._volume_claim,
@@ -59,9 +44,9 @@ class NodeAuthorizer:
             ("storage.k8s.io", "csinodes"): self._csi_node,
             ("resource.k8s.io", "resourceslices"): self._slice,
         }
-        if self._selectors:
-            self._judges["", "nodes"] = self._node
-            self._judges["", "pods"] = self._pod
+        if quirks.authorizes_nodes_by_selector:
+            self._checks["", "nodes"] = self._node
+            self._checks["", "pods"] = self._pod
 
     def concerns(self, user: UserInfo) -> bool:
         return node_name(user) is not None
@@ -73,9 +58,9 @@ class NodeAuthorizer:
         if not node:
             return _no(f'unknown node for user "{attributes.user.name}"')
         if attributes.is_resource:
-            judge = self._judges.get((attributes.group, attributes.resource))
-            if judge is not None:
-                return judge(node, attributes)
+            check = self._checks.get((attributes.group, attributes.resource))
+            if check is not None:
+                return check(node, attributes)
         if any(rule.allows(attributes) for rule in self._rules):
             return _ALLOW
         return NO_OPINION
@@ -85,7 +70,7 @@ class NodeAuthorizer:
     def _related(self, node: str, a: Attributes) -> Verdict:
         if not a.name:
             return _no("No Object name found")
-        if self._relations.related(node, a.resource, a.namespace, a.name, version=a.version):
+        if self._graph.related(node, a.resource, a.namespace, a.name, version=a.version):
             return _ALLOW
         return _no(f"no relationship found between node '{node}' and this object")
 
@@ -116,7 +101,7 @@ class NodeAuthorizer:
 
     def _account(self, node: str, a: Attributes) -> Verdict:
         if a.verb == "get" and not a.subresource:
-            if not self._account_reads:
+            if not self._quirks.lets_nodes_read_service_accounts:
                 return _no("not allowed to get service accounts")
             return self._read(node, a)
         if a.verb != "create" or not a.name:
@@ -153,7 +138,7 @@ class NodeAuthorizer:
                 return self._related(node, a)
             case "watch" | "list" | "deletecollection":
                 field = "nodeName" if a.version == "v1alpha2" else "spec.nodeName"
-                if not self._selectors or selects(a.field_selector, field, node):
+                if not self._quirks.authorizes_nodes_by_selector or selects(a.field_selector, field, node):
                     return _ALLOW
                 return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
         return _no(

@@ -26,9 +26,9 @@ class Graph:
         self._pods: dict[str, dict[str, frozenset[Reference] | None]] = {}
         pods = resources.resource("", "pods")
         if pods is not None:
-            for document in pods.stored:
+            for document in pods.cache:
                 self._place(document)
-            pods.stored.subscribe(self._changed)
+            pods.cache.subscribe(self._changed)
 
     def _changed(self, change: Change) -> None:
         if change.after is not None:
@@ -86,7 +86,7 @@ class Graph:
 
     def _slice_of_node(self, version: str, name: str, node: str) -> bool:
         found = self._resources.find("resource.k8s.io", version, "resourceslices")
-        document = None if found is None or found[0].collection is None else found[0].collection.get(name)
+        document = None if found is None else found[0].cache.get(name)
         return document is not None and (document.hub.get("spec") or document.hub).get("nodeName") == node
 
     def _names_node(self, group: str, resource: str, name: str, node: str) -> bool:
@@ -100,18 +100,18 @@ class Graph:
 
     def _through_volume(self, node: str, namespace: str, name: str) -> bool:
         """A secret that a mounted persistent volume needs. Few clusters have many such volumes."""
-        volumes = self._collection("", "persistentvolumes")
+        volumes = self._cache("", "persistentvolumes")
         return volumes is not None and any(
             (namespace, name) in set(_volume_secrets(d.hub)) and self._mounts(node, d.hub) for d in volumes
         )
 
-    def _collection(self, group: str, plural: str) -> WatchCache | None:
+    def _cache(self, group: str, plural: str) -> WatchCache | None:
         found = self._resources.resource(group, plural)
-        return None if found is None else found.collection
+        return None if found is None else found.cache
 
     def _object(self, group: str, plural: str, key: str) -> Mapping[str, Any] | None:
-        collection = self._collection(group, plural)
-        document = None if collection is None else collection.get(key)
+        cache = self._cache(group, plural)
+        document = None if cache is None else cache.get(key)
         return None if document is None else document.hub
 
 

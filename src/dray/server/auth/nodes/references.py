@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from dray.api import claims
+from dray.api.pods import MIRROR_ANNOTATION
 
 
 class Reference(NamedTuple):
@@ -14,7 +15,6 @@ class Reference(NamedTuple):
     name: str
 
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 #: Volume sources that name a secret, and where.
 _SECRET_REFS: Final = (
     ("cephfs", "secretRef"),
@@ -32,7 +32,7 @@ def references(pod: Mapping[str, Any], *, fixed_names: bool = False) -> frozense
     """Everything that the node of a pod may see for its sake. With ``fixed_names``, claims made from templates are
     called as old releases called them."""
     meta = pod["metadata"]
-    if _MIRROR in (meta.get("annotations") or {}):
+    if MIRROR_ANNOTATION in (meta.get("annotations") or {}):
         return frozenset()  # whoever can make such a pod is the node itself
     namespace = meta["namespace"]
     return frozenset(

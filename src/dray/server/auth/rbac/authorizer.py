@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from dray.api.scheme.kinds import UserInfo
-from dray.server.auth import NO_OPINION, Attributes, Decision, Verdict
+from dray.server.auth.authorizer import NO_OPINION, Attributes, Decision, Verdict
 from dray.server.auth.rbac.resolver import Grant, RuleResolver
 from dray.server.auth.rbac.rules import PolicyRule
 

@@ -13,9 +13,10 @@ from dray.api.errors import NotFound
 from dray.api.groups.rbac import GROUP
 from dray.api.scheme.kinds import Object
 from dray.server import admission
-from dray.server.auth import MASTERS, Attributes, Verdict
+from dray.server.auth.authorizer import Attributes, Verdict
 from dray.server.auth.rbac.resolver import RuleResolver
 from dray.server.auth.rbac.rules import PolicyRule, uncovered
+from dray.server.auth.user import MASTERS
 
 _ROLES: Final = frozenset({"roles", "clusterroles"})
 _BINDINGS: Final = frozenset({"rolebindings", "clusterrolebindings"})
@@ -33,8 +34,8 @@ class EscalationCheck:
         self._resolver = resolver
         self._authorize = authorize
 
-    def handles(self, place: admission.RequestScope) -> bool:
-        return place.group == GROUP and place.operation in (admission.CREATE, admission.UPDATE)
+    def handles(self, scope: admission.RequestScope) -> bool:
+        return scope.group == GROUP and scope.operation in (admission.CREATE, admission.UPDATE)
 
     async def admit(self, attributes: admission.Attributes) -> None:
         if MASTERS in attributes.user.groups:

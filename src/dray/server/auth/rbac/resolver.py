@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from dray.api.errors import NotFound, not_found
 from dray.api.groups.rbac import GROUP
 from dray.api.scheme.kinds import UserInfo
 from dray.server.auth.rbac.rules import PolicyRule
+from dray.server.auth.serviceaccount import ServiceAccount
 from dray.server.registry.resources import Resources
 from dray.server.storage.watchcache import Change, WatchCache
-
-ACCOUNT: Final = "system:serviceaccount:"
 
 
 class Grant(NamedTuple):
@@ -47,7 +46,7 @@ class _Binding(NamedTuple):
 
 
 class RuleResolver:
-    """Reads roles and bindings from the server's own collections; parsed ones are kept until they change."""
+    """Reads roles and bindings from the watch caches; parsed ones are kept until they change."""
 
     def __init__(self, resources: Resources) -> None:
         self._roles = _stored(resources, "roles")
@@ -59,8 +58,8 @@ class RuleResolver:
         self._within: dict[str, list[_Binding]] = {}
         #: raised by every change, so that others know when to forget what they derived
         self.generation = 0
-        for collection in (self._roles, self._cluster_roles, self._bindings, self._cluster_bindings):
-            collection.subscribe(self._changed)
+        for cache in (self._roles, self._cluster_roles, self._bindings, self._cluster_bindings):
+            cache.subscribe(self._changed)
 
     def _changed(self, change: Change) -> None:
         self.generation += 1
@@ -87,11 +86,11 @@ class RuleResolver:
 
     def rules(self, kind: str, name: str, namespace: str) -> tuple[PolicyRule, ...]:
         """The rules of a role that a binding refers to; raises ``NotFound``."""
-        collection = self._roles if kind == "Role" else self._cluster_roles
+        cache = self._roles if kind == "Role" else self._cluster_roles
         key = f"{namespace}/{name}" if kind == "Role" else name
         known = self._rules.get((kind, key))
         if known is None:
-            document = collection.get(key)
+            document = cache.get(key)
             if document is None:
                 raise not_found(kind.lower(), GROUP, name)
             known = tuple(PolicyRule.of(rule) for rule in document.hub.get("rules") or ())
@@ -115,7 +114,7 @@ class RuleResolver:
 def _stored(resources: Resources, plural: str) -> WatchCache:
     found = resources.resource(GROUP, plural)
     assert found is not None, f"{plural} are not served"
-    return found.stored
+    return found.cache
 
 
 def _binding(obj: Mapping[str, Any], namespace: str) -> _Binding:
@@ -132,8 +131,8 @@ def _subjects(subjects: Sequence[Mapping[str, Any]], namespace: str) -> Iterator
         kind, name = subject["kind"], subject["name"]
         if kind == "ServiceAccount":
             # In a role binding an account without a namespace is one of the binding's own.
-            place = subject.get("namespace") or namespace
-            if place:
-                yield _Subject(kind, f"{ACCOUNT}{place}:{name}", f'{kind} "{name}/{place}"')
+            home = subject.get("namespace") or namespace
+            if home:
+                yield _Subject(kind, ServiceAccount(home, name).user, f'{kind} "{name}/{home}"')
         else:
             yield _Subject(kind, name, f'{kind} "{name}"')

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api.scheme.kinds import Object
-from dray.server.auth import Attributes
+from dray.server.auth.authorizer import Attributes
 
 ALL: Final = "*"
 

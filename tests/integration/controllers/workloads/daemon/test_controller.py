@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dray.client.resources import DAEMONSETS, PODS
-from tests.support.controlplane import control_plane, until
+from tests.support.controlplane import control_plane
 from tests.support.events import events_about
+from tests.support.wait import wait_for
 
 LABELS = {"app": "x"}
 
@@ -38,16 +39,18 @@ async def test_a_daemon_that_ended_is_told_of_and_replaced(phase, kind, reason, 
     async with control_plane("daemonset-controller") as at:
         await at.node("n")
         await at.client.create(DAEMONSETS, "default", daemons())
-        first = (await until(lambda: only_pod(at)))["metadata"]["name"]
+        first = (await wait_for("the DaemonSet's pod", lambda: only_pod(at)))["metadata"]["name"]
         await at.client.patch_status(PODS, "default", first, {"status": {"phase": phase}})
 
         async def is_replaced():
             pod = await only_pod(at)
             return pod is not None and pod["metadata"]["name"] != first
 
-        await until(is_replaced)
+        await wait_for("the pod to be replaced", is_replaced)
         second = (await only_pod(at))["metadata"]["name"]
-        assert await until(lambda: events_about(at, "DaemonSet", count=4)) == [
+        assert await wait_for(
+            "four events about the DaemonSet", lambda: events_about(at, "DaemonSet", count=4)
+        ) == [
             ("Normal", "SuccessfulCreate", f"Created pod: {first}"),
             (kind, reason, words.format(f"default/{first}")),
             ("Normal", "SuccessfulDelete", f"Deleted pod: {first}"),
@@ -60,7 +63,7 @@ async def test_a_node_on_which_daemons_fail_again_and_again_gets_time():
     async with control_plane("daemonset-controller", clock=lambda: now[0]) as at:
         await at.node("n")
         await at.client.create(DAEMONSETS, "default", daemons())
-        pod = await until(lambda: only_pod(at))
+        pod = await wait_for("the DaemonSet's pod", lambda: only_pod(at))
 
         async def fail(pod):
             name = pod["metadata"]["name"]
@@ -71,11 +74,11 @@ async def test_a_node_on_which_daemons_fail_again_and_again_gets_time():
             return found if found and found["metadata"]["uid"] != pod["metadata"]["uid"] else None
 
         await fail(pod)
-        pod = await until(is_another)
+        pod = await wait_for("another pod", is_another)
         await fail(pod)
-        await at.quiet()
+        await at.wait_quiet()
         assert await is_another() is None, "the next one waits"
         now[0] += 2
         again = {"metadata": {"annotations": {"look": "again"}}}
         await at.client.patch(PODS, "default", pod["metadata"]["name"], again)
-        await until(is_another)
+        await wait_for("another pod", is_another)

@@ -7,8 +7,9 @@ import pytest
 from dray.client.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from dray.controllers.workloads import history, pod_template_hash
 from dray.controllers.workloads.statefulset import volume_claims
-from tests.support.controlplane import control_plane, owned_by, until
+from tests.support.controlplane import control_plane, owned_by
 from tests.support.events import events_about
+from tests.support.wait import wait_for
 
 LABELS = {"app": "x"}
 TEMPLATE = {
@@ -40,7 +41,7 @@ async def test_a_revision_is_named_by_the_bytes_it_remembers():
         assert history.hash_of_data(data, {}, collisions) == pod_template_hash.safe_encode(digest)
     async with control_plane("statefulset-controller") as at:
         await at.client.create(STATEFULSETS, "default", stateful())
-        pod = await until(lambda: at.get(PODS, "web-0"))
+        pod = await wait_for("pod web-0", lambda: at.get(PODS, "web-0"))
         (kept,) = (await at.client.list(CONTROLLER_REVISIONS, "default")).items
         digest = history.hash_of_data(kept["data"], {}, 0)
         assert kept["metadata"]["name"] == f"web-{digest}"
@@ -53,7 +54,9 @@ async def test_a_revision_is_named_by_the_bytes_it_remembers():
 async def test_events_tell_of_claims_and_pods_in_the_words_of_the_release(release, word):
     async with control_plane("statefulset-controller", emulate=release) as at:
         await at.client.create(STATEFULSETS, "default", stateful(volumeClaimTemplates=[DATA]))
-        heard = await until(lambda: events_about(at, "StatefulSet", count=2))
+        heard = await wait_for(
+            "two events about the StatefulSet", lambda: events_about(at, "StatefulSet", count=2)
+        )
         assert heard == [
             ("Normal", "SuccessfulCreate", f"{word} Claim data-web-0 Pod web-0 in StatefulSet web success"),
             ("Normal", "SuccessfulCreate", f"{word} Pod web-0 in StatefulSet web successful"),
@@ -63,13 +66,13 @@ async def test_events_tell_of_claims_and_pods_in_the_words_of_the_release(releas
 async def test_a_claim_that_is_missing_is_made_again_while_its_pod_waits():
     async with control_plane("statefulset-controller") as at:
         await at.client.create(STATEFULSETS, "default", stateful(volumeClaimTemplates=[DATA]))
-        await until(lambda: at.get(PODS, "web-0"))
+        await wait_for("pod web-0", lambda: at.get(PODS, "web-0"))
         await at.client.delete(PERSISTENT_VOLUME_CLAIMS, "default", "data-web-0")
         patch = {"metadata": {"finalizers": []}}
-        if await at.get(PERSISTENT_VOLUME_CLAIMS, "data-web-0"):
+        if await at.find(PERSISTENT_VOLUME_CLAIMS, "data-web-0"):
             await at.client.patch(PERSISTENT_VOLUME_CLAIMS, "default", "data-web-0", patch)
         await at.client.patch(PODS, "default", "web-0", {"metadata": {"annotations": {"look": "again"}}})
-        assert await until(lambda: at.get(PERSISTENT_VOLUME_CLAIMS, "data-web-0"))
+        assert await wait_for("claim data-web-0", lambda: at.get(PERSISTENT_VOLUME_CLAIMS, "data-web-0"))
 
 
 async def test_claims_follow_the_set_and_then_the_pods_it_gives_up():
@@ -88,7 +91,7 @@ async def test_claims_follow_the_set_and_then_the_pods_it_gives_up():
         async def is_owned():
             return await owner() == [("StatefulSet", made["metadata"]["uid"])]
 
-        await until(is_owned)
+        await wait_for("the claim to be owned by the StatefulSet", is_owned)
         pod = await at.get(PODS, "web-0")
         await at.client.patch(PODS, "default", "web-0", {"metadata": {"finalizers": ["example.com/wait"]}})
         await at.client.patch(STATEFULSETS, "default", "web", {"spec": {"replicas": 0}})
@@ -96,7 +99,7 @@ async def test_claims_follow_the_set_and_then_the_pods_it_gives_up():
         async def is_handed_over():
             return await owner() == [("Pod", pod["metadata"]["uid"])]
 
-        await until(is_handed_over)
+        await wait_for("the claim to be owned by the pod", is_handed_over)
 
 
 def test_claims_of_others_are_not_touched():
@@ -122,10 +125,10 @@ def test_claims_of_others_are_not_touched():
 async def test_pods_and_revisions_that_were_left_behind_are_taken_over():
     async with control_plane("statefulset-controller") as at:
         await at.client.create(STATEFULSETS, "default", stateful())
-        await until(lambda: at.get(PODS, "web-0"))
+        await wait_for("pod web-0", lambda: at.get(PODS, "web-0"))
         (kept,) = (await at.client.list(CONTROLLER_REVISIONS, "default")).items
         await at.client.delete(STATEFULSETS, "default", "web", propagation="Background")
-        await at.gone(STATEFULSETS, "web")
+        await at.wait_gone(STATEFULSETS, "web")
         for resource, name in ((PODS, "web-0"), (CONTROLLER_REVISIONS, kept["metadata"]["name"])):
             await at.client.patch(resource, "default", name, {"metadata": {"ownerReferences": None}})
         again = await at.client.create(STATEFULSETS, "default", stateful())
@@ -140,7 +143,7 @@ async def test_pods_and_revisions_that_were_left_behind_are_taken_over():
             revision = await at.get(CONTROLLER_REVISIONS, kept["metadata"]["name"])
             return all(o["metadata"].get("ownerReferences") == [wanted] for o in (pod, revision))
 
-        await until(is_taken_over)
+        await wait_for("pod and revision to be adopted", is_taken_over)
 
 
 async def test_an_adopted_pod_gets_its_identity_once_it_is_well():
@@ -153,8 +156,8 @@ async def test_an_adopted_pod_gets_its_identity_once_it_is_well():
             labels = (await at.get(PODS, "web-0"))["metadata"]["labels"]
             return labels.get("statefulset.kubernetes.io/pod-name") == "web-0"
 
-        await until(is_member)
-        heard = await until(lambda: events_about(at, "StatefulSet"))
+        await wait_for("the pod-name label of web-0", is_member)
+        heard = await wait_for("an event about the StatefulSet", lambda: events_about(at, "StatefulSet"))
         assert heard[0] == ("Normal", "SuccessfulUpdate", "Update Pod web-0 in StatefulSet web successful")
 
 
@@ -168,4 +171,4 @@ async def test_a_name_that_somebody_else_has_is_waited_for():
             pod = await at.get(PODS, "web-0")
             return pod is not None and pod["metadata"]["uid"] != other["metadata"]["uid"]
 
-        await until(is_ours)
+        await wait_for("a pod web-0 of the StatefulSet", is_ours)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from dray.api.groups import apiextensions
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Context
 from tests.support.expression_compilers import compile_rule
 
 NOW = "2026-01-02T03:04:05Z"
 LATER = "2026-01-02T03:04:06Z"
-CONTEXT = Context(gates=release_named("1.36").gates(), now=NOW, rules=compile_rule)
+CONTEXT = Context(gates=EffectiveVersion.parse("1.36").gates(), now=NOW, rules=compile_rule)
 
 SPEC = {
     "type": "object",

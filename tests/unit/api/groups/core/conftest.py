@@ -17,7 +17,7 @@ from dray.api import errors
 from dray.api.groups import apiextensions
 from dray.api.groups.core.pod import bind, check_binding
 from dray.api.patch import mergepatch, strategic
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, omit_empty, type_of
 from dray.api.scheme.kinds import Context, Kind, Object, UserInfo
 from dray.api.scheme.registry import KindVersion, scheme
@@ -48,7 +48,7 @@ class Bench:
     custom: dict[tuple[str, str, str], KindVersion] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        release = release_named(self.release)
+        release = EffectiveVersion.parse(self.release)
         self.registry = scheme(release)
         self.context = Context(
             gates=release.gates(),

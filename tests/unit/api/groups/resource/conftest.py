@@ -15,7 +15,7 @@ import pytest
 from dray.api import errors
 from dray.api.groups import resource as resource_group
 from dray.api.patch import mergepatch
-from dray.api.release import Gates, parse_gates, release_named
+from dray.api.release import EffectiveVersion, Gates, parse_gates
 from dray.api.schema import decode, omit_empty, type_of
 from dray.api.scheme.kinds import Context, Kind, Object, Strategy, UserInfo, Version
 from dray.api.validation import objectmeta
@@ -39,7 +39,7 @@ class Registry:
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        release = release_named(self.release)
+        release = EffectiveVersion.parse(self.release)
         serving = release.serving({"api/all": True}, gates=self.gates)
         self.kinds: dict[tuple[str, str], tuple[Kind, Version]] = {
             (version.name, kind.plural): (kind, version)
@@ -232,7 +232,7 @@ def replay(conformance: Path) -> Callable[..., list[Played]]:
         folder, _, _ = name.partition("/")
         release = {"api-136": "1.36", "api-130": "1.30"}[folder]
         changes = parse_gates(GATES_136) if release == "1.36" else {}
-        gates = release_named(release).gates(changes)
+        gates = EffectiveVersion.parse(release).gates(changes)
         return play(conformance / f"{name}.json", Registry(release, gates, **options))
 
     return run

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 import yaml
 
 from dray.api.groups import resource
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.kinds import Context
+from tests.support.paths import SEEDS
 
-SEEDS = Path(__file__).resolve().parents[5] / "examples" / "seeds"
 RELEASES = {
     "classic-1.27": "1.27",
     "structured-1.30": "1.30",
@@ -41,7 +40,7 @@ def test_every_document_is_an_object_with_a_name(manifest):
 @pytest.mark.parametrize("manifest", MANIFESTS)
 def test_resource_objects_are_valid_in_their_release_and_where_everything_is_served(manifest, everything):
     release_name = "" if everything else RELEASES[manifest.partition("/")[0]]
-    release = release_named(release_name)
+    release = EffectiveVersion.parse(release_name)
     gates = release.gates()
     ctx = Context(
         gates=gates,

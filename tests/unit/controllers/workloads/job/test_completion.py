@@ -182,7 +182,7 @@ def test_a_suspended_job_tells_so_in_place_and_its_time_starts_anew():
     other = {"type": "Other", "status": "True"}
     suspended = told(True, {"startTime": "1970-01-01T00:00:00Z", "conditions": []})
     assert "startTime" not in suspended
-    kept = told(True, {"startTime": "1970-01-01T00:00:00Z", "conditions": []}, forgets_start=False)
+    kept = told(True, {"startTime": "1970-01-01T00:00:00Z", "conditions": []}, clears_start_time=False)
     assert kept["startTime"] == "1970-01-01T00:00:00Z"
     resumed = told(False, {**kept, "conditions": [*kept["conditions"], other]})
     assert [c["type"] for c in resumed["conditions"]] == ["Suspended", "Other"]
@@ -200,7 +200,9 @@ def test_old_releases_end_a_job_at_once_and_without_a_word():
     done = FinishedCondition("Complete", "", "")
     leaving = pod("p", "Running")
     leaving["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:00Z"
-    status = status_of(job(), JobCounts(succeeded=1), [leaving], done, now=0.0, delays=False)
+    status = status_of(
+        job(), JobCounts(succeeded=1), [leaving], done, now=0.0, interim=False, after_last_pod=False
+    )
     assert [set(c) for c in status["conditions"]] == [
         {"type", "status", "lastProbeTime", "lastTransitionTime"}
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dray.api.scheme.kinds import Object
-from dray.server.auth import NO_OPINION, AlwaysAllow, Attributes, Verdict
+from dray.server.auth.authorizer import NO_OPINION, AlwaysAllow, Attributes, Verdict
 from tests.support.admission import World, make_world, pod, refusal
 
 PODS = "/api/v1/namespaces/default/pods"

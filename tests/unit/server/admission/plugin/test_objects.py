@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.server.auth import NO_OPINION, AlwaysAllow, Attributes, Verdict
+from dray.server.auth.authorizer import NO_OPINION, AlwaysAllow, Attributes, Verdict
 from tests.support.admission import config_map, make_world, refusal
 
 MAPS = "/api/v1/namespaces/default/configmaps"

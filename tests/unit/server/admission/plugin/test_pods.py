@@ -167,7 +167,7 @@ async def test_containers_stay_within_their_limits(limit: Object, resources: Obj
     stored = {"type": "Container", **limit}
     await world.post(LIMITS, {"metadata": {"name": "l"}, "spec": {"limits": [stored]}})
     # The API derives defaults from the bounds; without them the bounds themselves show.
-    document = world.api.stored("", "limitranges").stored.get("default/l")
+    document = world.api.resource("", "limitranges").cache.get("default/l")
     for part in ("default", "defaultRequest"):
         document.hub["spec"]["limits"][0].pop(part, None)
     error = await refusal(world.post(PODS, pod(containers=[container])))

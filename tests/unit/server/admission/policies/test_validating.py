@@ -7,7 +7,7 @@ import pytest
 
 from dray.api.scheme.kinds import Object
 from dray.server.admission import RequestScope
-from dray.server.auth import NO_OPINION, AlwaysAllow, Attributes, Verdict
+from dray.server.auth.authorizer import NO_OPINION, AlwaysAllow, Attributes, Verdict
 from tests.support.admission import (
     POLICIES,
     World,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.api.scheme.kinds import UserInfo
-from dray.server.auth import Attributes
+from dray.server.auth.authorizer import Attributes
 from dray.server.auth.rbac import PolicyRule, covered, uncovered
 from dray.server.auth.rbac.escalation import compact_rules
 

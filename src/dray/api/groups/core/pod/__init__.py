@@ -13,7 +13,7 @@ from dray.api.groups.core.pod.strategy import (
     PodStatusStrategy,
     PodStrategy,
 )
-from dray.api.release import Release
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Kind, Object, UpdateStrategy, Version
 
 __all__ = ["BINDING", "bind", "check_binding", "kind"]
@@ -30,7 +30,7 @@ def _pod_ip(pod: Object) -> str:
     return str((pod.get("status", {}).get("podIPs") or [{}])[0].get("ip", ""))
 
 
-def kind(release: Release) -> Kind:
+def kind(release: EffectiveVersion) -> Kind:
     """Pods as a release has them: before 1.31 a claim's source was an object of its own."""
     nested = not release.at_least("1.31")
     version = Version(

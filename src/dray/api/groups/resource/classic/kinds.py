@@ -14,11 +14,11 @@ from dray.api.groups.resource.classic.strategy import (
     ResourceClassParametersStrategy,
     ResourceClassStrategy,
 )
-from dray.api.release import RESOURCE_GROUP, Release
+from dray.api.release import RESOURCE_GROUP, EffectiveVersion
 from dray.api.scheme.kinds import Kind, Object, Version
 
 
-def kinds(release: Release) -> tuple[Kind, ...]:
+def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
     contexts = _pod_scheduling_context(release)
     return (
         contexts,
@@ -32,12 +32,12 @@ def kinds(release: Release) -> tuple[Kind, ...]:
     )
 
 
-def _prefix(plural: str, release: Release) -> str:
+def _prefix(plural: str, release: EffectiveVersion) -> str:
     """Names that modern kinds use as well need a place of their own where both generations are served."""
     return f"classic/{plural}" if not release.emulated or release.at_least("1.31") else plural
 
 
-def _storage(release: Release) -> str:
+def _storage(release: EffectiveVersion) -> str:
     return "v1alpha2" if release.at_least("1.27") else "v1alpha1"
 
 
@@ -54,7 +54,7 @@ def _default_mode(spec: Object | None) -> None:
         spec["allocationMode"] = "WaitForFirstConsumer"
 
 
-def _claim(release: Release) -> Kind:
+def _claim(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaim",
@@ -78,7 +78,7 @@ def _claim(release: Release) -> Kind:
     )
 
 
-def _template(release: Release) -> Kind:
+def _template(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaimTemplate",
@@ -99,7 +99,7 @@ def _template(release: Release) -> Kind:
     )
 
 
-def _class(release: Release) -> Kind:
+def _class(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClass",
@@ -121,7 +121,7 @@ def _class(release: Release) -> Kind:
     )
 
 
-def _pod_scheduling_context(release: Release) -> Kind:
+def _pod_scheduling_context(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="PodSchedulingContext",
@@ -134,7 +134,7 @@ def _pod_scheduling_context(release: Release) -> Kind:
     )
 
 
-def _pod_scheduling(release: Release, contexts: Kind) -> Kind:
+def _pod_scheduling(release: EffectiveVersion, contexts: Kind) -> Kind:
     """1.26's name of a PodSchedulingContext; where both are served they are the same objects."""
     return Kind(
         group=RESOURCE_GROUP,
@@ -150,7 +150,7 @@ def _pod_scheduling(release: Release, contexts: Kind) -> Kind:
     )
 
 
-def _slice(release: Release) -> Kind:
+def _slice(release: EffectiveVersion) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceSlice",

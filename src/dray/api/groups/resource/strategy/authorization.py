@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from dray.api.errors import forbidden
 from dray.api.groups.resource.validation.checks import equal
-from dray.api.groups.resource.validation.claimstatus import allocation_results, shared_device_id
+from dray.api.groups.resource.validation.claimstatus import allocation_results
+from dray.api.identity import shared_device_id
 from dray.api.scheme.kinds import Context, Object
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path

@@ -8,8 +8,9 @@ from dray.api.groups.resource.strategy.authorization import admin_access, admin_
 from dray.api.groups.resource.strategy.common import finalizers, metadata_update, template_metadata
 from dray.api.groups.resource.strategy.disabledfields import drop_spec_fields, drop_status_fields
 from dray.api.groups.resource.validation import checks
-from dray.api.groups.resource.validation.claimstatus import allocated_devices, claim_status, shared_device_id
+from dray.api.groups.resource.validation.claimstatus import allocated_devices, claim_status
 from dray.api.groups.resource.validation.resourceclaim import claim_spec
+from dray.api.identity import shared_device_id
 from dray.api.scheme.kinds import Context, Object, UpdateStrategy
 from dray.api.scheme.strategy import SPEC, STATUS, SubdomainStrategy, keep_fields
 from dray.api.validation.field import FieldError

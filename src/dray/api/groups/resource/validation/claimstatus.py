@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
@@ -18,6 +18,7 @@ from dray.api.groups.resource.validation.resourceclaim import (
 )
 from dray.api.groups.resource.validation.resourceslice import skip_node_operations
 from dray.api.groups.resource.validation.taints import toleration
+from dray.api.identity import SharedDeviceID, shared_device_id
 from dray.api.release import Gates
 from dray.api.scheme.kinds import Object
 from dray.api.validation import addresses, field, objectmeta
@@ -25,27 +26,15 @@ from dray.api.validation.field import Path
 from dray.api.validation.names import size
 from dray.api.validation.nodeselectors import check_node_selector
 
+if TYPE_CHECKING:
+    from dray.api.types.resource import AllocatedDeviceStatus
+
 _EMPTY: Final[Sequence[Any]] = ()
 
 
-class SharedDeviceID(NamedTuple):
-    """A device, or one claim's share of it."""
-
-    driver: str
-    pool: str
-    device: str
-    share: str
-
-    def shown(self) -> dict[str, str]:
-        """As upstream prints it inside an error."""
-        return {"Driver": self.driver, "Pool": self.pool, "Device": self.device, "ShareID": self.share}
-
-
-def shared_device_id(entry: Mapping[str, Any]) -> SharedDeviceID:
-    """The device that an allocation result or a device status is about."""
-    return SharedDeviceID(
-        entry.get("driver", ""), entry.get("pool", ""), entry.get("device", ""), entry.get("shareID") or ""
-    )
+def _shown(device: SharedDeviceID) -> dict[str, str]:
+    """As upstream prints it inside an error."""
+    return {"Driver": device.driver, "Pool": device.pool, "Device": device.device, "ShareID": device.share_id}
 
 
 def allocated_devices(status: Mapping[str, Any]) -> frozenset[SharedDeviceID]:
@@ -69,7 +58,7 @@ def claim_status(new: Object, old: Object, path: Path, errs: Errors, gates: Gate
         allocated = allocated_devices(status)
         for i, device in enumerate(devices):
             _device_status(device, path.child("devices").index(i), allocated, errs)
-        checks.unique(map(shared_device_id, devices), path, "devices", errs, SharedDeviceID.shown)
+        checks.unique(map(shared_device_id, devices), path, "devices", errs, _shown)
 
     allocation, allocated_before = status.get("allocation"), before.get("allocation")
     if reserved:
@@ -161,7 +150,7 @@ def _result(result: Mapping[str, Any], path: Path, known: RequestNames, errs: Er
 
 
 def _device_status(
-    device: Mapping[str, Any], path: Path, allocated: frozenset[SharedDeviceID], errs: Errors
+    device: AllocatedDeviceStatus, path: Path, allocated: frozenset[SharedDeviceID], errs: Errors
 ) -> None:
     checks.driver_name(device.get("driver", ""), path.child("driver"), errs)
     checks.pool_name(device.get("pool", ""), path.child("pool"), errs)
@@ -169,7 +158,7 @@ def _device_status(
     if (share := device.get("shareID")) is not None:
         checks.uid(share, path.child("shareID"), errs)
     if (own := shared_device_id(device)) not in allocated:
-        errs.append(field.invalid(path, own.shown(), "must be an allocated device in the claim"))
+        errs.append(field.invalid(path, _shown(own), "must be an allocated device in the claim"))
     conditions = device.get("conditions") or _EMPTY
     if len(conditions) > limits.CONDITIONS:
         errs.append(field.too_many(path.child("conditions"), len(conditions), limits.CONDITIONS))

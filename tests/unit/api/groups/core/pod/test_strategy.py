@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from dray.api.release import release_named
+from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.kinds import Context
 from dray.api.scheme.registry import scheme
 from dray.api.validation import objectmeta
 
-RELEASE = release_named("1.36")
+RELEASE = EffectiveVersion.parse("1.36")
 POD = scheme(RELEASE).by_kind("", "v1", "Pod").kind
 CONTEXT = Context(gates=RELEASE.gates(), now="2026-01-02T03:04:05Z")
 CUT = 100

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dray.api.groups import resource
-from dray.api.release import everything, release_named
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Context, UserInfo
 
 CLAIM = next(
-    kind for kind in resource.kinds(everything()) if kind.kind == "ResourceClaim" and kind.hub == "v1"
+    kind for kind in resource.kinds(EffectiveVersion()) if kind.kind == "ResourceClaim" and kind.hub == "v1"
 )
 VIEW = CLAIM.subresources["status"]
-GATES = everything().gates()
+GATES = EffectiveVersion().gates()
 ON_NODE = {
     "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]}]
 }
@@ -135,5 +135,5 @@ def test_a_namespace_that_is_gone_is_an_internal_error():
 
 
 def test_releases_before_the_label_left_admin_access_to_policies():
-    gates = release_named("1.32").gates({"DRAAdminAccess": True})
+    gates = EffectiveVersion.parse("1.32").gates({"DRAAdminAccess": True})
     assert problems(claim(admin=True), claim(allocated=False), labels={}, gates=gates)[0] == []

@@ -7,11 +7,11 @@ import copy
 import pytest
 
 from dray.api.groups.resource import modern
-from dray.api.release import everything
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Context
 
-KINDS = {kind.kind: kind for kind in modern.kinds(everything())}
-GATES = everything().gates()
+KINDS = {kind.kind: kind for kind in modern.kinds(EffectiveVersion())}
+GATES = EffectiveVersion().gates()
 NOW = "2026-01-02T03:04:05Z"
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from dray.api.groups.resource import modern
 from dray.api.groups.resource.classic import kinds as classic
-from dray.api.release import everything, release_named
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Context
 from dray.api.validation.expressions import CompilationResult, Environment
 
-MODERN = {kind.kind: kind for kind in modern.kinds(everything())}
-CLASSIC = {kind.kind: kind for kind in classic.kinds(everything())}
-GATES = everything().gates()
+MODERN = {kind.kind: kind for kind in modern.kinds(EffectiveVersion())}
+CLASSIC = {kind.kind: kind for kind in classic.kinds(EffectiveVersion())}
+GATES = EffectiveVersion().gates()
 NODE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -146,7 +146,7 @@ def test_a_constraint_needs_an_attribute():
     obj = claim(constraints=[{"requests": ["r"]}])
     words = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
     assert problems(MODERN["ResourceClaim"], obj) == [f"spec.devices.constraints[0]: Required value: {words}"]
-    gates = release_named("1.34").gates()
+    gates = EffectiveVersion.parse("1.34").gates()
     found = problems(MODERN["ResourceClaim"], obj, gates=gates)
     assert found == ["spec.devices.constraints[0].matchAttribute: Required value"]
 

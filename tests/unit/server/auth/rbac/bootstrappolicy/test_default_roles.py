@@ -12,9 +12,9 @@ from dray.api.scheme.kinds import UserInfo
 from dray.client.client import Client
 from dray.controllers import manager
 from dray.controllers.clusterroleaggregation import aggregated_rules
-from dray.server.auth import Attributes
+from dray.server.auth.authorizer import Attributes
 from tests.support.authorization import RBAC, Guarded, guarded
-from tests.support.controlplane import until
+from tests.support.wait import wait_for
 
 MATRIX = Path(__file__).with_name("default_roles.txt")
 USER_FACING = ("cluster-admin", "admin", "edit", "view")
@@ -59,7 +59,7 @@ async def with_aggregation(tmp_path: Path) -> AsyncIterator[Guarded]:
         options = manager.Options(controllers=("clusterrole-aggregation-controller",), gates=server.api.gates)
         task = asyncio.create_task(manager.run(Client(server.root), options=options, ready=ready.set))
         await ready.wait()
-        await until(lambda: gathered(server))
+        await wait_for("the aggregated rules", lambda: gathered(server))
         try:
             yield server
         finally:

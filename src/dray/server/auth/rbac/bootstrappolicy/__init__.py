@@ -1,5 +1,5 @@
 """The roles and bindings that every cluster has, and their upkeep."""
 
-from dray.server.auth.policy.reconciliation import node_rules, reconcile
+from dray.server.auth.rbac.bootstrappolicy.reconciliation import node_rules, reconcile
 
 __all__ = ["node_rules", "reconcile"]

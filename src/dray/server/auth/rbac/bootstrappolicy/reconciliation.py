@@ -12,12 +12,12 @@ from typing import Final
 
 from dray.api.errors import AlreadyExists
 from dray.api.groups.rbac import GROUP
+from dray.api.objects import clone
 from dray.api.scheme.kinds import Object
 from dray.server.apiserver import APIServer
-from dray.server.auth.policy import notation
+from dray.server.auth.rbac.bootstrappolicy import notation
 from dray.server.auth.rbac.rules import PolicyRule, uncovered
 from dray.server.bootstrap import APISERVER_USER
-from dray.server.endpoints.decoder import clone
 from dray.server.endpoints.requests import Request
 
 _ANNOTATION: Final = "rbac.authorization.kubernetes.io/autoupdate"
@@ -117,10 +117,10 @@ def _subject(kind: str, namespace: str, name: str) -> Object:
 async def _ensure(api: APIServer, wanted: Object) -> None:
     meta = wanted["metadata"]
     plural = wanted["kind"].lower() + "s"
-    resource = api.stored(GROUP, plural)
+    resource = api.resource(GROUP, plural)
     namespace = meta.get("namespace", "")
     base = f"/apis/{_API_VERSION}" + (f"/namespaces/{namespace}" if namespace else "") + f"/{plural}"
-    document = resource.stored.get(resource.key(namespace, meta["name"]))
+    document = resource.cache.get(resource.key(namespace, meta["name"]))
     if document is not None:
         repaired = _repaired(document.hub, wanted)
         if repaired is None:

@@ -1,0 +1,155 @@
+"""The version that a component behaves like: a release that it emulates, or everything there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dray.api.release.featuregates import Feature, Gates, known_features
+from dray.api.release.release import NEWEST, V1_26, V1_27, V1_30, V1_31, V1_32, V1_34, V1_36, Release
+from dray.api.release.serving import GroupVersion, Serving, check_runtime_config, served_ever
+from dray.api.release.settings import SettingError
+
+RESOURCE_GROUP: Final = "resource.k8s.io"
+_DRA: Final = "DynamicResourceAllocation"
+
+#: The releases that can be emulated, with the patch level whose behaviour they follow.
+EMULATED: Final[Mapping[Release, str]] = {
+    V1_26: "v1.26.15",
+    V1_27: "v1.27.16",
+    V1_30: "v1.30.14",
+    V1_32: "v1.32.13",
+    V1_34: "v1.34.11",
+    V1_36: "v1.36.4",
+}
+#: Below this release Dynamic Resource Allocation was opt-in; a release is emulated for its sake, so it is on.
+_DRA_BY_DEFAULT: Final = V1_34
+#: Gates that stay off although everything else of Dynamic Resource Allocation is on without an emulated release:
+#: they need kinds that are not served (PodGroup) or only restrict.
+_KEPT_OFF: Final = frozenset({"DRAWorkloadResourceClaims"})
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveVersion:
+    """Upstream's EffectiveVersion (component-base/compatibility).
+
+    ``emulation`` is the release that ``--emulate`` names. None, the default, is the newest behaviour, with every
+    version and generation of the API served side by side.
+    """
+
+    emulation: Release | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> EffectiveVersion:
+        """From the value of ``--emulate``; None and the empty text emulate nothing."""
+        if not text:
+            return cls()
+        for release in EMULATED:
+            if ".".join(text.removeprefix("v").split(".")[:2]) == str(release):
+                return cls(release)
+        raise SettingError(f"cannot emulate release {text}: known are {', '.join(map(str, EMULATED))}")
+
+    @property
+    def emulated(self) -> bool:
+        return self.emulation is not None
+
+    @property
+    def release(self) -> Release:
+        """The release whose behaviour is followed."""
+        return self.emulation or NEWEST
+
+    @property
+    def name(self) -> str:
+        """The emulated release as text, or nothing."""
+        return str(self.emulation or "")
+
+    @property
+    def git_version(self) -> str:
+        return f"v{NEWEST}.0" if self.emulation is None else EMULATED[self.emulation]
+
+    @property
+    def serves_classic(self) -> bool:
+        """Whether claims negotiated with drivers' controllers (v1alpha2 and before) may be there."""
+        return self.emulation is None or self.emulation < V1_31
+
+    def at_least(self, release: str) -> bool:
+        """Whether a behaviour that came with ``release`` is there. Quirks replace this."""
+        return self.release >= Release.parse(release)
+
+    def known_gates(self) -> Mapping[str, Feature]:
+        return known_features(self.release)
+
+    def gates(self, changes: Mapping[str, bool] | None = None) -> Gates:
+        """The gates in force once ``changes`` (from ``--feature-gates``) are applied to the defaults."""
+        changes = changes or {}
+        known = self.known_gates()
+        on = {name for name, feature in known.items() if feature.on}
+        if self.emulation is None:
+            on |= {name for name in known if name.startswith("DRA") and name not in _KEPT_OFF}
+        elif self.emulation < _DRA_BY_DEFAULT:
+            on.add(_DRA)
+        for name, value in changes.items():
+            if name in ("AllAlpha", "AllBeta"):
+                stage = name[3].lower()
+                for gate, feature in known.items():
+                    if feature.stage == stage and not feature.locked and gate not in changes:
+                        (on.add if value else on.discard)(gate)
+                continue
+            self._check_gate(name, value)
+            (on.add if value else on.discard)(name)
+        return Gates(frozenset(on), self.release)
+
+    def _check_gate(self, name: str, value: bool) -> None:
+        feature = self.known_gates().get(name)
+        if feature is None:
+            raise SettingError(f"unrecognized feature gate: {name}")
+        if self.emulation is None and name == _DRA:
+            return  # the way to look at a cluster without Dynamic Resource Allocation
+        if feature.locked and feature.on != value:
+            wanted, locked = str(value).lower(), str(feature.on).lower()
+            raise SettingError(f"cannot set feature gate {name} to {wanted}, feature is locked to {locked}")
+
+    def serving(self, config: Mapping[str, bool] | None = None, *, gates: Gates | None = None) -> Serving:
+        """What is served under ``config`` (from ``--runtime-config``).
+
+        Only stable versions are served unless asked for; without an emulated release all are, and below 1.34 so
+        are that release's resource.k8s.io versions. Switching DynamicResourceAllocation off takes its group away,
+        except for versions that ``config`` names: old objects must be reachable for clean-up.
+        """
+        config = config or {}
+        known = self._known_versions()
+        check_runtime_config(config, known)
+        dra_off = gates is not None and _DRA not in gates
+        served: dict[GroupVersion, frozenset[str]] = {}
+        for version, resources in known.items():
+            found = self._served(version, resources, config, dra_off=dra_off)
+            if found:
+                served[version] = found
+        return Serving(served)
+
+    def _known_versions(self) -> Mapping[GroupVersion, frozenset[str]]:
+        found: dict[GroupVersion, set[str]] = {}
+        for served in served_ever():
+            if self.emulation is None or served.span.covers(self.emulation):
+                found.setdefault(served.version, set()).update(served.resources)
+        return {version: frozenset(names) for version, names in found.items()}
+
+    def _served(
+        self, version: GroupVersion, known: frozenset[str], config: Mapping[str, bool], *, dra_off: bool
+    ) -> frozenset[str]:
+        on = version.stage == "ga" or self.emulation is None
+        if version.group == RESOURCE_GROUP and self.release < _DRA_BY_DEFAULT:
+            on = True
+        for key in ("api/all", f"api/{version.stage}"):
+            on = config.get(key, on)
+        if version.group == RESOURCE_GROUP and dra_off:
+            on = False
+        on = config.get(version.key, on)
+        prefix = version.key + "/"
+        named = {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)}
+        found = set(known) if on else set()
+        for resource, value in named.items():
+            if resource in known or "*" in known:
+                (found.add if value else found.discard)(resource)
+        return frozenset(found)

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from dray.wire.messages import Headers, Query
+
+
+def test_a_query_is_read_as_a_form():
+    query = Query("a=1&a=2&b=x%3Dy&c&d=+z")
+    assert query.get("a") == "1" and query.all("a") == ["1", "2"]
+    assert (query.get("b"), query.get("c"), query.get("d"), query.get("e")) == ("x=y", "", " z", "")
+    assert "c" in query and "e" not in query
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("x=1", True), ("x=", True), ("x=false", False), ("x=0", False), ("", False)]
+)
+def test_a_flag_is_set_unless_it_says_no(text, value):
+    assert Query(text).boolean("x") is value
+
+
+def test_a_repeated_header_keeps_every_value():
+    headers = Headers([("accept", "a"), ("impersonate-group", "x"), ("impersonate-group", "y")])
+    assert headers.get("impersonate-group") == "x"
+    assert headers.all("impersonate-group") == ["x", "y"]
+    assert headers.all("accept") == ["a"] and headers.all("host") == []
