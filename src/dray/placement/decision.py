@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dray.placement.claims import ClaimAttempt
     from dray.placement.nominator import DeviceNomination
     from dray.placement.plugins.dynamic_resources import DeviceAttempt
-    from dray.placement.plugins.inter_pod_affinity import SpreadConstraint
+    from dray.placement.plugins.pod_topology_spread import SpreadConstraint
     from dray.placement.plugins.volume_binding import VolumeBinding
     from dray.placement.profiles import Framework
 
@@ -94,7 +94,9 @@ def _rejected_before_filtering(
     return Unschedulable(message, frozenset({rejection.plugin}), keeps_nomination=result.keeps_nomination)
 
 
-def _unschedulable(outcome: Diagnosis, attempt: ClaimAttempt | None, post_filter: _PostFilter) -> Unschedulable:
+def _unschedulable(
+    outcome: Diagnosis, attempt: ClaimAttempt | None, post_filter: _PostFilter
+) -> Unschedulable:
     framework = post_filter.framework
     about_claims, writes = (
         attempt.post_filter(outcome.plugins) if attempt is not None else ("no new claims to deallocate", ())
@@ -126,7 +128,9 @@ def _unschedulable(outcome: Diagnosis, attempt: ClaimAttempt | None, post_filter
     )
 
 
-def _reasons(outcome: Diagnosis, attempt: ClaimAttempt | None, cluster: ClusterCache) -> Mapping[str, Reasons]:
+def _reasons(
+    outcome: Diagnosis, attempt: ClaimAttempt | None, cluster: ClusterCache
+) -> Mapping[str, Reasons]:
     """Why some of the nodes that were rejected for their devices cannot have the pod."""
     if attempt is None:
         return {}

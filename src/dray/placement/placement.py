@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from dray.placement.cache.nodes import ClusterCache, NodeInfo
 from dray.placement.cache.pods import PodInfo
 from dray.placement.nominator import Nominator
-from dray.placement.plugins import filters, inter_pod_affinity, scores
+from dray.placement.plugins import filters, scores
+from dray.placement.plugins.inter_pod_affinity import InterPodAffinity, Namespaces, normalise_affinity
+from dray.placement.plugins.pod_topology_spread import PodTopologySpread, SpreadConstraint
 from dray.placement.shape_index import ShapeIndex
 from dray.placement.status import Diagnosis, Rejection, ScheduleResult
 
@@ -51,7 +53,7 @@ class Placement:
         *,
         plugins: Plugins | None = None,
         rng: random.Random,
-        namespaces: Callable[[], inter_pod_affinity.Namespaces] = dict,
+        namespaces: Callable[[], Namespaces] = dict,
         served_by_devices: Container[str] = (),
         device_score: Callable[[NodeInfo], float] | None = None,
         release: int = 37,
@@ -96,7 +98,9 @@ class Placement:
         """The filters that look at this node alone, run with and without the pods that are nominated to it."""
         nominated = self._nominated.get(node.name)
         if nominated:
-            nominated_pods = [p for p in nominated.values() if p.uid != pod.uid and p.priority >= pod.priority]
+            nominated_pods = [
+                p for p in nominated.values() if p.uid != pod.uid and p.priority >= pod.priority
+            ]
             if nominated_pods:
                 with_nominated = node.without(frozenset())
                 for nominated_pod in nominated_pods:
@@ -121,7 +125,7 @@ class Placement:
         pod: PodInfo,
         attempt: ClaimAttempt | None,
         *,
-        spread: Sequence[inter_pod_affinity.SpreadConstraint] = (),
+        spread: Sequence[SpreadConstraint] = (),
         volumes: VolumeCheck | None = None,
     ) -> ScheduleResult | Diagnosis:
         """The best node, or why there is none. ``spread``: the pod's own constraints or the defaults for its owner."""
@@ -147,7 +151,7 @@ class Placement:
         self,
         pod: PodInfo,
         attempt: ClaimAttempt | None,
-        spread: Sequence[inter_pod_affinity.SpreadConstraint],
+        spread: Sequence[SpreadConstraint],
     ) -> bool:
         return not (
             spread
@@ -179,7 +183,7 @@ class Placement:
         pod: PodInfo,
         attempt: ClaimAttempt | None,
         nodes: list[NodeInfo],
-        spread: Sequence[inter_pod_affinity.SpreadConstraint],
+        spread: Sequence[SpreadConstraint],
         volumes: VolumeCheck | None,
     ) -> ScheduleResult | Diagnosis:
         total = len(self.cluster)
@@ -195,11 +199,13 @@ class Placement:
             feasible: list[tuple[NodeInfo, ClaimPlan | None]] = []
             for node in waiting:
                 rejection = self._run_all_filters(pod, node, volumes, counts, affinity)
-                plan = None
+                plan: ClaimPlan | None = None
                 if rejection is None and attempt is not None and filtered_last is None:
-                    plan = attempt.filter(node)
-                    if isinstance(plan, Rejection):
-                        rejection = plan
+                    verdict = attempt.filter(node)
+                    if isinstance(verdict, Rejection):
+                        rejection = verdict
+                    else:
+                        plan = verdict
                 if rejection is not None:
                     rejections[node.name] = rejection
                     continue
@@ -211,21 +217,22 @@ class Placement:
                 return Diagnosis(total, rejections)
             for node, plan in self._prioritize(pod, attempt, feasible, affinity, counts):
                 if filtered_last is not None:
-                    plan = filtered_last.filter(node)
-                    if isinstance(plan, Rejection):
-                        rejections[node.name] = plan
+                    verdict = filtered_last.filter(node)
+                    if isinstance(verdict, Rejection):
+                        rejections[node.name] = verdict
                         continue
+                    plan = verdict
                 return ScheduleResult(node.name, plan)
 
     def _company(
-        self, pod: PodInfo, spread: Sequence[inter_pod_affinity.SpreadConstraint]
-    ) -> tuple[inter_pod_affinity.InterPodAffinity | None, inter_pod_affinity.PodTopologySpread | None]:
+        self, pod: PodInfo, spread: Sequence[SpreadConstraint]
+    ) -> tuple[InterPodAffinity | None, PodTopologySpread | None]:
         """What other pods mean for this one, as far as it minds."""
         minds = self._depends_on_other_pods(pod)
         everyone = list(self.cluster) if minds or spread else []
         return (
-            inter_pod_affinity.InterPodAffinity(pod, everyone, self._namespaces()) if minds else None,
-            inter_pod_affinity.PodTopologySpread(pod, everyone, spread) if spread else None,
+            InterPodAffinity(pod, everyone, self._namespaces()) if minds else None,
+            PodTopologySpread(pod, everyone, spread) if spread else None,
         )
 
     def _run_all_filters(
@@ -233,8 +240,8 @@ class Placement:
         pod: PodInfo,
         node: NodeInfo,
         volumes: VolumeCheck | None,
-        counts: inter_pod_affinity.PodTopologySpread | None,
-        affinity: inter_pod_affinity.InterPodAffinity | None,
+        counts: PodTopologySpread | None,
+        affinity: InterPodAffinity | None,
     ) -> Rejection | None:
         """Every filter but the one for attempt, in upstream's order."""
         rejection = self.run_filters(pod, node)
@@ -250,15 +257,13 @@ class Placement:
         self,
         pod: PodInfo,
         *,
-        spread: Sequence[inter_pod_affinity.SpreadConstraint] = (),
+        spread: Sequence[SpreadConstraint] = (),
         volumes: VolumeCheck | None = None,
     ) -> Callable[[NodeInfo], Rejection | None]:
         """Judges the pod on nodes as they would be with some pods gone; by every filter but the one for devices."""
 
         @cache  # asked for only where some node might be had by making room
-        def company() -> tuple[
-            inter_pod_affinity.InterPodAffinity | None, inter_pod_affinity.PodTopologySpread | None
-        ]:
+        def company() -> tuple[InterPodAffinity | None, PodTopologySpread | None]:
             return self._company(pod, spread)
 
         def run_filters(node: NodeInfo) -> Rejection | None:
@@ -282,8 +287,8 @@ class Placement:
         pod: PodInfo,
         attempt: ClaimAttempt | None,
         feasible: list[tuple[NodeInfo, ClaimPlan | None]],
-        affinity: inter_pod_affinity.InterPodAffinity | None,
-        counts: inter_pod_affinity.PodTopologySpread | None,
+        affinity: InterPodAffinity | None,
+        counts: PodTopologySpread | None,
     ) -> list[tuple[NodeInfo, ClaimPlan | None]]:
         """The nodes, best first; chance decides between equals."""
         if len(feasible) == 1:
@@ -309,8 +314,8 @@ class Placement:
         pod: PodInfo,
         attempt: ClaimAttempt | None,
         feasible: list[tuple[NodeInfo, ClaimPlan | None]],
-        affinity: inter_pod_affinity.InterPodAffinity | None,
-        counts: inter_pod_affinity.PodTopologySpread | None,
+        affinity: InterPodAffinity | None,
+        counts: PodTopologySpread | None,
     ) -> dict[str, float]:
         weights = self._plugins.scoring.weights
         nodes = [node for node, _ in feasible]
@@ -330,10 +335,13 @@ class Placement:
         if affinity is not None and affinity.scores_matter:
             add(
                 "InterPodAffinity",
-                inter_pod_affinity.normalise_affinity({n.name: affinity.score(n) for n in nodes}),
+                normalise_affinity({n.name: affinity.score(n) for n in nodes}),
             )
         if counts is not None and counts.scores_matter:
             add("PodTopologySpread", counts.scores(nodes))
         if attempt is not None and attempt.scores_matter:
-            add("DynamicResources", scores.normalised({n.name: attempt.score(plan) for n, plan in feasible}))
+            add(
+                "DynamicResources",
+                scores.normalised({n.name: attempt.score(plan) for n, plan in feasible if plan is not None}),
+            )
         return total

@@ -105,8 +105,6 @@ def build_profiles(
             clock=clock,
             monotonic=monotonic,
         )
-        return Framework(
-            profile, options, placement, devices if classic is None else classic.beside(devices)
-        )
+        return Framework(profile, options, placement, devices if classic is None else classic.beside(devices))
 
     return Profiles(map(framework, profiles))

@@ -1,4 +1,4 @@
-"""What decisions look up in the cluster besides nodes, pods and devices: read from informers when it is asked for."""
+"""What an attempt reads from informers besides the caches: namespaces, disruption budgets, volumes, owners of pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dray.client.resources import (
 from dray.placement.cache.pods import PodInfo
 from dray.placement.config import SchedulerProfile
 from dray.placement.plugins import pod_topology_spread
-from dray.placement.plugins.inter_pod_affinity import SpreadConstraint
+from dray.placement.plugins.pod_topology_spread import SpreadConstraint
 from dray.placement.plugins.volume_binding import VolumeBinding
 from dray.placement.preemption import DisruptionBudget
 

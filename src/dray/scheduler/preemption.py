@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dray.api.errors import Conflict, NotFound
 from dray.client.client import Client
@@ -12,6 +13,9 @@ from dray.placement.preemption import Candidate
 from dray.scheduler.binding.binding_conditions import BindingConditionsWaiter
 from dray.scheduler.events.pod_status import PodStatusWriter
 from dray.scheduler.events.reporter import Reporter
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodCondition
 
 
 class PreemptionExecutor:
@@ -60,7 +64,7 @@ class PreemptionExecutor:
 
     async def _evict(self, victim: PodInfo, scheduler: str) -> bool:
         """False: the victim is deleted already."""
-        condition = {
+        condition: PodCondition = {
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
             "message": f"{scheduler}: preempting to accommodate a higher priority pod",
         }  # fmt: skip

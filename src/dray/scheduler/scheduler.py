@@ -172,8 +172,11 @@ class Scheduler:
             now = self._monotonic()
             for entry in list(self.queue.gated()):
                 gate = entry.gated_by
-                if gate not in ("SchedulingGates", entry.told) and now - entry.since >= _GATE_SECONDS:
-                    entry.told = gate
+                if (
+                    gate not in ("SchedulingGates", entry.reported_gate)
+                    and now - entry.since >= _GATE_SECONDS
+                ):
+                    entry.reported_gate = gate
                     self._writers.reporter.gated(entry.pod, gate)
 
     def _attempt(self, entry: QueuedPodInfo) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.placement.cache.pods import PodInfo
-from dray.placement.decision import Unschedulable
+from dray.placement.outcome import Unschedulable
 from tests.support.scheduler import Harness, claim
 
 UPSTREAM = (

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dray.placement.decision import Bind, Failure, Unschedulable
-from dray.placement.placement import Diagnosis, Placement
+from dray.placement.claims import Deallocate
+from dray.placement.outcome import Bind, Failure, Gated, Unschedulable
+from dray.placement.placement import Placement
 from dray.placement.plugins.volume_binding import VolumeBinding
-from dray.placement.status import Gated
+from dray.placement.status import Diagnosis
 from tests.support.scheduler import Harness, claim, cluster, node, pod, slice_of
 
 
@@ -130,13 +131,13 @@ def test_a_claim_in_the_way_is_freed_where_all_others_could_be_had() -> None:
     stage = Harness({"a": ["gpu-0"]})
     blocking = elsewhere()
     refusal = refused(stage, stage.user(blocking, claim()))
-    assert refusal.deallocate is blocking
+    assert refusal.writes == (Deallocate(blocking),)
 
 
 def test_no_claim_is_freed_where_another_could_not_be_had_anyway() -> None:
     stage = Harness({"a": ["gpu-0"]}, advice=False)
     refusal = refused(stage, stage.user(elsewhere(), claim(count=2)))
-    assert refusal.deallocate is None
+    assert refusal.writes == ()
     assert "1 cannot allocate all claims. still not schedulable" in refusal.message
 
 

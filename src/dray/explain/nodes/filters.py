@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from dray.explain.nodes.causes import NodeFilters, NodeUsage, PodFilters, Refusal
 from dray.placement.cache.nodes import ClusterCache as Nodes
 from dray.placement.cache.nodes import NodeInfo
 from dray.placement.cache.pods import PodInfo
-from dray.placement.plugins import extended_resources, filters, inter_pod_affinity
+from dray.placement.plugins import extended_resources, filters, inter_pod_affinity, pod_topology_spread
 from dray.placement.plugins.volume_binding import VolumeBinding
 from dray.placement.status import Rejection
 
 if TYPE_CHECKING:
+    from dray.api.types.core import Pod
     from dray.explain import Cluster
     from dray.explain.model.snapshot import Document
 
@@ -57,7 +58,7 @@ def _read(pod: Document) -> PodInfo:
     metadata = pod.get("metadata") or {}
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or "default"
     known = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}"}
-    return PodInfo({**pod, "metadata": {**known, **metadata}, "spec": pod.get("spec") or {}})
+    return PodInfo(cast("Pod", {**pod, "metadata": {**known, **metadata}, "spec": pod.get("spec") or {}}))
 
 
 def _storage(cluster: Cluster) -> VolumeBinding:
@@ -83,11 +84,11 @@ class _PodFilters:
         everyone = list(self._nodes)
         self._storage = node_filters.storage if pod.volume_claims else None
         self._affinity = self._spread = None
-        self._constraints = [inter_pod_affinity.SpreadConstraint.of(spec, pod.labels) for spec in pod.spread]
+        self._constraints = [pod_topology_spread.SpreadConstraint.of(spec, pod.labels) for spec in pod.spread]
         if pod.affinity or pod.anti_affinity or self._nodes.pods_with_affinity:
             self._affinity = inter_pod_affinity.InterPodAffinity(pod, everyone, self._namespaces)
         if any(one.hard for one in self._constraints):
-            self._spread = inter_pod_affinity.PodTopologySpread(pod, everyone, self._constraints)
+            self._spread = pod_topology_spread.PodTopologySpread(pod, everyone, self._constraints)
         self._resources = extended_resources.served_resources(pod, self._classes)
         self._generated: dict[tuple[str, ...], Document | None] = {}
 
@@ -128,9 +129,9 @@ class _PodFilters:
         wanted = extended_resources.requests(self._pod, served, self._classes.device_class_of).requests
         if not wanted:
             return None
-        claim: dict[str, Any] = extended_resources.new_claim(self._pod)
+        claim = extended_resources.new_claim(self._pod, wanted)
         metadata = {**claim["metadata"], "name": f"{self._pod.name}-extended-resources"}
-        return {**claim, "metadata": metadata, "spec": {"devices": {"requests": wanted}}}
+        return {**claim, "metadata": metadata}
 
     def load(self, node: str) -> NodeUsage:
         there = self._nodes.get(node)

@@ -56,7 +56,9 @@ class ClaimInformation:
     name: str  # of the entry in the pod's resourceClaims
     claim: ResourceClaim
     nodes: NodeTest | None = None  # where the claim is available, or where its class may be allocated
-    scheduling_status: ResourceClaimSchedulingStatus | None = None  # the driver's answer in the scheduling context
+    scheduling_status: ResourceClaimSchedulingStatus | None = (
+        None  # the driver's answer in the scheduling context
+    )
     wanted: StructuredClaim | None = None  # set if the scheduler allocates the claim itself
 
     @property
@@ -152,9 +154,8 @@ class ClassicAttempt:
                     rejection = allocation
                 else:
                     given.append((entry, allocation))
-            elif (
-                entry.scheduling_status is not None
-                and node.name in (entry.scheduling_status.get("unsuitableNodes") or ())
+            elif entry.scheduling_status is not None and node.name in (
+                entry.scheduling_status.get("unsuitableNodes") or ()
             ):
                 rejection = _UNSUITABLE
         if rejection is not None or not available:

@@ -44,7 +44,7 @@ class ClassicPlugin:
         and 1.27 have it. Generated claims are known by name, pods that lack one are tried all the same, and waiting
         for a driver counts as an error.
         """
-        self._classic_cache = classic_cache
+        self.classic_cache = classic_cache
         self._context_kind = context_kind
         self.alone = alone
         self._early = early
@@ -55,10 +55,10 @@ class ClassicPlugin:
 
     def concerns(self, pod: PodInfo) -> bool:
         """Whether the pod has classic claims."""
-        if not pod.claims or not (self.alone or self._classic_cache.has_claims):
+        if not pod.claims or not (self.alone or self.classic_cache.has_claims):
             return False
         return self.alone or any(
-            reference.claim and self._classic_cache.claim(pod.namespace, reference.claim) is not None
+            reference.claim and self.classic_cache.claim(pod.namespace, reference.claim) is not None
             for reference in claims.references(pod.document)
         )
 
@@ -89,9 +89,7 @@ class ClassicPlugin:
             return _unresolvable(problem)
         except ForeignSchedulingContext as problem:
             return Failure(f'running PreFilter plugin "{PLUGIN}": {problem}')
-        return ClassicAttempt(
-            pod, entries, context, self._classic_cache, alone=self.alone, early=self._early
-        )
+        return ClassicAttempt(pod, entries, context, self.classic_cache, alone=self.alone, early=self._early)
 
     def _pod_claims(self, pod: PodInfo) -> list[tuple[str, ResourceClaim]]:
         """The classic claims of a pod, each with the name of its entry in the pod."""
@@ -103,7 +101,7 @@ class ClassicPlugin:
                 raise ClaimNotReady(str(problem)) from None
             if wanted.claim is None:
                 continue
-            claim = self._classic_cache.claim(pod.namespace, wanted.claim)
+            claim = self.classic_cache.claim(pod.namespace, wanted.claim)
             if claim is None and not self.alone:
                 continue  # of the current generation, or missing
             if claim is None:
@@ -121,7 +119,7 @@ class ClassicPlugin:
         return found
 
     def _context(self, pod: PodInfo) -> PodSchedulingContext | None:
-        context = self._classic_cache.contexts.get((pod.namespace, pod.name))
+        context = self.classic_cache.contexts.get((pod.namespace, pod.name))
         if context is None:
             return None
         owner = objects.controller_of(context)
@@ -150,18 +148,18 @@ class ClassicPlugin:
             selector = allocation.get("availableOnNodes")
             return ClaimInformation(name, claim, nodeaffinity.node_selector(selector) if selector else None)
         class_name = claim["spec"]["resourceClassName"]
-        resource_class = self._classic_cache.classes.get(class_name)
+        resource_class = self.classic_cache.classes.get(class_name)
         if resource_class is None:
             raise ClaimNotReady(f"resource class {class_name} does not exist")
         selector = resource_class.get("suitableNodes")
         nodes = nodeaffinity.node_selector(selector) if selector else None
         if resource_class.get("structuredParameters"):
             metadata = claim["metadata"]
-            if self._classic_cache.has_pending_allocation(metadata["uid"]):
+            if self.classic_cache.has_pending_allocation(metadata["uid"]):
                 raise ClaimNotReady(
                     f"resource claim {metadata['namespace']}/{metadata['name']} is in the process of being allocated"
                 )
-            wanted = self._classic_cache.wanted(claim, resource_class)
+            wanted = self.classic_cache.wanted(claim, resource_class)
             return ClaimInformation(name, claim, nodes, wanted=wanted)
         if claim["spec"].get("allocationMode") == "Immediate":
             raise ClaimNotReady("unallocated immediate resourceclaim")

@@ -161,7 +161,10 @@ def _first_free(
 
 
 def _handle(
-    wanted: StructuredClaim, node_driver: NodeDriver, requests: Sequence[ResourceRequest], names: Sequence[str]
+    wanted: StructuredClaim,
+    node_driver: NodeDriver,
+    requests: Sequence[ResourceRequest],
+    names: Sequence[str],
 ) -> ResourceHandle:
     data: StructuredResourceHandle = {"nodeName": node_driver.node}
     for vendor in wanted.class_parameters.get("vendorParameters") or ():

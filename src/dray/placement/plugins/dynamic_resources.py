@@ -431,9 +431,7 @@ class DeviceAttempt:
                 and name not in node.allocatable.scalars
             ):
                 return Rejection(PLUGIN, ("cannot fit resource",), resolvable=False)
-        wanted = extended_resources.requests(
-            self._pod, served, self._claim_cache.classes.device_class_of
-        )
+        wanted = extended_resources.requests(self._pod, served, self._claim_cache.classes.device_class_of)
         leftover = self._extended_resource_claim
         if leftover is not None and not self._resumes(leftover, wanted, node):
             return Rejection(PLUGIN, ("cannot schedule extended resource claim",), resolvable=False)

@@ -6,7 +6,7 @@ their devices. The names of the requests and the mapping from container to reque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.claims import EXTENDED_RESOURCE_ANNOTATION
@@ -177,8 +177,15 @@ def _request(
                 return None, mappings
     name = f"container-{index}-request-{sorted(asked).index(resource)}"
     map_to(name)
-    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count - available}
-    return {"name": name, "exactly": exactly}, mappings
+    request: DeviceRequest = {
+        "name": name,
+        "exactly": {
+            "deviceClassName": device_class,
+            "allocationMode": "ExactCount",
+            "count": count - available,
+        },
+    }
+    return request, mappings
 
 
 def in_memory_uid(pod: PodInfo) -> str:

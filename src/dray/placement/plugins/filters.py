@@ -6,11 +6,15 @@ Each returns None or the ``Rejection`` upstream's plugin of the same name gives,
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from typing import TYPE_CHECKING
 
 from dray.api import nodeaffinity
 from dray.placement.cache.nodes import NodeInfo
 from dray.placement.cache.pods import HostPort, PodInfo
 from dray.placement.status import Rejection
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Taint
 
 Filter = Callable[[PodInfo, NodeInfo], Rejection | None]
 
@@ -22,7 +26,7 @@ _AFFINITY = Rejection(
 )
 _PORTS = Rejection("NodePorts", ("node(s) didn't have free ports for the requested pod ports",))
 
-_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+_CORDON: Taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def node_unschedulable(pod: PodInfo, node: NodeInfo) -> Rejection | None:

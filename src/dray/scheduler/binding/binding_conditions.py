@@ -27,9 +27,7 @@ class BindingConditionsWaiter:
         self._changed: dict[str, asyncio.Event] = {}  # by the uid of the waiting pod
         self._cancelled: set[str] = set()  # uids of waiting pods that preemption has cancelled
 
-    async def wait(
-        self, pod: PodInfo, bound: Sequence[ResourceClaim], *, limit: float
-    ) -> Ready | Failed:
+    async def wait(self, pod: PodInfo, bound: Sequence[ResourceClaim], *, limit: float) -> Ready | Failed:
         """Until every device is ready, or a claim has failed, timed out or been deleted, or the pod is cancelled."""
         changed = self._changed[pod.uid] = asyncio.Event()
         try:
@@ -49,9 +47,7 @@ class BindingConditionsWaiter:
             del self._changed[pod.uid]
             self._cancelled.discard(pod.uid)
 
-    def _state(
-        self, bound: Sequence[ResourceClaim], limit: float
-    ) -> Ready | Waiting | Failed:
+    def _state(self, bound: Sequence[ResourceClaim], limit: float) -> Ready | Waiting | Failed:
         """Of all claims together: one failed claim fails them all, and one waiting claim makes the others wait."""
         together: Ready | Waiting = Ready()
         for claim in bound:

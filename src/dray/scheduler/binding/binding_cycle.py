@@ -76,7 +76,7 @@ class BindingCycles:
         except BindingError as problem:
             self._cluster.remove_pod(pod.uid)
             await claims.release()
-            self._pending.requeue("AssignedPod", "delete", pod, None)
+            self._pending.assigned_pod_event(pod, None)
             self._catch_up(entry)
             if problem.patched_pod is not None:
                 entry.adopt_newer(problem.patched_pod)

@@ -358,9 +358,7 @@ class DeviceClaimBinding:
         except NotFound:
             pass
         except StatusError as problem:
-            log.warning(
-                "pod %s keeps its %s: %s", self._pod.key, NODE_ALLOCATABLE_CLAIM_STATUSES, problem
-            )
+            log.warning("pod %s keeps its %s: %s", self._pod.key, NODE_ALLOCATABLE_CLAIM_STATUSES, problem)
 
     async def done(self) -> None:
         pass

@@ -77,7 +77,7 @@ class ClassicEventHandlers:
         follow(CLASSIC_RESOURCE_CLAIMS, self._claim_set, self._claim_deleted, _came_free)
 
     def _requeue(self) -> None:
-        self._pending.requeue("Classic", "update")
+        self._pending.event("Classic")
 
     def _class_set(self, document: ResourceClass) -> None:
         self._classic_cache.classes[document["metadata"]["name"]] = document
@@ -105,9 +105,7 @@ class ClassicEventHandlers:
 
 def _came_free(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     """Whether a claim gave back instances that the scheduler had allocated."""
-    return (
-        old is not None and allocation_of(new) is None and bool(allocated_instances(allocation_of(old)))
-    )
+    return old is not None and allocation_of(new) is None and bool(allocated_instances(allocation_of(old)))
 
 
 def _into(

@@ -39,7 +39,7 @@ class ClassicGeneration:
     def binders(self, device: ClaimBinders) -> ClassicClaimBinders:
         writer = ClassicWriter(
             self._client,
-            resource=self._by_name.get(CLASSIC_RESOURCE_CLAIMS.plural, CLASSIC_RESOURCE_CLAIMS),
+            claims=self._by_name.get(CLASSIC_RESOURCE_CLAIMS.plural) or CLASSIC_RESOURCE_CLAIMS,
             contexts=self._contexts,
             owners_wait=not self._early,
             as_in_130=self._alone,

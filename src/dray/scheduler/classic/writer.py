@@ -31,18 +31,18 @@ class ClassicWriter:
         self,
         client: Client,
         *,
-        resource: Resource[ResourceClaim] = CLASSIC_RESOURCE_CLAIMS,
+        claims: Resource[ResourceClaim] = CLASSIC_RESOURCE_CLAIMS,
         contexts: Resource[PodSchedulingContext] = POD_SCHEDULING_CONTEXTS,
         owners_wait: bool = True,
         as_in_130: bool = True,
     ) -> None:
-        """``resource`` and ``contexts``: claims and scheduling contexts in the version that the server has.
+        """``claims`` and ``contexts``: claims and scheduling contexts in the version that the server has.
 
         ``owners_wait``: a pod that is deleted in the foreground waits for its scheduling context to be deleted.
         ``as_in_130``: drivers are asked to free every claim, even one that the scheduler has allocated.
         """
         self.client = client
-        self.claims = resource
+        self.claims = claims
         self._contexts = contexts
         self._owners_wait = owners_wait
         self._as_in_130 = as_in_130
