@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.api.release import V1_30, EffectiveVersion, Release
 from dray.placement.cache.nodes import NodeInfo
 from dray.placement.cache.pods import PodInfo
 from dray.placement.classic.attempt import ClassicAttempt
 from dray.placement.classic.cache import ClassicCache
 from dray.placement.classic.plugin import ClassicPlugin
+from dray.placement.classic.quirks import ClassicQuirks
 from dray.placement.classic.structured_parameters import StructuredClaim
 
 Doc = dict[str, Any]
@@ -48,11 +50,10 @@ def node(name: str) -> NodeInfo:
 def plugin(
     *claims: Doc,
     structured: bool = False,
-    alone: bool = True,
-    early: bool = False,
+    release: Release | None = V1_30,
     context: Doc | None = None,
 ) -> ClassicPlugin:
-    """With these claims, their class c, and the scheduling context of pod p."""
+    """With these claims, their class c, and the scheduling context of pod p. No release: all generations are served."""
     cache: Any = ClassicCache()
     cache.classes["c"] = {"driverName": "d", "structuredParameters": structured}
     for document in claims:
@@ -60,7 +61,9 @@ def plugin(
     if context is not None:
         owner = {"uid": "p", "controller": True}
         cache.contexts["ns", "p"] = {**context, "metadata": {"uid": "x", "ownerReferences": [owner]}}
-    return ClassicPlugin(cache, context_kind="PodSchedulingContext", alone=alone, early=early)
+    return ClassicPlugin(
+        cache, ClassicQuirks.of(EffectiveVersion(release)), context_kind="PodSchedulingContext"
+    )
 
 
 def begun(found: ClassicPlugin, subject: PodInfo) -> ClassicAttempt:

@@ -9,9 +9,9 @@ from dray.client.client import Client
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.pods import PodInfo
 from dray.placement.plugins.dynamic_resources import DeviceReservation, NodePlan
-from dray.scheduler.binding.binder import NominatedNodePolicy
 from dray.scheduler.binding.claim_binding import ClaimBinding
 from dray.scheduler.metrics import Metrics
+from dray.scheduler.quirks import SchedulerQuirks
 from dray.scheduler.writers import Writers, build_writers
 from tests.support.scheduler import claim
 
@@ -73,12 +73,16 @@ def writer(
     server: FakeClient,
     told: FakeRecorder | None = None,
     claim_cache: ClaimCache | None = None,
-    **options: Any,
+    **quirks: bool,
 ) -> Writers:
     return build_writers(
-        cast(Client, server), claim_cache or ClaimCache(), told or FakeRecorder(), binding_conditions=True, nominate=NominatedNodePolicy.ALWAYS,
-        metrics=Metrics(), **options,
-    )  # fmt: skip
+        cast(Client, server),
+        claim_cache or ClaimCache(),
+        told or FakeRecorder(),
+        SchedulerQuirks(**quirks),
+        nominates_before_every_bind=True,
+        metrics=Metrics(),
+    )
 
 
 def binding(

@@ -25,6 +25,7 @@ from dray.placement.plugins.dynamic_resources import (
 )
 from dray.placement.preemption import DisruptionBudget
 from dray.placement.profiles import Framework
+from dray.placement.quirks import PlacementQuirks
 
 _serial = itertools.count()
 
@@ -99,8 +100,7 @@ class Harness:
         self,
         nodes: Mapping[str, Iterable[str | dict[str, Any]]],
         *,
-        advice: bool = True,
-        faithful: bool = False,
+        quirks: PlacementQuirks | None = None,
         **profile: Any,
     ) -> None:
         self.profile = SchedulerProfile(**profile)
@@ -111,14 +111,15 @@ class Harness:
             self.claim_cache.set_slice(slice_of(name, devices))
         features = Features.of(NEWEST, EffectiveVersion().gates())
         policy = POLICIES[self.profile.device_policy]
-        self.options = Options(features=features, policy=policy, advice=advice, faithful=faithful)
+        quirks = quirks or PlacementQuirks()
+        self.options = Options(features=features, quirks=quirks, policy=policy)
         self.placement = Placement(
             self.cluster,
             plugins=self.profile.plugins,
             rng=random.Random(0),
             served_by_devices=self.claim_cache.classes,
             device_score=policy_score(self.claim_cache, self.options),
-            thorough=faithful,
+            quirks=quirks,
         )
         devices = DynamicResources(
             self.claim_cache,
@@ -126,7 +127,7 @@ class Harness:
             self.placement.nominator,
             new_share_id=lambda: f"share-{next(_serial)}",
         )
-        self.framework = Framework(self.profile, self.options, self.placement, devices)
+        self.framework = Framework(self.profile, quirks, self.placement, devices)
         self.budgets: list[DisruptionBudget] = []
 
     def _freed(self, nodes: set[str] | None) -> None:

@@ -34,10 +34,8 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     options = component.Options(
         configuration=Configuration(profiles=(profile,)),
         gates=cluster.server.api.gates,
-        release=cluster.server.api.version.release[1],
-        classic=cluster.server.api.version.serves_classic,
-        every_write=cluster.server.api.version.emulated,
-        advice=not cluster.server.api.version.emulated,
+        version=cluster.server.api.version,
+        nominates_before_every_bind=cluster.server.api.version.emulated,
     )
     cluster.server.api.metrics.others.append(options.metrics.text)
     await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())

@@ -64,13 +64,11 @@ def scheduler(
     if leader_elect is None:
         leader_elect = configuration.leader_election.enabled if config is not None else True
     election = replace(configuration.leader_election, enabled=leader_elect)
-    release, gates = _release(emulate, feature_gates)
+    version, gates = _release(emulate, feature_gates)
     options = component.Options(
         configuration=replace(configuration, leader_election=election),
         gates=gates,
-        release=release.release[1],
-        classic=release.serves_classic,
-        advice=not release.emulated,
+        version=version,
     )
 
     async def run(client: Any) -> None:

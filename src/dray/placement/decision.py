@@ -80,7 +80,7 @@ def _rejected_before_filtering(
     """Every node is rejected by the PreFilter of one plugin."""
     profile = framework.profile
     if (
-        framework.options.faithful
+        framework.quirks.postfilter_needs_cycle_state
         and rejection.plugin != dynamic_resources.PLUGIN
         and profile.enabled(dynamic_resources.PLUGIN)
     ):
@@ -112,7 +112,7 @@ def _unschedulable(
     message = fit_error_message(outcome.nodes, outcome.rejections.values(), after=result.message)
     reasons = _reasons(outcome, attempt, framework.placement.cluster)
     if (
-        framework.options.advice
+        framework.quirks.adds_advice
         and result.candidate is None
         and (hint := advice.summary(reasons, nodes=outcome.nodes))
     ):

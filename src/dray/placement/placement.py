@@ -18,6 +18,7 @@ from dray.placement.nominator import Nominator
 from dray.placement.plugins import filters, scores
 from dray.placement.plugins.inter_pod_affinity import InterPodAffinity, Namespaces, normalise_affinity
 from dray.placement.plugins.pod_topology_spread import PodTopologySpread, SpreadConstraint
+from dray.placement.quirks import PlacementQuirks
 from dray.placement.shape_index import ShapeIndex
 from dray.placement.status import Diagnosis, Rejection, ScheduleResult
 
@@ -56,26 +57,19 @@ class Placement:
         namespaces: Callable[[], Namespaces] = dict,
         served_by_devices: Container[str] = (),
         device_score: Callable[[NodeInfo], float] | None = None,
-        release: int = 37,
-        thorough: bool = False,
+        quirks: PlacementQuirks | None = None,
     ) -> None:
-        """``device_score``: how a node suits the device policy, from 0 to 100; asked for pods that want devices.
-
-        ``thorough``: as long as there are few nodes, all of them are asked for devices before one is chosen, so that
-        what is wrong on one of them is an error, as it is upstream.
-        """
+        """``device_score``: how a node suits the device policy, from 0 to 100; asked for pods that need devices."""
         self.cluster = cluster
         self.nominator = Nominator(cluster)
         self._nominated = self.nominator.nominated
         self._plugins = plugins = plugins or Plugins()
-        self._scoring = replace(plugins.scoring, release=release)
+        self._quirks = quirks = quirks or PlacementQuirks()
+        self._scoring = replace(plugins.scoring, quirks=quirks)
         self._rng = rng
         self._namespaces = namespaces
         self._served_by_devices = served_by_devices
         self._device_score = device_score
-        self._thorough = thorough
-        self._sizes_matter = release >= 34
-        self._counts_passed_over = release >= 32
         self._shapes: dict[tuple[bytes, bytes | None, int], ShapeIndex] = {}
         self._start = 0
         self._filters: list[filters.Filter] = [
@@ -85,7 +79,9 @@ class Placement:
                 ("NodeName", filters.node_name),
                 (
                     "TaintToleration",
-                    filters.taint_toleration if release >= 35 else filters.taint_toleration_naming_taint,
+                    filters.taint_toleration_naming_taint
+                    if quirks.names_untolerated_taint
+                    else filters.taint_toleration,
                 ),
                 ("NodeAffinity", filters.node_affinity),
                 ("NodePorts", filters.node_ports),
@@ -117,7 +113,10 @@ class Placement:
 
     def _fits(self, pod: PodInfo, node: NodeInfo) -> Rejection | None:
         return filters.node_resources_fit(
-            pod, node, served_by_devices=self._served_by_devices, sizes_matter=self._sizes_matter
+            pod,
+            node,
+            served_by_devices=self._served_by_devices,
+            small_nodes_are_unresolvable=self._quirks.small_nodes_are_unresolvable,
         )
 
     def find(
@@ -139,8 +138,8 @@ class Placement:
             nodes = [n for name in only if (n := self.cluster.get(name)) is not None]
             outcome = self._scan(pod, attempt, nodes, spread, volumes)
             if isinstance(outcome, Diagnosis):
-                passed_over = (n.name for n in self.cluster if n.name not in only)
-                others = dict.fromkeys(passed_over, _NOT_NAMED) if self._counts_passed_over else {}
+                not_named = (n.name for n in self.cluster if n.name not in only)
+                others = dict.fromkeys(not_named, _NOT_NAMED) if self._quirks.counts_nodes_not_named else {}
                 return Diagnosis(outcome.nodes, {**others, **outcome.rejections})
             return outcome
         if volumes is None and self._by_index(pod, attempt, spread):
@@ -159,7 +158,11 @@ class Placement:
             or pod.preferred_nodes
             or self.cluster.prefer_no_schedule_nodes
             or (attempt is not None and (attempt.shape is None or attempt.scores_matter))
-            or (attempt is not None and self._thorough and len(self.cluster) < MIN_FEASIBLE_NODES)
+            or (
+                attempt is not None
+                and self._quirks.filters_devices_on_every_node
+                and len(self.cluster) < MIN_FEASIBLE_NODES
+            )
         )
 
     def _depends_on_other_pods(self, pod: PodInfo) -> bool:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dray.allocation import POLICIES, Features
-from dray.api.release import Gates, Release
+from dray.api.release import EffectiveVersion, Gates
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.cache.pods import PodInfo
 from dray.placement.config import SchedulerProfile
 from dray.placement.placement import Placement
 from dray.placement.plugins import dynamic_resources
+from dray.placement.quirks import PlacementQuirks
 
 if TYPE_CHECKING:
     from dray.placement.claims import ClaimPlugin
@@ -27,7 +28,7 @@ class Framework:
     """Upstream's framework: a profile with its plugins, ready to schedule pods."""
 
     profile: SchedulerProfile
-    options: dynamic_resources.Options
+    quirks: PlacementQuirks
     placement: Placement
     claims: ClaimPlugin
 
@@ -64,8 +65,7 @@ def build_profiles(
     claim_cache: ClaimCache,
     *,
     gates: Gates,
-    release: int,
-    advice: bool,
+    version: EffectiveVersion,
     classic: ClassicPlugin | None = None,
     namespaces: Callable[[], Mapping[str, Mapping[str, str]]],
     rng: random.Random,
@@ -74,28 +74,25 @@ def build_profiles(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Profiles:
     """``classic``: the plugin for claims of the classic generation, where the API server has it."""
-    features = Features.of(Release(1, release), gates)
+    features = Features.of(version.release, gates)
+    quirks = PlacementQuirks.of(version, gates)
 
     def framework(profile: SchedulerProfile) -> Framework:
         options = dynamic_resources.Options(
             features=features,
-            extended_resources="DRAExtendedResource" in gates,
-            node_resources="DRANodeAllocatableResources" in gates,
-            filter_timeout=profile.filter_timeout if "DRASchedulerFilterTimeout" in gates else 0.0,
+            quirks=quirks,
+            filter_timeout=profile.filter_timeout if quirks.limits_filter_time else 0.0,
             binding_timeout=profile.binding_timeout,
             policy=POLICIES[profile.device_policy],
-            advice=advice,
-            faithful=not advice,
         )
         placement = Placement(
             cluster,
             plugins=profile.plugins,
             rng=rng,
             namespaces=namespaces,
-            served_by_devices=claim_cache.classes if "DRAExtendedResource" in gates else (),
+            served_by_devices=claim_cache.classes if quirks.serves_extended_resources else (),
             device_score=dynamic_resources.policy_score(claim_cache, options),
-            release=release,
-            thorough=not advice,
+            quirks=quirks,
         )
         devices = dynamic_resources.DynamicResources(
             claim_cache,
@@ -105,6 +102,6 @@ def build_profiles(
             clock=clock,
             monotonic=monotonic,
         )
-        return Framework(profile, options, placement, devices if classic is None else classic.beside(devices))
+        return Framework(profile, quirks, placement, devices if classic is None else classic.beside(devices))
 
     return Profiles(map(framework, profiles))

@@ -21,18 +21,19 @@ from dray.placement.plugins import pod_topology_spread
 from dray.placement.plugins.pod_topology_spread import SpreadConstraint
 from dray.placement.plugins.volume_binding import VolumeBinding
 from dray.placement.preemption import DisruptionBudget
+from dray.placement.quirks import PlacementQuirks
 
 
 class Listers:
     """Namespaces, disruption budgets, volumes, and what pods belong to."""
 
-    def __init__(self, informers: Informers, *, release: int) -> None:
+    def __init__(self, informers: Informers, quirks: PlacementQuirks) -> None:
         self._namespaces = informers.get(NAMESPACES)
         self._budgets = informers.get(POD_DISRUPTION_BUDGETS)
         self._owners = pod_topology_spread.DefaultSelectors(
             services=informers.get(SERVICES), replica_sets=informers.get(REPLICASETS), stateful_sets=informers.get(STATEFULSETS)
         )  # fmt: skip
-        self.storage = _storage(informers, release)
+        self.storage = _storage(informers, quirks)
 
     def budgets(self) -> list[DisruptionBudget]:
         return [DisruptionBudget.of(b) for b in self._budgets.items()]
@@ -49,11 +50,11 @@ class Listers:
         )
 
 
-def _storage(informers: Informers, release: int) -> VolumeBinding:
+def _storage(informers: Informers, quirks: PlacementQuirks) -> VolumeBinding:
     volumes, storage_classes = informers.get(PERSISTENT_VOLUMES), informers.get(STORAGE_CLASSES)
     return VolumeBinding(
         volume_claim=informers.get(PERSISTENT_VOLUME_CLAIMS).get,
         volume=lambda name: volumes.get("", name),
         storage_class=lambda name: storage_classes.get("", name),
-        release=release,
+        quirks=quirks,
     )

@@ -13,13 +13,14 @@ from dray.placement.preemption import Candidate
 from dray.scheduler.binding.binding_conditions import BindingConditionsWaiter
 from dray.scheduler.events.pod_status import PodStatusWriter
 from dray.scheduler.events.reporter import Reporter
+from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
     from dray.api.types.core import PodCondition
 
 
 class PreemptionExecutor:
-    """``cancels_waiting_pods``: the binding of a pod that waits for binding conditions is cancelled instead."""
+    """Evicts the victims of preemption."""
 
     def __init__(
         self,
@@ -27,14 +28,13 @@ class PreemptionExecutor:
         statuses: PodStatusWriter,
         reporter: Reporter,
         waiter: BindingConditionsWaiter,
-        *,
-        cancels_waiting_pods: bool = True,
+        quirks: SchedulerQuirks,
     ) -> None:
         self._client = client
         self._statuses = statuses
         self._reporter = reporter
         self._waiter = waiter
-        self._cancels_waiting_pods = cancels_waiting_pods
+        self._quirks = quirks
 
     async def preempt(
         self,
@@ -56,7 +56,7 @@ class PreemptionExecutor:
             if victim.terminating:
                 continue
             text = f"Preempted by pod {pod.uid} on node {chosen.node}"
-            if self._cancels_waiting_pods and not for_devices and self._waiter.cancel(victim):
+            if self._quirks.cancels_waiting_pods and not for_devices and self._waiter.cancel(victim):
                 text += " (in kube-scheduler memory)."
             elif not await self._evict(victim, scheduler):
                 continue

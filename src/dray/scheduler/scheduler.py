@@ -14,9 +14,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dray.allocation import Features
-from dray.api import claims
-from dray.api.release import Gates, Release
+from dray.api.release import EffectiveVersion, Gates
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import PODS, Resource
@@ -26,7 +24,7 @@ from dray.placement.config import SchedulerProfile
 from dray.placement.decision import decide
 from dray.placement.outcome import Bind, Failure, Gated, Unschedulable
 from dray.placement.profiles import build_profiles
-from dray.scheduler.binding.binder import NominatedNodePolicy
+from dray.placement.quirks import PlacementQuirks
 from dray.scheduler.binding.binding_cycle import BindingCycles
 from dray.scheduler.event_handlers import EventHandlers
 from dray.scheduler.events.reporter import Recorder
@@ -35,7 +33,8 @@ from dray.scheduler.listers import Listers
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.queue.pending_pods import PendingPods
 from dray.scheduler.queue.scheduling_queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPodInfo, SchedulingQueue
-from dray.scheduler.writers import Writers, build_writers
+from dray.scheduler.quirks import SchedulerQuirks
+from dray.scheduler.writers import build_writers
 
 if TYPE_CHECKING:
     from dray.scheduler.classic.generation import ClassicGeneration
@@ -59,11 +58,9 @@ class Scheduler:
         *,
         profiles: Sequence[SchedulerProfile],
         gates: Gates,
-        release: int = 37,
-        modern: bool = True,
+        version: EffectiveVersion,
         classic: Collection[Resource[Any]] = (),
-        every_write: bool = True,
-        advice: bool = True,
+        nominates_before_every_bind: bool = True,
         backoff: tuple[float, float] = (INITIAL_BACKOFF, MAX_BACKOFF),
         metrics: Metrics | None = None,
         rng: random.Random | None = None,
@@ -72,28 +69,27 @@ class Scheduler:
     ) -> None:
         self._monotonic = monotonic
         self._rng = rng or random.Random()
-        self._advice = advice
+        self._quirks = quirks = SchedulerQuirks.of(version, gates)
         self._tasks: asyncio.TaskGroup | None = None
         self.metrics = metrics or Metrics()
         self.cluster = ClusterCache()
         self.claim_cache = ClaimCache(freed=self.cluster.touch_nodes)
         self.queue = SchedulingQueue(clock=monotonic, initial_backoff=backoff[0], max_backoff=backoff[1])
-        self._listers = Listers(informers, release=release)
-        dra = "DynamicResourceAllocation" in gates
-        generation = _classic(client, classic, alone=not modern, release=release) if dra and classic else None
+        self._listers = Listers(informers, PlacementQuirks.of(version, gates))
+        generation = _classic(client, classic, version) if quirks.serves_claims and classic else None
         self._profiles = build_profiles(
-            profiles, self.cluster, self.claim_cache, gates=gates, release=release, advice=advice,
+            profiles, self.cluster, self.claim_cache, gates=gates, version=version,
             classic=generation.plugin if generation is not None else None, namespaces=self._listers.namespace_labels,
             rng=self._rng, new_share_id=self._share_id, clock=clock, monotonic=monotonic,
         )  # fmt: skip
-        self._writers = _writers(
-            client, self.claim_cache, recorder, gates=gates, release=release, every_write=every_write, advice=advice,
+        self._writers = build_writers(
+            client, self.claim_cache, recorder, quirks, nominates_before_every_bind=nominates_before_every_bind,
             metrics=self.metrics, classic=generation, clock=clock,
         )  # fmt: skip
         self._pending = PendingPods(
             self.queue,
             self._profiles,
-            requeued_by_any_change="SchedulerQueueingHints" not in gates,
+            requeued_by_any_change=quirks.requeues_on_any_pod_change,
             skipped=self._writers.reporter.skipped,
         )
         self._binding_cycles = BindingCycles(
@@ -116,8 +112,8 @@ class Scheduler:
             claims_changed=self._writers.waiter.claims_changed,
         ).start(
             informers,
-            devices=dra and modern,
-            taint_rules="DRADeviceTaintRules" in gates and "DRADeviceTaints" in gates,
+            devices=quirks.serves_claims and quirks.serves_devices,
+            taint_rules=quirks.watches_taint_rules,
         )
 
     # -- the loop ---------------------------------------------------------------------------------------------------
@@ -126,7 +122,7 @@ class Scheduler:
         """Schedule until cancelled. Informers must be running and synced."""
         async with asyncio.TaskGroup() as self._tasks:
             self._tasks.create_task(self._flush_unschedulable(), name="scheduler-sleepers")
-            if self._advice:
+            if self._quirks.reports_gated_pods:
                 self._tasks.create_task(self._report_gated(), name="scheduler-gates")
             while True:
                 await self._next()
@@ -233,47 +229,10 @@ class Scheduler:
         return {"nodes": len(self.cluster), "pods": pods, "assumed_pods": len(self._pending.assumed)}
 
 
-def _writers(
-    client: Client,
-    claim_cache: ClaimCache,
-    recorder: Recorder,
-    *,
-    gates: Gates,
-    release: int,
-    every_write: bool,
-    advice: bool,
-    metrics: Metrics,
-    classic: ClassicGeneration | None,
-    clock: Callable[[], float],
-) -> Writers:
-    """What writes, with the habits of the release."""
-    return build_writers(
-        client,
-        claim_cache,
-        recorder,
-        binding_conditions=Features.of(Release(1, release), gates).binding_conditions,
-        nominate=_nominate(gates, every_write=every_write),
-        observes_generation="PodObservedGenerationTracking" in gates,
-        # 1.36 means to, but hands over an object that no reference can be made to.
-        names_preemptor=release != 36,
-        cancels_waiting_pods=release >= 36,
-        dates_all=not advice,
-        metrics=metrics,
-        classic=classic,
-        clock=clock,
-    )
-
-
-def _nominate(gates: Gates, *, every_write: bool) -> NominatedNodePolicy:
-    if "NominatedNodeNameForExpectation" not in gates:
-        return NominatedNodePolicy.NEVER
-    return NominatedNodePolicy.ALWAYS if every_write else NominatedNodePolicy.WHEN_WAITING
-
-
 def _classic(
-    client: Client, served: Collection[Resource[Any]], *, alone: bool, release: int
+    client: Client, served: Collection[Resource[Any]], version: EffectiveVersion
 ) -> ClassicGeneration:
     """The modules for classic claims are loaded only where a server has them."""
     from dray.scheduler.classic.generation import ClassicGeneration
 
-    return ClassicGeneration(client, served, alone=alone, early=claims.has_fixed_names((1, release)))
+    return ClassicGeneration(client, served, version)

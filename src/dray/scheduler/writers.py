@@ -17,6 +17,7 @@ from dray.scheduler.events.pod_status import PodStatusWriter
 from dray.scheduler.events.reporter import Recorder, Reporter
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.preemption import PreemptionExecutor
+from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
     from dray.scheduler.classic.generation import ClassicGeneration
@@ -37,38 +38,28 @@ def build_writers(
     client: Client,
     claim_cache: ClaimCache,
     recorder: Recorder,
+    quirks: SchedulerQuirks,
     *,
-    binding_conditions: bool,
-    nominate: NominatedNodePolicy,
+    nominates_before_every_bind: bool,
     metrics: Metrics,
     classic: ClassicGeneration | None = None,
-    observes_generation: bool = True,
-    names_preemptor: bool = True,
-    cancels_waiting_pods: bool = True,
-    dates_all: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Writers:
-    """The options are explained where they are used, in the class that is given them."""
-    statuses = PodStatusWriter(client, observes_generation=observes_generation, clock=clock)
-    reporter = Reporter(recorder, statuses, names_preemptor=names_preemptor)
+    statuses = PodStatusWriter(client, quirks, clock=clock)
+    reporter = Reporter(recorder, statuses, quirks)
     waiter = BindingConditionsWaiter(claim_cache, clock=clock)
     devices = DeviceClaimBinders(
-        client,
-        claim_cache,
-        statuses,
-        reporter,
-        waiter,
-        binding_conditions=binding_conditions,
-        metrics=metrics,
-        dates_all=dates_all,
-        clock=clock,
+        client, claim_cache, statuses, reporter, waiter, quirks, metrics=metrics, clock=clock
     )
+    nominate = NominatedNodePolicy.NEVER
+    if quirks.nominates_expected_node:
+        nominate = (
+            NominatedNodePolicy.ALWAYS if nominates_before_every_bind else NominatedNodePolicy.WHEN_WAITING
+        )
     return Writers(
         binder=Binder(client, reporter, nominate=nominate),
         claims=devices if classic is None else classic.binders(devices),
         reporter=reporter,
-        preemption=PreemptionExecutor(
-            client, statuses, reporter, waiter, cancels_waiting_pods=cancels_waiting_pods
-        ),
+        preemption=PreemptionExecutor(client, statuses, reporter, waiter, quirks),
         waiter=waiter,
     )

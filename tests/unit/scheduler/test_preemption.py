@@ -16,7 +16,7 @@ from tests.support.scheduler import pod
 def test_whoever_is_preempted_is_referred_to_the_preemptor(names: bool) -> None:
     told = FakeRecorder()
     mighty, victim = pod("mighty"), pod("victim")
-    work = writer(FakeClient(), told, names_preemptor=names).preemption.preempt(
+    work = writer(FakeClient(), told, refers_to_preemptor=names).preemption.preempt(
         mighty, Candidate("a", (victim,)), scheduler="default-scheduler"
     )
     asyncio.run(work)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ResourceClaimSchedulingStatus,
     )
     from dray.placement.claims import ClaimPlan
+    from dray.placement.classic.quirks import ClassicQuirks
 
 MAX_POTENTIAL_NODES = 128  # in a PodSchedulingContext
 
@@ -101,9 +102,7 @@ class ClassicAttempt:
         entries: list[ClaimInformation],
         context: PodSchedulingContext | None,
         classic_cache: ClassicCache,
-        *,
-        alone: bool,
-        early: bool = False,
+        quirks: ClassicQuirks,
     ) -> None:
         self.entries = entries
         self.feasible: list[str] = []
@@ -111,8 +110,7 @@ class ClassicAttempt:
         self._context = context
         self._unavailable_claims: dict[str, ResourceClaim] = {}
         self._classic_cache = classic_cache
-        self._alone = alone
-        self._early = early
+        self._quirks = quirks
 
     @property
     def claims(self) -> tuple[ResourceClaim, ...]:
@@ -209,7 +207,7 @@ class ClassicAttempt:
 
     def claim_held_while_waiting(self, rejected_by: frozenset[str]) -> ClassicDeallocate | None:
         """Frees a claim that a driver has allocated for this pod alone, while another claim of the pod fits nowhere."""
-        if PLUGIN not in rejected_by or self._alone:
+        if PLUGIN not in rejected_by or self._quirks.keeps_claims_of_waiting_pods:
             return None
         for entry in self.entries:
             users = [u.get("uid") for u in (entry.claim.get("status") or {}).get("reservedFor") or ()]
@@ -231,9 +229,9 @@ class ClassicAttempt:
         """Ask the drivers to allocate for ``node``, the best of the feasible ones, or wait for their answer."""
         context = self.scheduling_context(node)
         writes: list[PostFilterWrite] = [] if context is None else [context]
-        if self._alone and (reserved := self._reserved()):
+        if self._quirks.releases_reservations_while_waiting and (reserved := self._reserved()):
             writes.append(ReleaseReservations(reserved))
-        if self._early:
+        if self._quirks.waiting_is_an_error:
             selected = (context is not None and context.selected) or self._selected_node() == node
             what = "allocate resource" if selected else "provide information"
             return Unschedulable(
@@ -270,9 +268,8 @@ class ClassicAttempt:
         """Whether enough drivers have answered for a node to be selected."""
         pending = self.pending
         answered = sum(entry.scheduling_status is not None for entry in pending)
-        if not self._alone:
+        if not self._quirks.counts_own_allocations_as_answers:
             return len(pending) == 1 or answered == len(pending)
-        # 1.30 counts the claims that the scheduler allocates as answers, so a pod with both kinds waits for ever.
         own = sum(entry.wanted is not None and not entry.allocated for entry in self.entries)
         return (len(pending) == 1 and not own) or (answered + own == len(pending) and own < len(pending))
 

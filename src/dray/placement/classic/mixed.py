@@ -48,7 +48,7 @@ class MixedPlugin:
         if not self._classic.concerns(pod):
             return self._device.pre_enqueue(pod)
         why = self._classic.pre_enqueue(pod)
-        if why or self._classic.alone:
+        if why or self._classic.quirks.owns_every_claim:
             return why
         return self._device.pre_enqueue(pod, self._classic.claim_names(pod))
 
@@ -58,7 +58,7 @@ class MixedPlugin:
         if not self._classic.concerns(pod):
             return self._device.pre_filter(pod)
         classic = self._classic.pre_filter(pod)
-        if not isinstance(classic, ClassicAttempt) or self._classic.alone:
+        if not isinstance(classic, ClassicAttempt) or self._classic.quirks.owns_every_claim:
             return classic
         match self._device.pre_filter(pod, classic.claim_names):
             case None:

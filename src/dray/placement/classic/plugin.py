@@ -19,6 +19,7 @@ from dray.placement.status import Rejection
 if TYPE_CHECKING:
     from dray.api.types.resource_v1alpha2 import PodSchedulingContext, ResourceClaim
     from dray.placement.cache.pods import PodInfo
+    from dray.placement.classic.quirks import ClassicQuirks
     from dray.placement.plugins.dynamic_resources import DynamicResources
 
 MAX_CONSUMERS = 32  # of a claim that can be shared
@@ -35,19 +36,11 @@ class ForeignSchedulingContext(Exception):
 class ClassicPlugin:
     """The plugin for claims of v1alpha1 and v1alpha2."""
 
-    def __init__(
-        self, classic_cache: ClassicCache, *, context_kind: str, alone: bool, early: bool = False
-    ) -> None:
-        """``context_kind``: what the version that is served calls the PodSchedulingContext.
-
-        ``alone``: no other generation is served, so every claim is classic even before it is known. ``early``: as 1.26
-        and 1.27 have it. Generated claims are known by name, pods that lack one are tried all the same, and waiting
-        for a driver counts as an error.
-        """
+    def __init__(self, classic_cache: ClassicCache, quirks: ClassicQuirks, *, context_kind: str) -> None:
+        """``context_kind``: what the version that is served calls the PodSchedulingContext."""
         self.classic_cache = classic_cache
         self._context_kind = context_kind
-        self.alone = alone
-        self._early = early
+        self.quirks = quirks
 
     def beside(self, device: DynamicResources) -> MixedPlugin:
         """This plugin and the one for claims of the current generation as one."""
@@ -55,15 +48,15 @@ class ClassicPlugin:
 
     def concerns(self, pod: PodInfo) -> bool:
         """Whether the pod has classic claims."""
-        if not pod.claims or not (self.alone or self.classic_cache.has_claims):
+        if not pod.claims or not (self.quirks.owns_every_claim or self.classic_cache.has_claims):
             return False
-        return self.alone or any(
+        return self.quirks.owns_every_claim or any(
             reference.claim and self.classic_cache.claim(pod.namespace, reference.claim) is not None
             for reference in claims.references(pod.document)
         )
 
     def pre_enqueue(self, pod: PodInfo) -> str:
-        if self._early:
+        if self.quirks.tries_pods_without_claims:
             return ""
         try:
             self._pod_claims(pod)
@@ -79,7 +72,7 @@ class ClassicPlugin:
         try:
             found = self._pod_claims(pod)
         except ClaimNotReady as problem:
-            return _unresolvable(problem) if self._early else Gated(str(problem))
+            return _unresolvable(problem) if self.quirks.tries_pods_without_claims else Gated(str(problem))
         if not found:
             return None
         try:
@@ -89,23 +82,25 @@ class ClassicPlugin:
             return _unresolvable(problem)
         except ForeignSchedulingContext as problem:
             return Failure(f'running PreFilter plugin "{PLUGIN}": {problem}')
-        return ClassicAttempt(pod, entries, context, self.classic_cache, alone=self.alone, early=self._early)
+        return ClassicAttempt(pod, entries, context, self.classic_cache, self.quirks)
 
     def _pod_claims(self, pod: PodInfo) -> list[tuple[str, ResourceClaim]]:
         """The classic claims of a pod, each with the name of its entry in the pod."""
         found = []
         for entry in pod.document["spec"].get("resourceClaims") or ():
             try:
-                wanted = claims.reference(pod.document, entry, fixed_names=self._early)
+                wanted = claims.reference(
+                    pod.document, entry, fixed_names=self.quirks.names_claims_after_pod_and_entry
+                )
             except claims.ClaimNotCreated as problem:
                 raise ClaimNotReady(str(problem)) from None
             if wanted.claim is None:
                 continue
             claim = self.classic_cache.claim(pod.namespace, wanted.claim)
-            if claim is None and not self.alone:
+            if claim is None and not self.quirks.owns_every_claim:
                 continue  # of the current generation, or missing
             if claim is None:
-                if self._early and wanted.generated:
+                if self.quirks.names_claims_after_pod_and_entry and wanted.generated:
                     raise ClaimNotReady(
                         f'waiting for dynamic resource controller to create the resourceclaim "{wanted.claim}"'
                     )
@@ -141,8 +136,7 @@ class ClassicPlugin:
         if allocation is not None:
             users = status.get("reservedFor") or ()
             in_use = users and not allocation.get("shareable")
-            # 1.30 tries to add one more all the same, and the API server refuses it.
-            full = len(users) >= MAX_CONSUMERS and not self.alone
+            full = len(users) >= MAX_CONSUMERS and not self.quirks.tries_full_claims
             if (in_use or full) and not claims.is_reserved_for(claim, pod.uid):
                 raise ClaimNotReady("resourceclaim in use")
             selector = allocation.get("availableOnNodes")

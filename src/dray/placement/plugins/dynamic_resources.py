@@ -36,6 +36,7 @@ from dray.placement.nominator import DeviceNomination, Nominator
 from dray.placement.outcome import Bind, Gated
 from dray.placement.plugins import extended_resources, node_allocatable
 from dray.placement.plugins.binding_conditions import Failed, Waiting, binding_state, timed_out
+from dray.placement.quirks import PlacementQuirks
 from dray.placement.status import Rejection
 
 if TYPE_CHECKING:
@@ -63,15 +64,10 @@ class Options:
     """What the plugin is allowed to do."""
 
     features: Features = field(default_factory=Features)
-    extended_resources: bool = True
-    node_resources: bool = True  # devices may stand for cpu or memory of their node
+    quirks: PlacementQuirks = field(default_factory=PlacementQuirks)
     filter_timeout: float = 10.0
     binding_timeout: float = 600.0
     policy: Policy = DEFAULT
-    advice: bool = (
-        True  # whether the message of a pending pod ends with what would help, which upstream's does not
-    )
-    faithful: bool = False  # upstream's slips are wanted too: a release is emulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +213,7 @@ class DynamicResources:
             return Gated(found)
         resources = (
             extended_resources.served_resources(pod, claim_cache.classes)
-            if options.extended_resources
+            if options.quirks.serves_extended_resources
             else {}
         )
         if not found and not resources:
@@ -248,7 +244,7 @@ class DeviceAttempt:
         self._claims = user_claims
         self._resources = resources
         self._has_node_allocatable_devices = (
-            plugin.options.node_resources and claim_cache.has_node_allocatable_devices
+            plugin.options.quirks.maps_node_allocatable and claim_cache.has_node_allocatable_devices
         )
         self._extended_resource_claim = (
             claim_cache.extended_resource_claim(pod.uid) if resources else None
@@ -292,7 +288,7 @@ class DeviceAttempt:
                     else:
                         extended_resource_claim = extended_resources.new_claim(self._pod, requests)
                         wanted.append(extended_resource_claim)
-        if node.pods_with_node_allocatable and self._options.node_resources:
+        if node.pods_with_node_allocatable and self._options.quirks.maps_node_allocatable:
             for claim, _ in self._allocated:
                 if (clash := node_allocatable.used_by_another_pod(self._pod, node, claim)) is not None:
                     return clash

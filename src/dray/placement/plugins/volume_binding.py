@@ -13,6 +13,7 @@ from dray.placement.status import Rejection
 if TYPE_CHECKING:
     from dray.api.types.core import PersistentVolume, PersistentVolumeClaim
     from dray.api.types.storage import StorageClass
+    from dray.placement.quirks import PlacementQuirks
 
 PLUGIN = "VolumeBinding"
 
@@ -20,9 +21,7 @@ _UNBOUND = Rejection(PLUGIN, ("pod has unbound immediate PersistentVolumeClaims"
 _NODE_AFFINITY = Rejection(
     PLUGIN, ("node(s) didn't match PersistentVolume's node affinity",), resolvable=False
 )
-_NODE_AFFINITY_UNTIL_1_32 = Rejection(
-    PLUGIN, ("node(s) had volume node affinity conflict",), resolvable=False
-)
+_NODE_AFFINITY_CONFLICT = Rejection(PLUGIN, ("node(s) had volume node affinity conflict",), resolvable=False)
 _NO_VOLUME = Rejection(
     PLUGIN, ("node(s) didn't find available persistent volumes to bind",), resolvable=False
 )
@@ -40,12 +39,13 @@ class VolumeBinding:
         volume_claim: Callable[[str, str], PersistentVolumeClaim | None],
         volume: Callable[[str], PersistentVolume | None],
         storage_class: Callable[[str], StorageClass | None],
-        release: int = 37,
+        quirks: PlacementQuirks | None = None,
     ) -> None:
         self._volume_claim = volume_claim
         self._volume = volume
         self._storage_class = storage_class
-        self._elsewhere = _NODE_AFFINITY if release >= 33 else _NODE_AFFINITY_UNTIL_1_32
+        conflict = quirks is not None and quirks.names_volume_conflict
+        self._node_affinity = _NODE_AFFINITY_CONFLICT if conflict else _NODE_AFFINITY
 
     def reject(self, pod: PodInfo) -> Rejection | None:
         """Why no node fits."""
@@ -76,7 +76,7 @@ class VolumeBinding:
                 return _LOST
             affinity = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
             if affinity and not nodeaffinity.node_selector(affinity)(node.name, node.labels):
-                return self._elsewhere
+                return self._node_affinity
         return None
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dray.scheduler.events.pod_status import PodStatusWriter
     from dray.scheduler.events.reporter import Reporter
     from dray.scheduler.metrics import Metrics
+    from dray.scheduler.quirks import SchedulerQuirks
 
 log = logging.getLogger(__name__)
 
@@ -50,21 +51,18 @@ class DeviceClaimBinders:
         statuses: PodStatusWriter,
         reporter: Reporter,
         waiter: BindingConditionsWaiter,
+        quirks: SchedulerQuirks,
         *,
-        binding_conditions: bool,
         metrics: Metrics,
-        dates_all: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``dates_all``: allocations are dated even if they are somebody else's."""
         self.client = client
         self.claim_cache = claim_cache
         self.statuses = statuses
         self.reporter = reporter
         self.waiter = waiter
-        self.binding_conditions = binding_conditions
+        self.quirks = quirks
         self.metrics = metrics
-        self.dates_all = dates_all
         self.clock = clock
 
     def of(
@@ -185,7 +183,7 @@ class DeviceClaimBinding:
         #: for the pod, and those are not released here.
         self._reserved: list[ResourceClaim] = []
         self._created: ResourceClaim | None = None  # the claim for extended resources
-        self._waits = binders.binding_conditions and _has_binding_conditions(reservation)
+        self._waits = binders.quirks.waits_for_binding_conditions and _has_binding_conditions(reservation)
 
     @property
     def pod_on_node(self) -> PodInfo:
@@ -280,15 +278,16 @@ class DeviceClaimBinding:
         status: ResourceClaimStatus = (claim.get("status") or {}).copy()
         if allocation is not None:
             status["allocation"] = allocation
-        if self._binders.binding_conditions:
+        if self._binders.quirks.waits_for_binding_conditions:
             current = status.get("allocation")
             if current is None:
                 raise BindingError(
                     f"claim {claim['metadata']['namespace']}/{claim['metadata']['name']} "
                     "got deallocated elsewhere in the meantime"
                 )
-            # 1.36 dates the allocations of others too, which the API server does not let it do.
-            if not current.get("allocationTimestamp") and (allocation is not None or self._binders.dates_all):
+            if not current.get("allocationTimestamp") and (
+                allocation is not None or self._binders.quirks.dates_foreign_allocations
+            ):
                 status["allocation"] = {**current, "allocationTimestamp": timestamp(self._binders.clock())}
         status["reservedFor"] = [
             *(status.get("reservedFor") or ()),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dray.api.types.resource_v1alpha2 import PodSchedulingContext, ResourceClaim, ResourceClass
     from dray.client.informers import Informers
     from dray.client.resources import Resource
+    from dray.placement.classic.quirks import ClassicQuirks
     from dray.scheduler.queue.pending_pods import PendingPods
 
 T = TypeVar("T", bound="Object")
@@ -29,10 +30,10 @@ T = TypeVar("T", bound="Object")
 class ClassicEventHandlers:
     """1.30 requeues every pod at every event. Here only those are requeued that can fare differently."""
 
-    def __init__(self, classic_cache: ClassicCache, pending: PendingPods, *, alone: bool) -> None:
+    def __init__(self, classic_cache: ClassicCache, pending: PendingPods, quirks: ClassicQuirks) -> None:
         self._classic_cache = classic_cache
         self._pending = pending
-        self._alone = alone
+        self._quirks = quirks
 
     def start(
         self,
@@ -66,12 +67,11 @@ class ClassicEventHandlers:
         follow(CLASSIC_RESOURCE_CLASSES, self._class_set, self._class_deleted)
         follow(RESOURCE_CLASS_PARAMETERS, *_into(cache.class_parameters))
         follow(RESOURCE_CLAIM_PARAMETERS, *_into(cache.claim_parameters))
-        # 1.30 does not requeue pods for a new slice; where all generations are served, that is put right.
         follow(
             CLASSIC_RESOURCE_SLICES,
             cache.set_slice,
             lambda document: cache.remove_slice(document["metadata"]["name"]),
-            lambda old, new: not self._alone,
+            lambda old, new: not self._quirks.ignores_new_slices,
         )
         follow(contexts, *_into(cache.contexts), self._context_changed)
         follow(CLASSIC_RESOURCE_CLAIMS, self._claim_set, self._claim_deleted, _came_free)
@@ -99,8 +99,8 @@ class ClassicEventHandlers:
 
     def _claim_deleted(self, claim: ResourceClaim) -> None:
         self._classic_cache.remove_claim(claim)
-        if not self._alone:
-            self._requeue()  # 1.30 itself does not requeue pods for this
+        if not self._quirks.ignores_deleted_claims:
+            self._requeue()
 
 
 def _came_free(old: ResourceClaim | None, new: ResourceClaim) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from dray.api import objects
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client, PatchType
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEXTS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dray.client.resources import Resource
     from dray.placement.cache.pods import PodInfo
     from dray.placement.claims import ClassicDeallocate, PublishSchedulingContext
+    from dray.placement.classic.quirks import ClassicQuirks
 
 log = logging.getLogger(__name__)
 
@@ -33,24 +35,19 @@ class ClassicWriter:
         *,
         claims: Resource[ResourceClaim] = CLASSIC_RESOURCE_CLAIMS,
         contexts: Resource[PodSchedulingContext] = POD_SCHEDULING_CONTEXTS,
-        owners_wait: bool = True,
-        as_in_130: bool = True,
+        quirks: ClassicQuirks,
     ) -> None:
-        """``claims`` and ``contexts``: claims and scheduling contexts in the version that the server has.
-
-        ``owners_wait``: a pod that is deleted in the foreground waits for its scheduling context to be deleted.
-        ``as_in_130``: drivers are asked to free every claim, even one that the scheduler has allocated.
-        """
         self.client = client
         self.claims = claims
         self._contexts = contexts
-        self._owners_wait = owners_wait
-        self._as_in_130 = as_in_130
+        self._quirks = quirks
 
     async def deallocate(self, pod: PodInfo, write: ClassicDeallocate) -> None:
         """Free an unused claim that kept the pod from its nodes, or ask its driver to."""
         claim, context = write.claim, write.context
-        by_scheduler = FINALIZER in (claim["metadata"].get("finalizers") or ()) and not self._as_in_130
+        by_scheduler = (
+            objects.has_finalizer(claim, FINALIZER) and not self._quirks.asks_drivers_to_free_every_claim
+        )
         # A driver that still sees a selected node would allocate for it again.
         if not by_scheduler and ((context or {}).get("spec") or {}).get("selectedNode"):
             await self._publish(pod, context, {"selectedNode": ""})
@@ -104,7 +101,7 @@ class ClassicWriter:
             "uid": pod.uid,
             "controller": True,
         }
-        if self._owners_wait:
+        if self._quirks.context_blocks_owner_deletion:
             owner["blockOwnerDeletion"] = True
         return {
             "metadata": {"name": pod.name, "namespace": pod.namespace, "ownerReferences": [owner]},

@@ -11,19 +11,20 @@ from dray.api import pods
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
 from dray.placement.cache.pods import PodInfo
+from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodCondition
 
 
 class PodStatusWriter:
-    """``observes_generation``: conditions have observedGeneration."""
+    """Writes the status of pods."""
 
     def __init__(
-        self, client: Client, *, observes_generation: bool = True, clock: Callable[[], float] = time.time
+        self, client: Client, quirks: SchedulerQuirks, *, clock: Callable[[], float] = time.time
     ) -> None:
         self._client = client
-        self._observes_generation = observes_generation
+        self._quirks = quirks
         self._clock = clock
 
     async def patch(self, pod: PodInfo, status: Mapping[str, Any], *, version: str = "") -> Pod:
@@ -35,7 +36,7 @@ class PodStatusWriter:
     def condition(self, pod: PodInfo, condition: PodCondition) -> dict[str, object] | None:
         """The condition with its times, to be written by ``patch``; None when the pod has it already."""
         now = timestamp(self._clock())
-        generation = pod.document["metadata"].get("generation") if self._observes_generation else None
+        generation = pod.document["metadata"].get("generation") if self._quirks.observes_generation else None
         since = now
         known = pods.condition(pod.document, condition["type"])
         if known is not None:

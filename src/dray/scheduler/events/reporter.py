@@ -13,6 +13,7 @@ from dray.api.errors import NotFound, StatusError
 from dray.client.resources import PODS, Resource
 from dray.placement.cache.pods import PodInfo
 from dray.scheduler.events.pod_status import PodStatusWriter
+from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodCondition
@@ -42,14 +43,12 @@ class Recorder(Protocol):
 
 
 class Reporter:
-    """``names_preemptor``: the Preempted event of a victim refers to the preemptor."""
+    """Reports what becomes of pods."""
 
-    def __init__(
-        self, recorder: Recorder, statuses: PodStatusWriter, *, names_preemptor: bool = True
-    ) -> None:
+    def __init__(self, recorder: Recorder, statuses: PodStatusWriter, quirks: SchedulerQuirks) -> None:
         self._recorder = recorder
         self._statuses = statuses
-        self._names_preemptor = names_preemptor
+        self._quirks = quirks
 
     # -- pods that get a node ---------------------------------------------------------------------------------------
 
@@ -146,7 +145,7 @@ class Reporter:
             "Preempted",
             text,
             action="Preempting",
-            related=(PODS, by.document) if self._names_preemptor else None,
+            related=(PODS, by.document) if self._quirks.refers_to_preemptor else None,
         )
 
 

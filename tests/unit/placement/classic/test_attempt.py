@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dray.api.release import V1_27, V1_30, Release
 from dray.placement.claims import PublishSchedulingContext, ReleaseReservations
 from dray.placement.classic.attempt import (
     ClaimInformation,
@@ -62,30 +63,32 @@ def test_a_node_that_a_driver_calls_unsuitable_is_rejected() -> None:
     assert isinstance(attempt.filter(node("m")), ClassicPlan)
 
 
-@pytest.mark.parametrize(("alone", "selected"), [(True, None), (False, "n")])
+@pytest.mark.parametrize(("release", "selected"), [(V1_30, None), (None, "n")])
 def test_a_pod_with_claims_for_drivers_and_for_the_scheduler_waits_for_ever_only_as_in_1_30(
-    alone: bool, selected: str | None
+    release: Release | None, selected: str | None
 ) -> None:
-    found: Any = plugin(claim("a"), claim("b"), alone=alone)
+    found: Any = plugin(claim("a"), claim("b"), release=release)
     attempt = begun(found, pod("a", "b"))
     second = attempt.entries[1]
     attempt.entries[1] = ClaimInformation("b", second.claim, wanted=wanted("true"))
     assert publication(attempt, "n").selected == selected
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_reservations_by_drivers_are_released_while_a_pod_waits_only_as_in_1_30(alone: bool) -> None:
+@pytest.mark.parametrize("release", [V1_30, None])
+def test_reservations_by_drivers_are_released_while_a_pod_waits_only_as_in_1_30(
+    release: Release | None,
+) -> None:
     status = {"allocation": {}, "reservedFor": [{"uid": "p"}]}
     answer = {
         "spec": {"potentialNodes": ["n"], "selectedNode": "n"},
         "status": {"resourceClaims": [{"name": "b"}]},
     }
     reserved: Any = claim("a", status=status)
-    attempt = begun(plugin(reserved, claim("b"), alone=alone, context=answer), pod("a", "b"))
+    attempt = begun(plugin(reserved, claim("b"), release=release, context=answer), pod("a", "b"))
     attempt.filter(node("n"))
     decision = attempt.reserve("n", ClassicPlan())
     assert isinstance(decision, Unschedulable)
-    assert decision.writes == ((ReleaseReservations((reserved,)),) if alone else ())
+    assert decision.writes == ((ReleaseReservations((reserved,)),) if release else ())
 
 
 def test_of_several_claims_the_first_that_rules_a_node_out_gives_the_reason() -> None:
@@ -115,7 +118,7 @@ def test_a_waiting_pod_publishes_its_scheduling_context() -> None:
 
 
 def test_until_1_27_waiting_for_a_driver_is_an_error() -> None:
-    decision = begun(plugin(claim("a"), early=True), pod("a")).reserve("n", ClassicPlan())
+    decision = begun(plugin(claim("a"), release=V1_27), pod("a")).reserve("n", ClassicPlan())
     assert isinstance(decision, Unschedulable)
     assert (decision.reason, decision.waiting) == ("SchedulerError", True)
     assert decision.message.endswith("waiting for resource driver to allocate resource")

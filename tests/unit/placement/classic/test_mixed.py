@@ -51,17 +51,17 @@ def mixed(found: ClassicPlugin, devices: FakeDevices) -> MixedAttempt:
 
 def test_a_node_must_fit_both_generations() -> None:
     status = {"resourceClaims": [{"name": "a", "unsuitableNodes": ["n-0"]}]}
-    attempt = mixed(plugin(claim("a"), alone=False, context={"status": status}), FakeDevices("n-0", "n-1"))
+    attempt = mixed(plugin(claim("a"), release=None, context={"status": status}), FakeDevices("n-0", "n-1"))
     fits = [name for name in ("n-0", "n-1", "n-2") if not isinstance(attempt.filter(node(name)), Rejection)]
     assert fits == attempt.classic.feasible == ["n-1"]
 
 
 def test_a_mixed_pod_is_bound_when_drivers_have_allocated_its_classic_claims() -> None:
     plan = MixedPlan(ClassicPlan(), PLAN)
-    waiting = mixed(plugin(claim("a"), alone=False), FakeDevices("n"))
+    waiting = mixed(plugin(claim("a"), release=None), FakeDevices("n"))
     assert isinstance(waiting.reserve("n", plan), Unschedulable)
     allocated: Any = claim("a", status={"allocation": {}})
-    decision = mixed(plugin(allocated, alone=False), FakeDevices("n")).reserve("n", plan)
+    decision = mixed(plugin(allocated, release=None), FakeDevices("n")).reserve("n", plan)
     classic = ClassicReservation((allocated,), ClassicPlan())
     assert decision == Bind("n", MixedReservation(classic, DeviceReservation((), PLAN)))
 
@@ -73,7 +73,7 @@ def test_a_claim_that_a_driver_allocated_for_this_pod_alone_is_freed_when_other_
     status = {"allocation": {"shareable": True}, "reservedFor": [{"uid": uid} for uid in users]}
     allocated: Any = claim("a", status=status)
     leftover: Any = {"metadata": {"name": "left"}}
-    attempt = mixed(plugin(allocated, alone=False), FakeDevices(leftover=leftover))
+    attempt = mixed(plugin(allocated, release=None), FakeDevices(leftover=leftover))
     freed = (ClassicDeallocate(allocated, None),) if users == ["p"] else ()
     result = attempt.post_filter(frozenset({"DynamicResources"}))
     assert result == ("from devices", (*freed, DeleteLeftover(leftover)))
@@ -83,7 +83,7 @@ def test_a_classic_claim_that_is_available_on_other_nodes_is_freed_and_a_leftove
     elsewhere = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["m"]}]}]}  # fmt: skip
     allocated: Any = claim("a", status={"allocation": {"availableOnNodes": elsewhere}})
     leftover: Any = {"metadata": {"name": "left"}}
-    attempt = mixed(plugin(allocated, alone=False), FakeDevices("n", leftover=leftover))
+    attempt = mixed(plugin(allocated, release=None), FakeDevices("n", leftover=leftover))
     assert isinstance(attempt.filter(node("n")), Rejection)
     assert attempt.post_filter(frozenset({"DynamicResources"})).writes == (
         ClassicDeallocate(allocated, None),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dray.api.release import V1_27
 from dray.placement.cache.pods import PodInfo
 from dray.placement.classic.attempt import ClassicAttempt
 from dray.placement.outcome import Failure, Gated
@@ -51,7 +52,7 @@ def test_until_1_27_a_generated_claim_is_waited_for_by_its_name() -> None:
             "spec": {"containers": [], "resourceClaims": [{"name": "e", "source": {"resourceClaimTemplateName": "t"}}]},
         }  # type: ignore[typeddict-unknown-key]
     )  # fmt: skip
-    found: Any = plugin(early=True)
+    found: Any = plugin(release=V1_27)
     assert found.pre_enqueue(subject) == ""
     rejection = found.pre_filter(subject)
     assert isinstance(rejection, Rejection)
@@ -67,7 +68,7 @@ def test_until_1_27_a_generated_claim_is_waited_for_by_its_name() -> None:
 
 def test_a_claim_with_32_consumers_is_in_use_and_tried_only_as_in_1_30() -> None:
     status = {"allocation": {"shareable": True}, "reservedFor": [{"uid": str(n)} for n in range(32)]}
-    rejection = plugin(claim("a", status=status), alone=False).pre_filter(pod("a"))
+    rejection = plugin(claim("a", status=status), release=None).pre_filter(pod("a"))
     assert isinstance(rejection, Rejection)
     assert rejection.reasons == ("resourceclaim in use",)
     assert isinstance(plugin(claim("a", status=status)).pre_filter(pod("a")), ClassicAttempt)

@@ -57,12 +57,12 @@ def test_what_a_driver_says_of_a_failure_is_quoted() -> None:
     )
 
 
-@pytest.mark.parametrize("dates_all", [True, False])
-def test_an_allocation_of_somebody_else_is_dated_only_as_in_1_36(dates_all: bool) -> None:
+@pytest.mark.parametrize("dated", [True, False])
+def test_an_allocation_of_somebody_else_is_dated_only_if_a_release_is_emulated(dated: bool) -> None:
     server = FakeClient()
     undated = claim("c", allocation={"devices": {"results": []}})
-    bind(writer(server, dates_all=dates_all), undated)
-    assert ("allocationTimestamp" in server.claims[0]["status"]["allocation"]) is dates_all
+    bind(writer(server, dates_foreign_allocations=dated), undated)
+    assert ("allocationTimestamp" in server.claims[0]["status"]["allocation"]) is dated
 
 
 def test_a_failed_binding_tells_what_it_has_made_of_the_pod() -> None:
