@@ -26,8 +26,8 @@ class SchedulerQuirks:
     reports_gated_pods: bool = True
     #: Conditions have observedGeneration (gate PodObservedGenerationTracking).
     observes_generation: bool = True
-    #: Any update of an unschedulable pod requeues it (gate SchedulerQueueingHints is off).
-    requeues_on_any_pod_change: bool = False
+    #: Any update of an unschedulable pod requeues it (gate SchedulerQueueingHints is off, or the release has none).
+    requeues_on_any_pod_change: bool = True
     #: nominatedNodeName is set before a pod is bound (gate NominatedNodeNameForExpectation).
     nominates_expected_node: bool = True
     #: Bindings wait for the binding conditions of devices.
