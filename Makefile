@@ -76,8 +76,9 @@ bench: $(VENV)/.dev $(VENV)/.compiled ## measure the hot paths and print the fig
 docs: $(VENV)/.dev ## write the gallery anew from what the tools say
 	@$(BIN)/python -m tests.support.gallery
 
-protos: $(VENV)/.dev ## regenerate the gRPC stubs
-	@$(BIN)/python scripts/protos
+protos: $(VENV)/.dev ## regenerate the gRPC messages of kubelet, container runtimes and etcd
+	@$(BIN)/python -m pip install --quiet --group protos
+	@$(BIN)/python scripts/protos.py
 
 types: $(VENV)/.dev ## write the types of documents anew from the API's schema
 	@$(BIN)/python scripts/document_types.py

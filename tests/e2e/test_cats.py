@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kubectl import Kubectl
 from tests.support.paths import SEEDS
 from tests.support.process import dray_process
 from tests.support.wait import wait_for_sync
-
-from .conftest import Kubectl, kubectl_for
 
 POD = "pod-with-cats"
 #: release → the manifests that run there
@@ -44,8 +43,8 @@ def test_every_container_sees_a_cat_of_its_own(
     tool: Callable[[str], str], tmp_path: Path, release: str
 ) -> None:
     with dray_process(tmp_path / "c", "up", *(("--emulate", release) if release else ())) as cluster:
-        newest = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache-new")
-        kubectl = newest if not release else kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache")
+        newest = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache-new")
+        kubectl = newest if not release else Kubectl(tool("kubectl-1.27"), cluster, tmp_path / "cache")
         wait_for_sync(
             "claimparameters to be served",
             lambda: "claimparameters" in kubectl("api-resources", "-o", "name", code=None),
@@ -82,7 +81,7 @@ def test_plain_claims_are_allocated_at_once_or_with_their_first_consumer(
     tool: Callable[[str], str], tmp_path: Path, release: str
 ) -> None:
     with dray_process(tmp_path / "c", "up", "--emulate", release) as cluster:
-        kubectl = kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache")
+        kubectl = Kubectl(tool("kubectl-1.27"), cluster, tmp_path / "cache")
         kubectl("apply", "-f", "-", stdin=PLAIN)
         kubectl("wait", "--for=condition=Ready", "pod/plain", "--timeout=30s")
         assert "CAT_NAME=" in wait_for_sync(

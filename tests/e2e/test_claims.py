@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Kubectl, kubectl_for
+from tests.support.kubectl import Kubectl
 from tests.support.process import dray_process
 from tests.support.wait import wait_for_sync
 
@@ -25,7 +25,7 @@ def anywhere(tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactor
     """Two nodes with four devices each."""
     base = tmp_path_factory.mktemp("scenes")
     with dray_process(base / "c", "up", "--nodes", "2", "--devices", "4", "--device-preemption") as cluster:
-        yield kubectl_for(tool("kubectl-1.36"), cluster, base / "cache")
+        yield Kubectl(tool("kubectl-1.36"), cluster, base / "cache")
 
 
 class Scene:

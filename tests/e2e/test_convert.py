@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.kubectl import Kubectl
 from tests.support.paths import SEEDS
 from tests.support.process import DRAY, DrayProcess, dray_process
 from tests.support.wait import wait_for_sync
-
-from .conftest import Kubectl, kubectl_for
 
 RULES = """
 parameters:
@@ -34,7 +33,7 @@ def today(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrayProcess]:
 
 @pytest.fixture
 def kubectl(tool: Callable[[str], str], today: DrayProcess) -> Kubectl:
-    return kubectl_for(tool("kubectl-1.36"), today, today.data / "cache")
+    return Kubectl(tool("kubectl-1.36"), today, today.data / "cache")
 
 
 def convert(*arguments: str, code: int = 0) -> str:
@@ -93,7 +92,7 @@ def test_a_live_cluster_is_converted_too(
     rules.write_text(RULES)
     bare = ("server", "--emulate", "1.27", "--disable-admission-plugins", "ServiceAccount")
     with dray_process(tmp_path / "old", *bare) as old:
-        then = kubectl_for(tool("kubectl-1.27"), old, old.data / "cache")
+        then = Kubectl(tool("kubectl-1.27"), old, old.data / "cache")
         for file in ("claim-parameters-crd.yaml", "cats.yaml"):
             then("apply", "-f", str(SEEDS / "classic-1.27" / file))
         text = convert("--cluster", "--kubeconfig", str(old.kubeconfig), "--rules", str(rules))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.kubectl import Kubectl
 from tests.support.process import dray_process
-
-from .conftest import kubectl_for
 
 MIXED = """
 apiVersion: resource.k8s.io/v1alpha2
@@ -41,7 +40,7 @@ def test_a_pod_with_a_classic_claim_and_one_of_today_runs_with_both(
     tool: Callable[[str], str], tmp_path: Path
 ) -> None:
     with dray_process(tmp_path / "c", "up", "--nodes", "2", "--devices", "1") as cluster:
-        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache")
         kubectl("apply", "-f", "-", stdin=MIXED)
         kubectl("wait", "--for=condition=Ready", "pod/mixed", "--timeout=30s")
         seen = kubectl("exec", "mixed", "--", "env")

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Kubectl, kubectl_for
-from tests.support.paths import ROOT, SEEDS
+from tests.support.kubectl import Kubectl
+from tests.support.paths import HANDS_ON, ROOT
 from tests.support.process import dray_process
 from tests.support.wait import wait_for_sync
-
-NOTES = SEEDS / "hands-on"
 
 
 def phase(kubectl: Kubectl, pod: str) -> str:
@@ -26,14 +24,14 @@ def phase(kubectl: Kubectl, pod: str) -> str:
 @pytest.mark.parametrize("release", ["1.32", ""])
 def test_the_notes_play_as_written(tool: Callable[[str], str], tmp_path: Path, release: str) -> None:
     with dray_process(tmp_path / "c", "up", *(("--emulate", release) if release else ())) as cluster:
-        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache")
         slices = [line.split()[1:4] for line in kubectl("get", "resourceslice").splitlines()[1:]]
         assert slices == [[f"node-{i}", "gpu.example.com", f"node-{i}"] for i in (1, 2, 3)]
         assert "gpu.example.com" in kubectl("get", "deviceclasses")
         described = kubectl("describe", "resourceslices")
         assert "LATEST-GPU-MODEL" in described and "80Gi" in described
         assert ("Basic:" in described) == (release == "1.32")
-        kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
+        kubectl("apply", "-f", str(HANDS_ON / "example_resourceclaimtemplate.yaml"))
         seen: list[str] = []
         watch = threading.Thread(
             target=lambda: seen.append(
@@ -42,7 +40,7 @@ def test_the_notes_play_as_written(tool: Callable[[str], str], tmp_path: Path, r
         )
         watch.start()
         time.sleep(1)
-        kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
+        kubectl("apply", "-f", str(HANDS_ON / "example_claim_po.yaml"))
         (pod,) = json.loads(kubectl("get", "pods", "-o", "json"))["items"]
         name = pod["metadata"]["name"]
         wait_for_sync(f"pod {name} to run", lambda: phase(kubectl, name) == "Running")
@@ -69,8 +67,8 @@ def test_the_driver_is_installed_as_the_notes_do_it(
     space = "dra-example-driver"
     options = ("--drivers", "none", "--withdraw-after", "1", *(("--emulate", release) if release else ()))
     with dray_process(tmp_path / "c", "up", *options) as cluster:
-        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
-        kubectl_old = kubectl_for(tool("kubectl-1.27"), cluster, tmp_path / "cache-old")
+        kubectl = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl_old = Kubectl(tool("kubectl-1.27"), cluster, tmp_path / "cache-old")
 
         def helm(*arguments: str) -> str:
             command = [
@@ -113,8 +111,8 @@ def test_the_driver_is_installed_as_the_notes_do_it(
             [f"node-{i}", "gpu.example.com", f"node-{i}"] for i in (1, 2, 3)
         ]
         assert all(line[0].startswith(f"{line[1]}-gpu.example.com-") for line in slices)
-        kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
-        kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
+        kubectl("apply", "-f", str(HANDS_ON / "example_resourceclaimtemplate.yaml"))
+        kubectl("apply", "-f", str(HANDS_ON / "example_claim_po.yaml"))
         (name,) = [p["metadata"]["name"] for p in json.loads(kubectl("get", "pods", "-o", "json"))["items"]]
         wait_for_sync(f"pod {name} to run", lambda: phase(kubectl, name) == "Running")
         control_plane = kubectl(

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kubectl import Kubectl
 from tests.support.process import DrayProcess
-
-from .conftest import Kubectl
 
 CONFIG = """
 apiVersion: v1

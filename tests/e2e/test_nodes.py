@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.test_hands_on import NOTES
+from tests.support.kubectl import Kubectl
+from tests.support.paths import HANDS_ON
 from tests.support.process import DRAY, dray_process
 from tests.support.wait import wait_for_sync
-
-from .conftest import Kubectl, kubectl_for
 
 MEGABYTES = 500
 
@@ -22,7 +21,7 @@ def test_a_thousand_simulated_nodes_run_pods_in_half_a_gigabyte(
 ) -> None:
     options = ("--nodes", "1000", "--devices", "2", "--runtime", "simulated")
     with dray_process(tmp_path / "c", "up", *options) as cluster:
-        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache")
 
         def ready() -> bool:
             nodes = cluster.get("/api/v1/nodes")["items"]
@@ -30,7 +29,7 @@ def test_a_thousand_simulated_nodes_run_pods_in_half_a_gigabyte(
             return len(nodes) == sum(c["status"] == "True" for c in conditions) == 1000
 
         wait_for_sync("a thousand ready nodes", ready)
-        kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
+        kubectl("apply", "-f", str(HANDS_ON / "example_resourceclaimtemplate.yaml"))
         made = kubectl(
             "create", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": pods(200)})
         )
@@ -47,7 +46,7 @@ def test_a_thousand_simulated_nodes_run_pods_in_half_a_gigabyte(
 
 
 def pods(number: int) -> list[dict[str, Any]]:
-    text = (NOTES / "example_resourceclaimtemplate.yaml").read_text()
+    text = (HANDS_ON / "example_resourceclaimtemplate.yaml").read_text()
     template = next(line.split()[1] for line in text.splitlines() if line.strip().startswith("name:"))
     spec = {
         "containers": [{"name": "c", "image": "any", "resources": {"claims": [{"name": "gpu"}]}}],
@@ -63,7 +62,7 @@ def test_the_health_of_devices_shows_in_the_status_of_pods(
     tool: Callable[[str], str], tmp_path: Path
 ) -> None:
     with dray_process(tmp_path / "c", "up", "--nodes", "1", "--drivers", "none") as cluster:
-        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache")
         place = cluster.data / "nodes" / "node-1"
         command = [
             DRAY,
@@ -84,8 +83,8 @@ def test_the_health_of_devices_shows_in_the_status_of_pods(
                 "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
                 "metadata": {"name": "gpu.example.com"}, "spec": {"selectors": [selector]},
             }))  # fmt: skip
-            kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
-            kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
+            kubectl("apply", "-f", str(HANDS_ON / "example_resourceclaimtemplate.yaml"))
+            kubectl("apply", "-f", str(HANDS_ON / "example_claim_po.yaml"))
             (name,) = [
                 p["metadata"]["name"] for p in json.loads(kubectl("get", "pods", "-o", "json"))["items"]
             ]
@@ -119,9 +118,9 @@ def test_the_health_of_devices_shows_in_the_status_of_pods(
 def test_a_cluster_that_was_killed_finds_its_pods_running(tool: Callable[[str], str], tmp_path: Path) -> None:
     data = tmp_path / "c"
     with dray_process(data, "up", "--nodes", "1") as cluster:
-        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
-        kubectl("apply", "-f", str(NOTES / "example_resourceclaimtemplate.yaml"))
-        kubectl("apply", "-f", str(NOTES / "example_claim_po.yaml"))
+        kubectl = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl("apply", "-f", str(HANDS_ON / "example_resourceclaimtemplate.yaml"))
+        kubectl("apply", "-f", str(HANDS_ON / "example_claim_po.yaml"))
         kubectl("run", "once", "--image=any", "--restart=Never", "--command", "--", "echo", "done")
         (name,) = [n for n in names(kubectl) if n != "once"]
         wait_for_sync(f"pod {name} to run", lambda: status(kubectl, name).get("phase") == "Running")
@@ -132,7 +131,7 @@ def test_a_cluster_that_was_killed_finds_its_pods_running(tool: Callable[[str], 
         cluster.process.wait()
     (data / "test.log").rename(data / "before.log")
     with dray_process(data, "up", "--nodes", "1") as cluster:
-        kubectl = kubectl_for(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+        kubectl = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache")
         kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
         after = status(kubectl, name)["containerStatuses"][0]
         assert (after["containerID"], after["restartCount"]) == (before["containerID"], 0)

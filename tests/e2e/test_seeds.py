@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kubectl import Kubectl
 from tests.support.paths import SEEDS
 from tests.support.process import DrayProcess, dray_process
-
-from .conftest import Kubectl, kubectl_for
 
 #: folder → the releases it applies to; "" serves everything at once
 RELEASES = {
@@ -38,7 +37,7 @@ class Servers:
             # No controller makes service accounts beside a bare API server.
             bare = ("server", "--disable-admission-plugins", "ServiceAccount")
             server = self._running[flags] = self._stack.enter_context(dray_process(data, *bare, *flags))
-        return kubectl_for(self._tool(binary), server, server.data / f"cache-{binary}")
+        return Kubectl(self._tool(binary), server, server.data / f"cache-{binary}")
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.server
 import os
 import subprocess
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.kubectl import KUBECTLS, Kubectl
+from tests.support.port_forward import port_forward
 from tests.support.process import DRAY, DrayProcess, dray_process, free_port
-
-from .conftest import KUBECTLS, Kubectl, kubectl_for
 
 POD = """
 apiVersion: v1
@@ -74,7 +71,7 @@ def kubectl(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Kubectl:
     cache = tmp_path_factory.getbasetemp() / f"streams-{request.param}"
-    return kubectl_for(tool(request.param), cluster, cache)
+    return Kubectl(tool(request.param), cluster, cache)
 
 
 @pytest.fixture
@@ -112,7 +109,7 @@ def test_files_are_copied_in_and_out(kubectl: Kubectl, pod: tuple[str, int], tmp
 def test_what_is_typed_to_an_attached_container_arrives(
     tool: Callable[[str], str], cluster: DrayProcess, version: str, node: str, tmp_path: Path
 ) -> None:
-    kubectl, port = kubectl_for(tool(version), cluster, tmp_path / "cache"), free_port()
+    kubectl, port = Kubectl(tool(version), cluster, tmp_path / "cache"), free_port()
     name = f"a-{node}-{port}"
     kubectl("apply", "-f", "-", stdin=POD.format(name=name, node=node, port=port))
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
@@ -130,49 +127,15 @@ def test_what_is_typed_to_an_attached_container_arrives(
     assert kubectl("logs", name, "-c", "reader", "--tail=1") == "got a\n"
 
 
-@contextlib.contextmanager
-def serving() -> Iterator[int]:
-    """Something that says hello on the host's network, which the pods of these tests are on."""
-
-    class Hello(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"hello")
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
-
-
-@contextlib.contextmanager
-def forwarding(binary: str, cluster: DrayProcess, name: str, port: int) -> Iterator[int]:
-    local = free_port()
-    process = subprocess.Popen(
-        [binary, "--kubeconfig", str(cluster.kubeconfig), "port-forward", name, f"{local}:{port}"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        assert "Forwarding from" in process.stdout.readline()
-        yield local
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
 @pytest.mark.parametrize("version", KUBECTLS)
 def test_ports_are_forwarded(
     tool: Callable[[str], str], cluster: DrayProcess, version: str, node: str, tmp_path: Path
 ) -> None:
-    kubectl, port = kubectl_for(tool(version), cluster, tmp_path / "cache"), free_port()
+    kubectl, port = Kubectl(tool(version), cluster, tmp_path / "cache"), free_port()
     name = f"p-{node}-{port}"
     kubectl("apply", "-f", "-", stdin=POD.format(name=name, node=node, port=port))
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
-    with forwarding(tool(version), cluster, name, port) as local:
+    with port_forward(tool(version), cluster, name, port) as local:
         for _ in range(3):  # each is a connection of its own
             with urllib.request.urlopen(f"http://127.0.0.1:{local}/hostname", timeout=10) as answer:
                 assert answer.read().strip()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import AlreadyExists, StatusError
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.app.options import ServerOptions, parse_listen
 from dray.app.server import run_server
 from dray.client.client import Client

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dray.api.release import EffectiveVersion
-from dray.api.scheme.kinds import UserInfo
 from dray.api.scheme.registry import kinds
+from dray.api.user import UserInfo
 from dray.app.options import ServerOptions
 from dray.app.server import assemble, bridge_generations
 from dray.server import beyond_upstream, subresources

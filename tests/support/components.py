@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import ssl
 import subprocess
-import time
-import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.support.paths import DRAY
+from tests.support.process import free_port, is_ready
+from tests.support.wait import wait_for_sync
 
 _CONFIGURATION = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -96,7 +94,7 @@ class ClusterProcesses:
         return self.data / "kubeconfig"
 
     def __enter__(self) -> ClusterProcesses:
-        url = f"https://127.0.0.1:{_free_port()}"
+        url = f"https://127.0.0.1:{free_port()}"
         release = ["--emulate", self.emulate] if self.emulate else []
         server = self._part(
             "server",
@@ -106,7 +104,10 @@ class ClusterProcesses:
         )  # fmt: skip
         self._others.append(server)
         server.start()
-        _wait_ready(url, server)
+        wait_for_sync(
+            "the API server to be ready", lambda: is_ready(url),
+            log=server.log.read_text, alive=lambda: server.running,
+        )  # fmt: skip
         known = ["--kubeconfig", str(self.kubeconfig)]
         nodes = [
             "node",
@@ -142,20 +143,3 @@ class ClusterProcesses:
 
     def _part(self, name: str, command: Sequence[str]) -> ComponentProcess:
         return ComponentProcess(name, command, self.data / f"{name}.log")
-
-
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
-def _wait_ready(url: str, server: ComponentProcess) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and server.running:
-        with suppress(OSError), urllib.request.urlopen(
-            f"{url}/readyz", context=ssl._create_unverified_context(), timeout=2
-        ):  # fmt: skip
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"the API server did not become ready:\n{server.log.read_text()[-2000:]}")

@@ -13,7 +13,8 @@ import yaml
 
 from dray.api.errors import NotFound
 from dray.api.release import EffectiveVersion
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dray.explain import Cluster, Snapshot
-from dray.explain.nodes.filters import node_filters
 
 DRIVER = "gpu.example.com"
 Doc = dict[str, Any]
@@ -79,4 +78,4 @@ def pod(name: str, *claims: str, cpu: str = "1", **spec: Any) -> Doc:
 
 
 def cluster(*documents: Doc) -> Cluster:
-    return Cluster(Snapshot().with_objects(documents), node_filters=node_filters)
+    return Cluster(Snapshot().with_objects(documents), filters_nodes=True)

@@ -9,17 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dray.api.identity import ObjectKey
 from dray.explain import Cluster, Snapshot
 from dray.explain.explainer import explain_pod
 from dray.explain.model import manifests
-from dray.explain.model.cluster import Key
 from dray.explain.model.explanation import Explanation
 from dray.explain.model.workloads import expand_workload
-from dray.explain.nodes.filters import node_filters
 from dray.explain.render.text import render_text
 from tests.support.paths import GALLERY
 
-POD = Key("default", "train")
+POD = ObjectKey("default", "train")
 RELEASE = "1.36"  # of Kubernetes, whose words are shown
 
 
@@ -69,7 +68,7 @@ class Puzzle:
     def explain(self) -> Explanation:
         snapshot = Snapshot(release=RELEASE).with_objects(self.documents("cluster.yaml"))
         applied = snapshot.with_objects(self.documents("apply.yaml"))
-        return explain_pod(Cluster(applied, node_filters=node_filters), POD)
+        return explain_pod(Cluster(applied, filters_nodes=True), POD)
 
     def page(self) -> str:
         return f"""# {self.title}

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 SEEDS = EXAMPLES / "seeds"
+HANDS_ON = SEEDS / "hands-on"
 DOCS = ROOT / "docs"
 GALLERY = DOCS / "gallery"
 TOOLS = ROOT / ".tools" / "bin"

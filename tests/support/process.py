@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 import subprocess
-import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.paths import DRAY
+from tests.support.wait import wait_for_sync
+
+_UNVERIFIED = ssl._create_unverified_context()
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,26 @@ class DrayProcess:
     token: str
     process: subprocess.Popen[bytes]
 
+    def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
+        """What the API server answers to its administrator; nothing where there is nothing."""
+        request = urllib.request.Request(self.url + path, method=method)
+        request.add_header("Authorization", f"Bearer {self.token}")
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", kind)
+        try:
+            with urllib.request.urlopen(request, context=_UNVERIFIED, timeout=10) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as e:
+            if e.code == 404:
+                return None
+            raise AssertionError(e.read().decode()) from e
+
     def get(self, path: str) -> Any:
-        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {self.token}"})
-        with urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=10) as answer:
-            return json.loads(answer.read())
+        return self.request("GET", path)
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self.request("PATCH", path, body, "application/merge-patch+json")
 
     @property
     def log(self) -> str:
@@ -75,22 +94,26 @@ def dray_process(data: Path, *command: str, token: str = "e2e-token") -> Iterato
 
 
 def wait_ready(server: DrayProcess, *, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
+    def running() -> bool:
+        return server.process.poll() is None
+
+    wait_for_sync(
+        "the API server to be ready", lambda: is_ready(server.url, server.token),
+        seconds=seconds, log=lambda: server.log, alive=running,
+    )  # fmt: skip
+
+
+def is_ready(url: str, token: str = "") -> bool:
     request = urllib.request.Request(
-        f"{server.url}/readyz", headers={"Authorization": f"Bearer {server.token}"}
+        f"{url}/readyz", headers={"Authorization": f"Bearer {token}"} if token else {}
     )
-    while time.monotonic() < deadline and server.process.poll() is None:
-        with (
-            contextlib.suppress(OSError),
-            urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=2),
-        ):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"dray did not become ready:\n{server.log[-4000:]}")
+    with contextlib.suppress(OSError), urllib.request.urlopen(request, context=_UNVERIFIED, timeout=2):
+        return True
+    return False
 
 
 def wait_for_log(server: DrayProcess, words: str, *, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while words not in server.log:
-        assert time.monotonic() < deadline and server.process.poll() is None, server.log[-4000:]
-        time.sleep(0.02)
+    wait_for_sync(
+        f"{words!r} in the log", lambda: words in server.log,
+        seconds=seconds, log=lambda: server.log, alive=lambda: server.process.poll() is None,
+    )  # fmt: skip

@@ -15,7 +15,7 @@ NOT_YET = (LookupError, NotFound)
 
 
 async def wait_for(
-    what: str, look: Callable[[], Awaitable[Any] | Any], *, seconds: float = 50, pause: float = 0.005
+    what: str, look: Callable[[], Awaitable[Any] | Any], *, seconds: float = 25, pause: float = 0.005
 ) -> Any:
     """Look until the answer is true, and return it."""
     last: Any = None

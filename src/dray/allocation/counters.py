@@ -42,7 +42,7 @@ def available(pool: Pool, usage: Usage) -> Available:
     }
     groups: dict[str, Groups] = {}
     if part.taken or part.shares or part.consumed:
-        for devices in (pool.devices, pool.elsewhere):
+        for devices in (pool.devices, pool.other_nodes_devices):
             for device in devices:
                 if device.consumes_counters and part.touches(device.name):
                     _subtract(left, device)

@@ -96,11 +96,11 @@ class Pool:
         "available",
         "counter_sets",
         "devices",
-        "elsewhere",
         "has_binding_conditions",
         "id",
         "incomplete",
         "invalid",
+        "other_nodes_devices",
         "withheld",
     )
 
@@ -109,7 +109,7 @@ class Pool:
         id: PoolID,
         *,
         devices: tuple[Device, ...] = (),
-        elsewhere: tuple[Device, ...] = (),
+        other_nodes_devices: tuple[Device, ...] = (),
         counter_sets: dict[str, dict[str, int]] | None = None,
         incomplete: bool = False,
         invalid: str = "",
@@ -118,7 +118,7 @@ class Pool:
         self.id = id
         self.devices = devices
         #: devices of the pool that other nodes see; they draw from the same counters
-        self.elsewhere = elsewhere
+        self.other_nodes_devices = other_nodes_devices
         self.counter_sets = counter_sets or {}
         self.incomplete = incomplete
         self.invalid = invalid  # why the pool is unsound
@@ -195,11 +195,13 @@ def _checked_pool(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], fe
                 name: Quantity.from_json(counter["value"]).nano
                 for name, counter in (document.get("counters") or {}).items()
             }
-    elsewhere = tuple(device for one in unseen for device in one.devices)
-    wrong = _undeclared_counter(devices, counter_sets) or _undeclared_counter(elsewhere, counter_sets)
+    other_nodes_devices = tuple(device for one in unseen for device in one.devices)
+    wrong = _undeclared_counter(devices, counter_sets) or _undeclared_counter(
+        other_nodes_devices, counter_sets
+    )
     if wrong:
         return Pool(id, invalid=wrong, withheld=devices)
-    return Pool(id, devices=devices, elsewhere=elsewhere, counter_sets=counter_sets)
+    return Pool(id, devices=devices, other_nodes_devices=other_nodes_devices, counter_sets=counter_sets)
 
 
 def _undeclared_counter(devices: Iterable[Device], counter_sets: dict[str, dict[str, int]]) -> str:

@@ -11,10 +11,12 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dray.api.scheme.kinds import Object
 from dray.api.times import to_epoch
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Secret
 
 NAMESPACE: Final = "kube-system"
 TYPE: Final = "bootstrap.kubernetes.io/token"
@@ -47,7 +49,7 @@ def parse(text: str) -> Token | None:
     return None if match is None else Token(*match.groups())
 
 
-def secret(token: Token, *, expiration: str = "", description: str = "", groups: str = "") -> Object:
+def secret(token: Token, *, expiration: str = "", description: str = "", groups: str = "") -> Secret:
     """The Secret by which a cluster knows a token that may both authenticate and sign."""
     data = {
         "token-id": token.id,
@@ -65,7 +67,7 @@ def secret(token: Token, *, expiration: str = "", description: str = "", groups:
     }
 
 
-def text(found: Mapping[str, Any], key: str) -> str:
+def text(found: Secret | Mapping[str, Any], key: str) -> str:
     """A field of a Secret, decoded; empty where it is missing or no text."""
     try:
         return base64.b64decode((found.get("data") or {}).get(key) or "", validate=True).decode()
@@ -73,7 +75,7 @@ def text(found: Mapping[str, Any], key: str) -> str:
         return ""
 
 
-def expires(found: Mapping[str, Any]) -> float | None:
+def expires(found: Secret | Mapping[str, Any]) -> float | None:
     """When the token of a Secret ends; None: never. A time that cannot be read is long past."""
     when = text(found, "expiration")
     if not when:
@@ -84,7 +86,7 @@ def expires(found: Mapping[str, Any]) -> float | None:
         return float("-inf")
 
 
-def token_of(found: Mapping[str, Any], *, usage: str, now: float) -> Token | None:
+def token_of(found: Secret | Mapping[str, Any], *, usage: str, now: float) -> Token | None:
     """The token a Secret holds, if it is in force and may be used for ``authentication`` or ``signing``."""
     token = Token(text(found, "token-id"), text(found, "token-secret"))
     ends = expires(found)

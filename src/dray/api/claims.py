@@ -153,3 +153,8 @@ def allocation_results(claim: ResourceClaim | Untyped) -> Sequence[DeviceRequest
 
 def reserved_for(claim: ResourceClaim | Untyped) -> Sequence[ResourceClaimConsumerReference]:
     return (claim.get("status") or {}).get("reservedFor") or ()
+
+
+def base_request(name: str) -> str:
+    """The request that ``request/alternative`` belongs to; a name without an alternative is that of a request."""
+    return name.partition("/")[0]

@@ -1,14 +1,28 @@
-"""Names of things: a pool, a device in it, a share of a device."""
+"""Names of things: an object, a pool, a device in it, a share of a device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.api.types.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult
 
-Document = Mapping[str, Any]
+
+class ObjectKey(NamedTuple):
+    """Which object of a resource. Cluster-scoped objects have an empty namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def object_key(obj: Object) -> ObjectKey:
+    """The key of an object that may come from a manifest, and so lack what the server fills in."""
+    metadata = obj.get("metadata") or {}
+    return ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "")
 
 
 class PoolID(NamedTuple):
@@ -32,6 +46,13 @@ class DeviceID(NamedTuple):
         return PoolID(self.driver, self.pool)
 
 
+class PoolDevice(NamedTuple):
+    """A device among those of one driver."""
+
+    pool: str
+    device: str
+
+
 class SharedDeviceID(NamedTuple):
     """A device, or one claim's share of it."""
 
@@ -52,9 +73,9 @@ def shared_device_id(entry: DeviceRequestAllocationResult | AllocatedDeviceStatu
     )
 
 
-def object_name(document: Document) -> str:
+def object_name(obj: Object) -> str:
     """``namespace/name``, or the name alone for what has no namespace."""
-    metadata = document.get("metadata") or {}
-    name: str = metadata.get("name") or ""
+    metadata = obj.get("metadata") or {}
+    name = metadata.get("name") or ""
     namespace = metadata.get("namespace")
     return f"{namespace}/{name}" if namespace else name

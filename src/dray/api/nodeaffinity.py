@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dray.api.types.core import NodeSelector, NodeSelectorTerm
 
 Labels = Mapping[str, str]
 LabelTest = Callable[[Labels], bool]
@@ -20,7 +23,7 @@ def label_selector(selector: Mapping[str, Any] | None) -> LabelTest:
     return _all(tests)
 
 
-def node_selector(selector: Mapping[str, Any]) -> NodeTest:
+def node_selector(selector: NodeSelector) -> NodeTest:
     """A NodeSelector: any of its terms. A term without requirements matches nothing."""
     terms = [
         t for t in (_node_term(term) for term in selector.get("nodeSelectorTerms") or ()) if t is not None
@@ -30,11 +33,11 @@ def node_selector(selector: Mapping[str, Any]) -> NodeTest:
     return lambda name, labels: any(term(name, labels) for term in terms)
 
 
-def node_selector_term(term: Mapping[str, Any]) -> NodeTest:
+def node_selector_term(term: NodeSelectorTerm | Mapping[str, Any]) -> NodeTest:
     return _node_term(term) or (lambda name, labels: False)
 
 
-def _node_term(term: Mapping[str, Any]) -> NodeTest | None:
+def _node_term(term: NodeSelectorTerm | Mapping[str, Any]) -> NodeTest | None:
     expressions = term.get("matchExpressions") or ()
     fields = term.get("matchFields") or ()
     if not expressions and not fields:

@@ -1,23 +1,23 @@
-"""What lets nodes join: a cluster introduces itself to strangers, and bootstrap tokens are good for a certificate."""
+"""What lets nodes join: ConfigMap cluster-info, which everybody may read, and the roles of bootstrap tokens."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api import bootstraptoken
-from dray.api.errors import AlreadyExists, NotFound
+from dray.api.errors import NotFound
 from dray.app import kubeconfig
 
 if TYPE_CHECKING:
+    from dray.api.types.core import ConfigMap
+    from dray.api.types.rbac import ClusterRoleBinding, PolicyRule, Role, RoleBinding
     from dray.client.client import Client
-    from dray.client.resources import Resource
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _CLUSTER_INFO_ROLE: Final = "dray:cluster-info"
 _CSR: Final = "system:certificates.k8s.io:certificatesigningrequests"
-#: Who may ask for a node's first certificate, who gets it without further ado, and who gets the next one.
+#: Who may request a node's first certificate, whose requests are approved, and whose renewals are approved.
 _BINDINGS: Final = (
     ("dray:node-bootstrapper", "system:node-bootstrapper", bootstraptoken.GROUP),
     ("dray:node-client-certificates", f"{_CSR}:nodeclient", bootstraptoken.GROUP),
@@ -28,9 +28,9 @@ _BINDINGS: Final = (
 async def allow_bootstrap_tokens(
     client: Client, *, server: str, ca: bytes, update_address: bool = False
 ) -> None:
-    """Prepare a cluster for nodes to join, once: what an administrator has changed or taken away since stays so.
+    """Create the ConfigMap and the role bindings, once: what an administrator has changed or deleted since stays so.
 
-    ``moved``: the server may have another address than when it introduced itself last.
+    ``update_address``: the server may have another address than the one that the ConfigMap has.
     """
     from dray.client import resources as r
 
@@ -39,34 +39,37 @@ async def allow_bootstrap_tokens(
     try:
         await client.get(r.CONFIGMAPS, where, name)
     except NotFound:
-        reading = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get"]}
-        role = {"metadata": {"name": _CLUSTER_INFO_ROLE}, "rules": [reading]}
-        given = _binding(_CLUSTER_INFO_ROLE, "Role", _CLUSTER_INFO_ROLE, "User", "system:anonymous")
+        rule: PolicyRule = {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [name],
+            "verbs": ["get"],
+        }
+        role: Role = {"metadata": {"name": _CLUSTER_INFO_ROLE}, "rules": [rule]}
+        anyone: RoleBinding = {
+            "metadata": {"name": _CLUSTER_INFO_ROLE},
+            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": _CLUSTER_INFO_ROLE},
+            "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": "system:anonymous"}],
+        }
         await asyncio.gather(
-            _create(client, r.ROLES, where, role),
-            _create(client, r.ROLE_BINDINGS, where, given),
+            client.create_if_missing(r.ROLES, where, role),
+            client.create_if_missing(r.ROLE_BINDINGS, where, anyone),
             *(
-                _create(
-                    client, r.CLUSTER_ROLE_BINDINGS, "", _binding(name, "ClusterRole", role, "Group", group)
-                )
-                for name, role, group in _BINDINGS
+                client.create_if_missing(r.CLUSTER_ROLE_BINDINGS, "", _binding(binding, cluster_role, group))
+                for binding, cluster_role, group in _BINDINGS
             ),
         )
-        # The last thing that is made is the sign that all of it was.
-        await _create(client, r.CONFIGMAPS, where, {"metadata": {"name": name}, "data": data})
+        # The ConfigMap is created last: where it exists, everything else does.
+        cluster_info: ConfigMap = {"metadata": {"name": name}, "data": data}
+        await client.create_if_missing(r.CONFIGMAPS, where, cluster_info)
     else:
         if update_address:
             await client.patch(r.CONFIGMAPS, where, name, {"data": data})
 
 
-def _binding(name: str, kind: str, role: str, subject: str, who: str) -> dict[str, Any]:
+def _binding(name: str, role: str, group: str) -> ClusterRoleBinding:
     return {
         "metadata": {"name": name},
-        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": role},
-        "subjects": [{"apiGroup": _RBAC, "kind": subject, "name": who}],
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": group}],
     }
-
-
-async def _create(client: Client, resource: Resource[Any], namespace: str, wanted: dict[str, Any]) -> None:
-    with contextlib.suppress(AlreadyExists):
-        await client.create(resource, namespace, wanted)

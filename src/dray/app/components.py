@@ -6,14 +6,14 @@ Imports are inside the functions: a component that is not asked for costs nothin
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule
+    from dray.api.types.resource import DeviceClass, DeviceSelector
     from dray.app.up import Ready, RunningCluster
     from dray.client.client import Client
-    from dray.client.resources import Resource
     from dray.driver.base import Driver
     from dray.node.options import NodeOptions
 
@@ -21,6 +21,7 @@ SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
 DRIVERS = "system:dray:drivers"
 CATS = "system:dray:cats"
+_RBAC = "rbac.authorization.k8s.io"
 
 
 async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
@@ -35,9 +36,9 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
         configuration=Configuration(profiles=(profile,)),
         gates=cluster.server.api.gates,
         version=cluster.server.api.version,
-        nominates_before_every_bind=cluster.server.api.version.emulated,
+        nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
     )
-    cluster.server.api.metrics.others.append(options.metrics.text)
+    cluster.server.api.metrics.registry.include(options.metrics.text)
     await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 
 
@@ -62,19 +63,18 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
         gates=cluster.server.api.gates,
         settings=_controller_settings(cluster),
     )
-    cluster.server.api.metrics.others.append(options.metrics.registry.text)
+    cluster.server.api.metrics.registry.include(options.metrics.registry.text)
     client = Client(cluster.transport(CONTROLLERS))
     await manager.run(client, options=options, client_for=client_for, ready=ready)
 
 
 def _controller_settings(cluster: RunningCluster) -> dict[str, dict[str, object]]:
     """What single controllers need to know about this cluster."""
-    keys, spare = cluster.server.pki, not cluster.server.api.version.emulated
+    keys, quirks = cluster.server.pki, cluster.quirks
     return {
-        # The wait is for the caches of other API servers, and there are none. Yet whoever looks at a namespace that
-        # was just deleted finds it and what is in it, as with upstream's releases.
-        "namespace-controller": {"grace_seconds": 0 if spare else 0.5},
-        "resourceclaim-controller": {"creates_with_finalizer": spare},
+        # Upstream waits for the caches of other API servers. Here there are none, so only an emulated release waits.
+        "namespace-controller": {"grace_seconds": 0.5 if quirks.namespace_deletion_waits else 0},
+        "resourceclaim-controller": {"creates_with_finalizer": quirks.claims_are_created_with_finalizer},
         "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
         "certificatesigningrequest-signing-controller": {
             "certificate": keys.ca.read_text(),
@@ -116,6 +116,8 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     if cluster.options.runtime == "simulated":
         return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
+    withdraws = cluster.quirks.withdraws_slices_of_gone_drivers
+    withdraw_after = cluster.options.withdraw_after if withdraws else None
     first = name == cluster.node_names[0]
     parts = tuple(ControlPlanePart(name=part, command=(part,)) for part in _CONTROL_PLANE) if first else ()
     return NodeOptions(
@@ -125,10 +127,7 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
         services={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port},
         control_plane=parts,
         version=version,
-        # Before 1.33 the slices of a driver that has gone were left where they were.
-        withdraw_after=cluster.options.withdraw_after
-        if cluster.server.api.version.at_least("1.33")
-        else None,
+        withdraw_after=withdraw_after,
         release=cluster.server.api.version,
     )
 
@@ -143,7 +142,7 @@ def node_client(cluster: RunningCluster, name: str) -> Client:
 
 
 async def gpu_driver(cluster: RunningCluster, ready: Ready) -> None:
-    """The example GPU driver on every node, and the class by which its devices are asked for."""
+    """The example GPU driver on every node, and the DeviceClass through which its devices are asked for."""
     from dray.drivers.gpu import DRIVER, GpuDriver, GpuOptions
 
     await _install_driver(cluster, DRIVER)
@@ -153,21 +152,21 @@ async def gpu_driver(cluster: RunningCluster, ready: Ready) -> None:
 async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     """The example cats: on every node, and in the control plane for classic claims.
 
-    Beside the default driver they keep out of the way: their devices appear when a class asks for them.
+    Where the GPU driver runs by default too, their devices are hidden until a DeviceClass names the driver.
     """
     from dray.client.client import Client
     from dray.driver import classic, simulated
     from dray.drivers.cats import CatsController, CatsDriver, control_plane, deviceclass
     from dray.drivers.cats.install import install
 
-    client, release = Client(cluster.transport(CATS)), cluster.server.api.version
+    client, quirks = Client(cluster.transport(CATS)), cluster.quirks
     await cluster.registered.wait()
     await install(Client(cluster.transport("system:dray:setup", "system:masters")), user=CATS)
-    beside = cluster.options.drivers is None and release.at_least("1.32")
-    hidden = beside and not await deviceclass.class_exists(client)
+    gpus_by_default = cluster.options.drivers is None and quirks.serves_device_classes
+    hidden = gpus_by_default and not await deviceclass.class_exists(client)
     drivers = [CatsDriver(hidden=hidden) for _ in cluster.node_names]
     async with asyncio.TaskGroup() as group:
-        if release.serves_classic:
+        if quirks.serves_resource_classes:
             begun = asyncio.Event()
             controller = CatsController(cluster.node_names)
             group.create_task(control_plane(client, controller, options=classic.Options(), ready=begun.set))
@@ -184,7 +183,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             await deviceclass.wait_for_class(client)
             for driver in drivers:
                 driver.show()
-        if cluster.options.runtime == "simulated" and release.at_least("1.32"):
+        if cluster.options.runtime == "simulated" and quirks.serves_device_classes:
             await simulated.publish(client, drivers[0], nodes=cluster.node_names)
         await asyncio.Event().wait()
 
@@ -227,11 +226,13 @@ async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], 
                 group.create_task(plugin.run(client, make(), options=options))
         slices = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
         while slices is not None and len(slices.cache.documents) < len(cluster.node_names):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)  # a cluster is ready when its devices are there
+            # The cluster is ready when its devices are there. The server's own cache is asked: a watch would come
+            # through the same process, only later.
+            await asyncio.sleep(0.005)
         ready()
 
 
-_DRIVER_RULES = (
+_DRIVER_RULES: tuple[PolicyRule, ...] = (
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": ["patch", "update"]},
     {
@@ -245,25 +246,22 @@ _DRIVER_RULES = (
 
 
 async def _install_driver(cluster: RunningCluster, driver: str) -> None:
-    """The rights of drivers, and the class by which this one's devices are asked for."""
+    """Create the RBAC rules of drivers, and the DeviceClass through which this driver's devices are asked for."""
     from dray.client.client import Client
     from dray.client.discovery import Discovery
     from dray.client.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, DEVICE_CLASSES
 
     client = Client(cluster.transport("system:dray:setup", "system:masters"))
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": DRIVERS}
-    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": DRIVERS}
-    metadata = {"name": DRIVERS}
-    await _create(client, CLUSTER_ROLES, {"metadata": metadata, "rules": list(_DRIVER_RULES)})
-    await _create(client, CLUSTER_ROLE_BINDINGS, {"metadata": metadata, "roleRef": role, "subjects": [user]})
-    classes = await Discovery(client).newest(DEVICE_CLASSES, ("v1", "v1beta2", "v1beta1"))
+    role: ClusterRole = {"metadata": {"name": DRIVERS}, "rules": _DRIVER_RULES}
+    binding: ClusterRoleBinding = {
+        "metadata": {"name": DRIVERS},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": DRIVERS},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": DRIVERS}],
+    }
+    await client.create_if_missing(CLUSTER_ROLES, "", role)
+    await client.create_if_missing(CLUSTER_ROLE_BINDINGS, "", binding)
+    classes = await Discovery(client).first_served(DEVICE_CLASSES, ("v1", "v1beta2", "v1beta1"))
     if classes is not None:
-        selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
-        await _create(client, classes, {"metadata": {"name": driver}, "spec": {"selectors": [selector]}})
-
-
-async def _create(client: Client, resource: Resource[Any], wanted: dict[str, Any]) -> None:
-    from dray.api.errors import AlreadyExists
-
-    with contextlib.suppress(AlreadyExists):
-        await client.create(resource, "", wanted)
+        selector: DeviceSelector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+        device_class: DeviceClass = {"metadata": {"name": driver}, "spec": {"selectors": [selector]}}
+        await client.create_if_missing(classes, "", device_class)

@@ -32,7 +32,7 @@ class LocalNodes:
         self._others = others
 
     async def log(self, call: Call, pod: Document, container: str) -> Response:
-        if not self._nodes.serves(pod.hub["spec"]["nodeName"]):
+        if not self._nodes.serves(_pod(pod)["spec"]["nodeName"]):
             return await self._others.log(call, pod, container)
         query = PodLogOptions(
             previous=call.request.query.boolean("previous"),
@@ -42,7 +42,7 @@ class LocalNodes:
         return Response(200, StreamBody(Chunks(chunks), "text/plain"))
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
-        if not self._nodes.serves(pod.hub["spec"]["nodeName"]):
+        if not self._nodes.serves(_pod(pod)["spec"]["nodeName"]):
             return await self._others.connect(call, pod, container)
         action, query, headers = call.info.subresource, call.request.query, call.request.headers.all
         if action == "portforward":
@@ -67,7 +67,7 @@ class LocalNodes:
 
         self._nodes.check_running(_pod(pod))
         asked = [parse_int64(p) for value in call.request.query.all("ports") for p in value.split(",")]
-        metadata = pod.hub["metadata"]
+        metadata = _pod(pod)["metadata"]
         upgrade = handshake.for_ports(
             call.request.headers.all, connect, asked=asked, pod=metadata["name"], uid=metadata["uid"]
         )

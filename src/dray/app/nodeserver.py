@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from dray.app import pki
 from dray.node.run import Options
 from dray.node.server.endpoint import Listener
+from dray.wire.http_server import listening_socket
 
 #: Where every kubelet listens.
 KUBELET_PORT = 10250
@@ -34,13 +35,12 @@ def node_ip(server: str) -> str:
 
 def listen(address: str, port: int | None) -> socket.socket:
     """A port to listen on; where none was asked for, the usual one, or any if somebody else has that."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        return socket.create_server((address, KUBELET_PORT if port is None else port), family=family)
+        return listening_socket(address, KUBELET_PORT if port is None else port)
     except OSError as e:
         if port is not None or e.errno != errno.EADDRINUSE:
             raise
-        return socket.create_server((address, 0), family=family)
+        return listening_socket(address, 0)
 
 
 def with_endpoint(options: Options, *, folder: Path, client_ca: bytes, port: int | None) -> Options:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -98,6 +98,13 @@ def ensure(folder: Path, hosts: Sequence[str]) -> Pki:
     return pki
 
 
+class LeafNote(TypedDict):
+    """What the file beside a certificate says about it."""
+
+    names: list[str]
+    expires: int  # seconds since the epoch
+
+
 def _ensure_leaf(
     pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()
 ) -> None:
@@ -105,16 +112,16 @@ def _ensure_leaf(
     note = pki.folder / f"{name}.json"
     leaf = pki.leaf(name)
     try:
-        known = json.loads(note.read_bytes())
+        known: LeafNote = json.loads(note.read_bytes())
     except (OSError, ValueError):
-        known = {}
+        known = {"names": [], "expires": 0}
     lasting = known.get("expires", 0) - time.time() > _RENEW_DAYS * _DAY
     covered = set(names) <= set(known.get("names", ()))
     if leaf.certificate.exists() and leaf.key.exists() and lasting and covered:
         return
     sign(pki, name, user, groups=groups, names=names)
-    expires = int(time.time()) + _LEAF_DAYS * _DAY
-    write_private(note, json.dumps({"names": list(names), "expires": expires}).encode())
+    made: LeafNote = {"names": list(names), "expires": int(time.time()) + _LEAF_DAYS * _DAY}
+    write_private(note, json.dumps(made).encode())
 
 
 def _make_ca(pki: Pki) -> None:

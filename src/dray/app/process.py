@@ -26,13 +26,17 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
         uvloop.run(main)
 
 
+def setup_logging() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+
+
 def pause_gc() -> None:
-    """Hardly anything that is made at start is garbage: do not look for it until ``calm_collector`` does."""
+    """Hardly anything that is made at start is garbage: the collector does not run until ``tune_gc``."""
     gc.disable()
 
 
 def tune_gc() -> None:
-    """What was made at start stays for good, and most of what requests make dies young: look less often."""
+    """What was made at start stays for good, and most of what requests make dies young: collect less often."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -55,7 +59,7 @@ def shutdown_event() -> asyncio.Event:
 
 def run_api_server(options: ServerOptions) -> None:
     """The API server alone."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+    setup_logging()
     try:
         run_loop(_serve(options))
     except OptionError as e:

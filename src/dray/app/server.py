@@ -56,7 +56,7 @@ from dray.server.storage.bridge import bridge
 from dray.server.subresources import tokenrequest
 from dray.store.factory import open_store
 from dray.store.interface import Store, StoreError
-from dray.wire.http_server import HTTPServer
+from dray.wire.http_server import HTTPServer, listening_socket
 
 if TYPE_CHECKING:
     from dray.server.audit import Audit
@@ -122,19 +122,12 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
 
 def listen(address: Address) -> socket.socket:
     """A listening socket on the address, or on the next free port if the user did not insist on one."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     for port in range(address.port, address.port + address.tries):
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((address.host, port))
-            sock.listen(1024)
+            return listening_socket(address.host, port)
         except OSError as e:
-            sock.close()
             if address.tries == 1:
                 raise OptionError(f"cannot listen on {address.host}:{port}: {e.strerror}") from e
-            continue
-        return sock
     raise OptionError(f"no free port on {address.host} from {address.port} on")
 
 

@@ -9,18 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from dray.api.release import EffectiveVersion, SettingError
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.app import components as parts
-from dray.app import datadir as clusters
+from dray.app import datadir
 from dray.app.options import OptionError, ServerOptions
 from dray.app.process import shutdown_event, tune_gc
+from dray.app.quirks import Quirks
 from dray.app.server import RunningServer, run_server
 from dray.server.inprocess import InProcessTransport
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceSlice
+    from dray.api.types.resource_v1alpha2 import ResourceSlice as StructuredResourceSlice
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +55,10 @@ class RunningCluster:
     @property
     def data(self) -> Path:
         return self.options.server.data
+
+    @property
+    def quirks(self) -> Quirks:
+        return Quirks.of(self.server.api.version)
 
     @property
     def node_names(self) -> list[str]:
@@ -84,11 +94,11 @@ class Component:
 
 def components(cluster: RunningCluster) -> Sequence[Component]:
     """What runs beside the API server, in the order in which it is started."""
-    options, release = cluster.options, cluster.server.api.version
+    options = cluster.options
     listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
     if options.nodes:
         listed.append(Component("nodes", parts.nodes))
-        wanted = default_drivers(release) if options.drivers is None else options.drivers
+        wanted = default_drivers(cluster.quirks) if options.drivers is None else options.drivers
         drivers = [Component(f"driver {name}", _DRIVERS[name]) for name in wanted if name != "none"]
         listed += [*drivers[:1], *(driver.deferred() for driver in drivers[1:])]
     return listed
@@ -97,22 +107,22 @@ def components(cluster: RunningCluster) -> Sequence[Component]:
 _DRIVERS = {"gpu": parts.gpu_driver, "cats": parts.cats_driver}
 
 
-def default_drivers(release: EffectiveVersion) -> list[str]:
-    """Those that fit the release, the one that is waited for first."""
-    fitting = {"gpu": release.at_least("1.32"), "cats": release.serves_classic}
+def default_drivers(quirks: Quirks) -> list[str]:
+    """Those that fit the release; ``dray up`` is ready when the first of them is."""
+    fitting = {"gpu": quirks.serves_device_classes, "cats": quirks.serves_resource_classes}
     return [name for name, fits in fitting.items() if fits]
 
 
 def check_drivers(names: Sequence[str], emulate: str) -> None:
     try:
-        release = EffectiveVersion.parse(emulate)
+        version = EffectiveVersion.parse(emulate)
     except SettingError as e:
         raise OptionError(str(e)) from e
     for name in names:
         if name != "none" and name not in _DRIVERS:
             raise OptionError(f"--drivers {name}: there are {', '.join(_DRIVERS)} and none")
-        if name == "gpu" and not release.at_least("1.32"):
-            raise OptionError(f"--drivers {name}: there are no DeviceClasses in {release.name}")
+        if name == "gpu" and not Quirks.of(version).serves_device_classes:
+            raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.emulation}")
 
 
 @dataclass(slots=True)
@@ -128,14 +138,14 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
     hooks = hooks or Hooks()
     end = end or shutdown_event()
     server_options = options.server
-    with clusters.locked(server_options.data):
+    with datadir.locked(server_options.data):
         async with run_server(server_options) as server:
             cluster = RunningCluster(options, server)
-            clusters.write_state(server_options.data, _state(cluster))
+            datadir.write_state(server_options.data, _state(cluster))
             try:
                 await _run_components(cluster, components(cluster), hooks, end)
             finally:
-                clusters.remove_state(server_options.data)
+                datadir.remove_state(server_options.data)
 
 
 async def _run_components(
@@ -148,7 +158,7 @@ async def _run_components(
         started = group.create_task(_all(begun.values()))
         await asyncio.wait((ending, started), return_when=asyncio.FIRST_COMPLETED)
         if started.done():
-            clusters.write_state(cluster.data, _state(cluster))
+            datadir.write_state(cluster.data, _state(cluster))
             hooks.ready(cluster)
             tune_gc()
             cluster.ready.set()
@@ -167,11 +177,11 @@ async def _supervised(component: Component, cluster: RunningCluster, ready: Read
     raise RuntimeError(f"{component.name} has ended unexpectedly")
 
 
-def _state(cluster: RunningCluster) -> clusters.ClusterState:
+def _state(cluster: RunningCluster) -> datadir.ClusterState:
     import os
 
     options = cluster.options.server
-    return clusters.ClusterState(
+    return datadir.ClusterState(
         pid=os.getpid(),
         url=cluster.server.url,
         kubeconfig=str(options.kubeconfig_path),
@@ -189,8 +199,16 @@ def published_devices(cluster: RunningCluster) -> list[str]:
         return []
     found: dict[tuple[str, str], int] = {}
     for document in resource.cache.documents.values():
-        spec = document.hub.get("spec") or document.hub  # 1.30's slices are flat
-        where = (spec.get("nodeName") or "-", spec.get("driver") or spec.get("driverName") or "")
-        offered = spec.get("devices") or (spec.get("namedResources") or {}).get("instances") or ()
-        found[where] = found.get(where, 0) + len(offered)
+        where, count = _devices_of(document.hub)
+        found[where] = found.get(where, 0) + count
     return [f"{node}: {count} devices of {driver}" for (node, driver), count in sorted(found.items())]
+
+
+def _devices_of(stored: Mapping[str, object]) -> tuple[tuple[str, str], int]:
+    """Node, driver and number of devices of a slice; those of 1.30 have no ``spec``."""
+    if "spec" in stored:
+        spec = cast("ResourceSlice", stored)["spec"]
+        return (spec.get("nodeName") or "-", spec.get("driver") or ""), len(spec.get("devices") or ())
+    old = cast("StructuredResourceSlice", stored)
+    instances = (old.get("namedResources") or {}).get("instances") or ()
+    return (old.get("nodeName") or "-", old.get("driverName") or ""), len(instances)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 _COMPLETE = "_DRAY_COMPLETE"
 
-#: The process is here for one command, and ends with it.
-alone = False
+#: This process runs one command and ends with it (click: standalone mode).
+own_process = False
 
 
 def main() -> None:
-    global alone
+    global own_process
     from dray.cli.commands import dray
 
-    alone = True
+    own_process = True
     # kubectl runs what is on the PATH as kubectl-dra for ``kubectl dra``.
     plugin = Path(sys.argv[0]).name.startswith("kubectl-dra")
     dray(prog_name="kubectl dra" if plugin else "dray", complete_var=_COMPLETE)

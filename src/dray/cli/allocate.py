@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.options import (
-    EXIT_NEGATIVE,
-    columns,
-    disable_gc,
-    emit,
-    exit_process,
-    files_option,
-    load_snapshot,
-    namespace_option,
-    output_option,
-    paint,
-    resolve_namespace,
-    source_options,
-)
+from dray.cli.config_flags import namespace_option, resolve_namespace
+from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
+from dray.cli.options import files_option, output_option, source_options
+from dray.cli.printers import columns, emit, paint
+from dray.cli.source import load_snapshot
 
 if TYPE_CHECKING:
+    from dray.api.identity import ObjectKey
+    from dray.api.types.core import Pod
+    from dray.api.types.meta import ObjectMeta
     from dray.explain import Cluster
-    from dray.explain.model.cluster import Key
-    from dray.explain.model.snapshot import Document
     from dray.explain.nodes.whatif import PodPlacement, WhatIf
 
 
@@ -90,7 +82,6 @@ def allocate(
     from dray.explain import Cluster, Snapshot, SnapshotError
     from dray.explain.model import manifests
     from dray.explain.model.workloads import expand_workload
-    from dray.explain.nodes.filters import node_filters
     from dray.explain.nodes.whatif import WhatIf
 
     elsewhere = offline or snapshot_file is not None
@@ -103,7 +94,7 @@ def allocate(
     except SnapshotError as problem:
         raise click.ClickException(str(problem)) from None
     known = snapshot.with_objects(d for d in documents if d.get("kind") != "Pod")
-    cluster = Cluster(known, node_filters=node_filters)
+    cluster = Cluster(known, filters_nodes=True)
     whatif = WhatIf(cluster, policy=POLICIES[policy])
     results = _place(whatif, documents, count)
     if output == "text":
@@ -113,8 +104,8 @@ def allocate(
     exit_process(EXIT_NEGATIVE if any(placed.problem for _, _, placed in results) else 0)
 
 
-def _place(whatif: WhatIf, documents: list[Document], count: int) -> list[tuple[Key, Document, PodPlacement]]:
-    from dray.explain.model.cluster import key_of
+def _place(whatif: WhatIf, documents: list[Any], count: int) -> list[tuple[ObjectKey, Pod, PodPlacement]]:
+    from dray.api.identity import object_key
     from dray.explain.nodes.whatif import claim_as_pod, place_copies
 
     pods = [d for d in documents if d.get("kind") == "Pod"]
@@ -123,11 +114,13 @@ def _place(whatif: WhatIf, documents: list[Document], count: int) -> list[tuple[
     if not pods:
         raise click.ClickException("there is no pod and no claim in these files")
     return [
-        (key_of(pod), pod, placed) for pod in pods for placed in place_copies(whatif, key_of(pod), pod, count)
+        (object_key(pod), pod, placed)
+        for pod in pods
+        for placed in place_copies(whatif, object_key(pod), pod, count)
     ]
 
 
-def _print(whatif: WhatIf, results: list[tuple[Key, Document, PodPlacement]], count: int) -> None:
+def _print(whatif: WhatIf, results: list[tuple[ObjectKey, Pod, PodPlacement]], count: int) -> None:
     click.echo("\n".join(columns(_by_node(results) if len(results) > _ROWS else _one_by_one(results))))
     failed = [(key, pod, placed) for key, pod, placed in results if placed.problem]
     fitting = len(results) - len(failed)
@@ -138,7 +131,7 @@ def _print(whatif: WhatIf, results: list[tuple[Key, Document, PodPlacement]], co
         click.echo("\n" + _why(whatif.explained(), *failed[-1]))
 
 
-def _one_by_one(results: list[tuple[Key, Document, PodPlacement]]) -> list[tuple[str, ...]]:
+def _one_by_one(results: list[tuple[ObjectKey, Pod, PodPlacement]]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("POD", "NODE", "DEVICES")]
     for _, _, placed in results:
         devices = ", ".join(f"{one.request}={one.device}" for one in placed.devices)
@@ -146,7 +139,7 @@ def _one_by_one(results: list[tuple[Key, Document, PodPlacement]]) -> list[tuple
     return rows
 
 
-def _by_node(results: list[tuple[Key, Document, PodPlacement]]) -> list[tuple[str, ...]]:
+def _by_node(results: list[tuple[ObjectKey, Pod, PodPlacement]]) -> list[tuple[str, ...]]:
     """Too many to be read one by one: how many go where."""
     from collections import Counter
 
@@ -155,14 +148,15 @@ def _by_node(results: list[tuple[Key, Document, PodPlacement]]) -> list[tuple[st
     return [("NODE", "PODS", "DEVICES"), *((node, str(n), str(devices[node])) for node, n in pods.items())]
 
 
-def _why(cluster: Cluster, key: Key, pod: Document, placed: PodPlacement) -> str:
+def _why(cluster: Cluster, key: ObjectKey, pod: Pod, placed: PodPlacement) -> str:
     """Where the last one fails, told as explain tells it."""
+    from dray.api.identity import ObjectKey as PodKey
     from dray.explain.explainer import explain_pod
-    from dray.explain.model.cluster import Key as PodKey
     from dray.explain.render.text import render_text
 
     named = PodKey(key.namespace, placed.pod.rpartition("/")[2])
-    document = {"kind": "Pod", **pod, "metadata": {**pod["metadata"], "name": named.name}}
+    metadata: ObjectMeta = {**pod["metadata"], "name": named.name}
+    failing: Pod = {"kind": "Pod", **pod, "metadata": metadata}
     return render_text(
-        explain_pod(cluster.changed(cluster.snapshot.with_objects([document])), named), paint=paint
+        explain_pod(cluster.changed(cluster.snapshot.with_objects([failing])), named), paint=paint
     )

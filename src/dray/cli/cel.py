@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.options import (
-    EXIT_NEGATIVE,
-    disable_gc,
-    emit,
-    exit_process,
-    load_snapshot,
-    output_option,
-    paint,
-    source_options,
-)
+from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
+from dray.cli.options import output_option, source_options
+from dray.cli.printers import emit, paint
+from dray.cli.source import load_snapshot
 
 if TYPE_CHECKING:
     from dray.explain import Cluster

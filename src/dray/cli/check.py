@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.options import EXIT_NEGATIVE, disable_gc, emit, exit_process, files_option, paint
+from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
+from dray.cli.options import files_option
+from dray.cli.printers import emit, paint
 
 if TYPE_CHECKING:
     from dray.explain import Snapshot
@@ -78,6 +80,7 @@ def check(
 def _findings(
     found: list[Manifest], known: Snapshot, emulate: str, broken: list[Unreadable], *, complete: bool
 ) -> list[Finding]:
+    from dray.api.quirks import APIQuirks
     from dray.api.release import EffectiveVersion, SettingError
     from dray.explain import Cluster
     from dray.explain.lint.rules import LintContext, lint
@@ -100,6 +103,7 @@ def _findings(
     findings = checked(
         found,
         gates=release.gates(),
+        quirks=APIQuirks.of(release),
         compiler=compile_expression,
         namespace_labels=labels,
         served=release.serving({"api/all": True}) if emulate else None,

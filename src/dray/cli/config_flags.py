@@ -1,4 +1,5 @@
-"""Which API server a command talks to: ``--kubeconfig``, then KUBECONFIG, then the cluster of ``dray up``."""
+"""Which API server a command talks to: ``--kubeconfig``, then KUBECONFIG, then the cluster of ``dray up``; and the
+options that say so."""
 
 from __future__ import annotations
 
@@ -12,6 +13,17 @@ import click
 
 if TYPE_CHECKING:
     from dray.client.client import Client
+
+
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    help="Default: KUBECONFIG, then the running cluster of dray up.",
+)
+context_option = click.option("--context", default="", help="The kubeconfig's context to use.")
+namespace_option = click.option(
+    "-n", "--namespace", default="", help="Default: that of the kubeconfig's context, or default."
+)
 
 
 def kubeconfig_path(given: Path | None) -> Path | None:
@@ -34,7 +46,12 @@ def current_namespace(kubeconfig: Path | None, context: str = "") -> str:
     try:
         return load(kubeconfig_path(kubeconfig), context=context).namespace
     except ConfigError:
-        return "default"  # whoever asks the cluster is told
+        return "default"  # connecting to the cluster will report the error
+
+
+def resolve_namespace(given: str, kubeconfig: Path | None, context: str, *, offline: bool) -> str:
+    """The namespace of what names none."""
+    return given or ("default" if offline else current_namespace(kubeconfig, context))
 
 
 @asynccontextmanager

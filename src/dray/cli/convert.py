@@ -7,21 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.options import EXIT_NEGATIVE
+from dray.cli.config_flags import context_option, kubeconfig_option
+from dray.cli.exit import EXIT_NEGATIVE
+from dray.cli.options import files_option
 
 if TYPE_CHECKING:
     from dray.convert import ParameterRule
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True, allow_dash=True),
-    help="Manifests, or folders of them; - is standard input. Give together what belongs together.",
-)
+@files_option("Manifests, or folders of them; - is standard input. Give together what belongs together.")
 @click.option(
     "--to", "target", default="v1", show_default=True, type=click.Choice(["v1beta1", "v1beta2", "v1"])
 )
@@ -39,10 +34,8 @@ if TYPE_CHECKING:
     help="Write each file below this folder. Default: everything to standard output.",
 )
 @click.option("--cluster", is_flag=True, help="Convert what a running cluster holds.")
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Default: KUBECONFIG, then the cluster of dray up."
-)
-@click.option("--context", default="", help="The kubeconfig's context to use.")
+@kubeconfig_option
+@context_option
 @click.pass_context
 def convert(
     ctx: click.Context,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dray.cli.components import kubeconfig_option
+from dray.cli.config_flags import kubeconfig_option
 
 
 @click.command()

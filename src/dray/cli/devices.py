@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
-from dray.cli.options import (
-    api_failure,
-    columns,
-    disable_gc,
-    emit,
-    exit_process,
-    load_snapshot,
-    output_option,
-    paint,
-    source_options,
-)
+from dray.cli.exit import disable_gc, exit_process
+from dray.cli.options import output_option, source_options
+from dray.cli.printers import columns, emit, paint
+from dray.cli.source import api_failure, load_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dray.allocation.devices import Device
+    from dray.api.types.core import Node
     from dray.client.resources import Resource
     from dray.explain import Cluster
     from dray.explain.devices.states import DeviceView, Summary
@@ -40,6 +34,19 @@ _COLOURS = {
 
 _TOO_OLD = 410
 _BREATH = 0.2  # changes come in bunches
+
+
+class Selection(TypedDict):
+    """The options that say which devices to show, and how."""
+
+    node: tuple[str, ...]
+    driver: tuple[str, ...]
+    pool: tuple[str, ...]
+    device_class: str
+    cel: str
+    state: tuple[str, ...]
+    by: str | None
+    wide: bool
 
 
 @click.command()
@@ -64,7 +71,7 @@ def devices(
     snapshot_file: Path | None,
     output: str,
     watch: bool,
-    **chosen: Any,
+    **chosen: Unpack[Selection],
 ) -> None:
     """List devices with their state and who has them.
 
@@ -90,7 +97,7 @@ def devices(
     exit_process()
 
 
-def _show(cluster: Cluster, output: str, chosen: dict[str, Any]) -> None:
+def _show(cluster: Cluster, output: str, chosen: Selection) -> None:
     views = _views(cluster, chosen)
     if chosen["by"]:
         summaries = _summaries(cluster, views, chosen["by"])
@@ -104,20 +111,17 @@ def _show(cluster: Cluster, output: str, chosen: dict[str, Any]) -> None:
         emit({"devices": [view.as_document() for view in views]}, output)
 
 
-def _views(cluster: Cluster, chosen: dict[str, Any]) -> list[DeviceView]:
+def _views(cluster: Cluster, chosen: Selection) -> list[DeviceView]:
     from dray.cel import CompileError
     from dray.explain.devices import states as found
 
     tests: list[Callable[[Device], bool]] = []
-    for names, of in ((chosen["driver"], "driver"), (chosen["pool"], "pool")):
-        if names:
-            tests.append(lambda device, names=names, of=of: getattr(device.id, of) in names)  # type: ignore[misc]
+    if drivers := chosen["driver"]:
+        tests.append(lambda device: device.id.driver in drivers)
+    if pools := chosen["pool"]:
+        tests.append(lambda device: device.id.pool in pools)
     if chosen["node"]:
-        nodes = [
-            ((node.get("metadata") or {}).get("name", ""), (node.get("metadata") or {}).get("labels") or {})
-            for name in chosen["node"]
-            for node in [cluster.nodes.get(name) or {"metadata": {"name": name}}]
-        ]
+        nodes = [(name, _labels(cluster.nodes.get(name))) for name in chosen["node"]]
         tests.append(lambda device: any(device.available_on.matches(name, labels) for name, labels in nodes))
     if chosen["device_class"]:
         if chosen["device_class"] not in cluster.classes:
@@ -131,6 +135,10 @@ def _views(cluster: Cluster, chosen: dict[str, Any]) -> list[DeviceView]:
     views = found.list_devices(cluster, wanted=tests)
     states = chosen["state"]
     return [view for view in views if not states or view.state.value in states]
+
+
+def _labels(node: Node | None) -> Mapping[str, str]:
+    return (node or {}).get("metadata", {}).get("labels") or {}
 
 
 def _summaries(cluster: Cluster, views: list[DeviceView], by: str) -> list[Summary]:
@@ -196,7 +204,7 @@ def _print_summaries(summaries: list[Summary], by: str) -> None:
     )
 
 
-def _watch(kubeconfig: Path | None, context: str, output: str, chosen: dict[str, Any]) -> None:
+def _watch(kubeconfig: Path | None, context: str, output: str, chosen: Selection) -> None:
     """Show the devices anew when slices, claims or taint rules have changed."""
     import asyncio
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import platform
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.components import kubeconfig_option, run_component
+from dray.cli.component import run_component
+from dray.cli.config_flags import kubeconfig_option
+
+if TYPE_CHECKING:
+    from dray.client.client import Client
 
 
 @click.group()
@@ -59,7 +63,7 @@ def gpu(
         node=name or platform.node().lower(), kubelet_dir=root.absolute(), cdi_dir=cdi.absolute()
     )
 
-    async def serve(client: Any) -> None:
+    async def serve(client: Client) -> None:
         await run(client, GpuDriver(GpuOptions(count=devices, **profile)), options=options)
 
     run_component(kubeconfig, serve)

@@ -9,23 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.options import (
-    EXIT_NEGATIVE,
-    disable_gc,
-    emit,
-    exit_process,
-    files_option,
-    load_snapshot,
-    namespace_option,
-    output_option,
-    paint,
-    resolve_namespace,
-    source_options,
-)
+from dray.cli.config_flags import namespace_option, resolve_namespace
+from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
+from dray.cli.options import files_option, output_option, source_options
+from dray.cli.printers import emit, paint
+from dray.cli.source import load_snapshot
 
 if TYPE_CHECKING:
+    from dray.api.identity import ObjectKey
     from dray.explain import Cluster, Snapshot
-    from dray.explain.model.cluster import Key
     from dray.explain.model.explanation import Explanation
     from dray.explain.model.manifests import Manifest
 
@@ -95,7 +87,6 @@ def explain(
     1 there is no such thing or the cluster cannot be read; 2 the command line makes no sense.
     """
     from dray.explain import Cluster
-    from dray.explain.nodes.filters import node_filters
 
     disable_gc()
     if what and "/" in what and name is None:
@@ -109,7 +100,7 @@ def explain(
     snapshot, manifests = _snapshot_and_manifests(
         kubeconfig, context, snapshot_file, files, offline, namespace
     )
-    cluster = Cluster(snapshot, node_filters=node_filters)
+    cluster = Cluster(snapshot, filters_nodes=True)
     explanations = _explanations(cluster, what, name, namespace, manifests)
     if output == "text":
         from dray.explain.render.text import render_text
@@ -151,13 +142,13 @@ def _snapshot_and_manifests(
 def _explanations(
     cluster: Cluster, what: str | None, name: str | None, namespace: str, manifests: list[Manifest]
 ) -> list[Explanation]:
+    from dray.api.identity import ObjectKey, object_key
     from dray.explain.explainer import explain_claim, explain_pod
-    from dray.explain.model.cluster import Key, key_of
     from dray.explain.model.workloads import expand_workload
 
     with _progress(len(cluster.nodes)) as advance:
         if name:
-            key = Key(namespace, name)
+            key = ObjectKey(namespace, name)
             if what in _CLAIM:
                 _require(key, cluster.claims, "claim")
                 return [explain_claim(cluster, key, progress=advance)]
@@ -166,8 +157,8 @@ def _explanations(
             _require(key, cluster.pods, "pod")
             return [explain_pod(cluster, key, progress=advance)]
         documents = [d for m in manifests for d in expand_workload(m.document, namespace)]
-        pods = [key_of(d) for d in documents if d.get("kind") == "Pod"]
-        claims = [key_of(d) for d in documents if d.get("kind") == "ResourceClaim"]
+        pods = [object_key(d) for d in documents if d.get("kind") == "Pod"]
+        claims = [object_key(d) for d in documents if d.get("kind") == "ResourceClaim"]
         if not pods and not claims:
             raise click.ClickException("there is no pod and no claim in these files")
         if pods:
@@ -175,7 +166,7 @@ def _explanations(
         return [explain_claim(cluster, key, progress=advance) for key in claims]
 
 
-def _require(key: Key, known: Mapping[Key, object], kind: str) -> None:
+def _require(key: ObjectKey, known: Mapping[ObjectKey, object], kind: str) -> None:
     if key in known:
         return
     from difflib import get_close_matches

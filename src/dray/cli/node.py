@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.components import kubeconfig_option, run_component
+from dray.cli.component import run_component
+from dray.cli.config_flags import kubeconfig_option
 
 if TYPE_CHECKING:
     from dray.app.join import JoinConfiguration
+    from dray.client.client import Client
     from dray.client.config import Config
     from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery
     from dray.node.options import NodeOptions
@@ -92,7 +94,7 @@ def node(
         )
         options = _with_endpoint(options, folder=root / "pki", authority=config.ca, port=port)
 
-    async def serve(client: Any) -> None:
+    async def serve(client: Client) -> None:
         await run(client, options=options)
 
     run_component(kubeconfig, serve)
@@ -225,7 +227,7 @@ def join(
     except (JoinError, StatusError, ConfigError, OptionError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
 
-    async def serve(client: Any) -> None:
+    async def serve(client: Client) -> None:
         await joining_node.serve(client, member, options)
 
     run_component(member.kubeconfig, serve)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -73,7 +73,28 @@ _FLAGS = [
 ]
 
 
-def server_options(flags: dict[str, Any]) -> ServerOptions:
+class ServerFlags(TypedDict):
+    """The values of ``server_flags``."""
+
+    listen: str | None
+    advertise_address: str
+    data: Path | None
+    store: str
+    admin_token: str
+    kubeconfig: Path | None
+    emulate: str
+    feature_gates: str
+    runtime_config: str
+    enable_admission_plugins: str
+    disable_admission_plugins: str
+    token_auth_file: Path | None
+    authorization_mode: str
+    anonymous_auth: bool
+    audit_policy_file: Path | None
+    audit_log_path: str
+
+
+def server_options(flags: ServerFlags) -> ServerOptions:
     try:
         return ServerOptions(
             listen=parse_listen(flags["listen"]),
@@ -104,7 +125,7 @@ def _absolute(path: str) -> str:
 
 @click.command()
 @server_flags
-def server(**flags: Any) -> None:
+def server(**flags: Unpack[ServerFlags]) -> None:
     """Run the API server alone, until a signal ends it."""
     from dray.app.process import run_api_server
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from dray.cli.options import load_snapshot, source_options
+from dray.cli.options import source_options
+from dray.cli.source import load_snapshot
 
 
 @click.command()

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
-from dray.cli.components import kubeconfig_option
+from dray.cli.config_flags import kubeconfig_option
 
 if TYPE_CHECKING:
     from dray.api.bootstraptoken import Token
+    from dray.api.types.core import Secret
+    from dray.client.client import Client
+    from dray.client.config import Config
+    from dray.client.http import HttpTransport
+
+T = TypeVar("T")
 
 
 @click.group()
@@ -38,12 +45,12 @@ def create(
     made = _token(wanted)
     secret = _secret(made, _seconds(ttl), description)
 
-    async def run(client: Any) -> str:
+    async def run(client: Client) -> str:
         from dray.client.resources import SECRETS
 
         await client.create(SECRETS, secret["metadata"]["namespace"], secret)
         await _allow_bootstrap_tokens(client)
-        return _command(client.transport.config, made) if print_join_command else str(made)
+        return _command(_config(client), made) if print_join_command else str(made)
 
     click.echo(_run(kubeconfig, run))
 
@@ -54,7 +61,7 @@ def list_(kubeconfig: Path | None) -> None:
     """List the tokens without their secrets."""
     from dray.api import bootstraptoken
 
-    async def run(client: Any) -> list[dict[str, Any]]:
+    async def run(client: Client) -> list[Secret]:
         from dray.client.resources import SECRETS
 
         found = await client.list(
@@ -74,25 +81,25 @@ def list_(kubeconfig: Path | None) -> None:
 @kubeconfig_option
 def delete(ids: tuple[str, ...], kubeconfig: Path | None) -> None:
     """Delete tokens, by their IDs: nobody joins with them any more."""
-    from dray.api import bootstraptoken as api_bootstraptoken
+    from dray.api import bootstraptoken
 
-    async def run(client: Any) -> None:
+    async def run(client: Client) -> None:
         from dray.client.resources import SECRETS
 
         for id in ids:
             await client.delete(
-                SECRETS, api_bootstraptoken.NAMESPACE, api_bootstraptoken.PREFIX + id.partition(".")[0]
+                SECRETS, bootstraptoken.NAMESPACE, bootstraptoken.PREFIX + id.partition(".")[0]
             )
 
     _run(kubeconfig, run)
     click.echo(f"Deleted {', '.join(id.partition('.')[0] for id in ids)}")
 
 
-def _run(kubeconfig: Path | None, work: Any) -> Any:
+def _run(kubeconfig: Path | None, work: Callable[[Client], Awaitable[T]]) -> T:
     from dray.api.errors import StatusError
     from dray.cli.config_flags import connect
 
-    async def main() -> Any:
+    async def main() -> T:
         async with connect(kubeconfig) as client:
             return await work(client)
 
@@ -102,12 +109,17 @@ def _run(kubeconfig: Path | None, work: Any) -> Any:
         raise click.ClickException(str(problem)) from None
 
 
-async def _allow_bootstrap_tokens(client: Any) -> None:
-    """On a server that was started by itself nobody has prepared for nodes to join."""
+def _config(client: Client) -> Config:
+    """The configuration of a client that ``connect`` has made."""
+    return cast("HttpTransport", client.transport).config
+
+
+async def _allow_bootstrap_tokens(client: Client) -> None:
+    """``dray up`` has done this; an API server that was started alone has not."""
     from dray.api.errors import Forbidden
     from dray.app.bootstraptoken import allow_bootstrap_tokens
 
-    config = client.transport.config
+    config = _config(client)
     try:
         await allow_bootstrap_tokens(client, server=config.server, ca=config.ca or b"")
     except Forbidden as problem:
@@ -118,15 +130,15 @@ def _token(wanted: str) -> Token:
     import secrets
     import string
 
-    from dray.api import bootstraptoken as api_bootstraptoken
+    from dray.api import bootstraptoken
 
     if wanted:
-        given = api_bootstraptoken.parse(wanted)
+        given = bootstraptoken.parse(wanted)
         if given is None:
             raise click.UsageError("a token is six letters or digits, a dot, and sixteen more")
         return given
     letters = string.ascii_lowercase + string.digits
-    return api_bootstraptoken.Token(
+    return bootstraptoken.Token(
         *("".join(secrets.choice(letters) for _ in range(length)) for length in (6, 16))
     )
 
@@ -143,20 +155,20 @@ def _seconds(ttl: str) -> float:
     return seconds
 
 
-def _secret(made: Token, seconds: float, description: str) -> dict[str, Any]:
+def _secret(made: Token, seconds: float, description: str) -> Secret:
     import time
 
-    from dray.api import bootstraptoken as api_bootstraptoken
+    from dray.api import bootstraptoken
     from dray.api.times import from_epoch
 
     ends = from_epoch(time.time() + seconds) if seconds else ""
-    return api_bootstraptoken.secret(made, expiration=ends, description=description)
+    return bootstraptoken.secret(made, expiration=ends, description=description)
 
 
-def _command(config: Any, made: Token) -> str:
-    from dray.api import bootstraptoken as api_bootstraptoken
+def _command(config: Config, made: Token) -> str:
+    from dray.api import bootstraptoken
 
     hashes = " ".join(
-        f"--discovery-token-ca-cert-hash {pin}" for pin in api_bootstraptoken.pins(config.ca or b"")
+        f"--discovery-token-ca-cert-hash {pin}" for pin in bootstraptoken.pins(config.ca or b"")
     )
     return f"dray node join {config.server.removeprefix('https://')} --token {made} {hashes}".rstrip()

@@ -8,22 +8,32 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from dray.app import datadir as clusters
+from dray.app import datadir
 from dray.app.options import OptionError, ServerOptions, default_data, split_list
-from dray.cli.server import server_flags, server_options
+from dray.cli.server import ServerFlags, server_flags, server_options
 
 if TYPE_CHECKING:
-    from dray.api.release import EffectiveVersion
+    from dray.app.quirks import Quirks
     from dray.app.up import RunningCluster
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
 
 _data = click.option("--data", type=click.Path(path_type=Path), help="Data directory of the cluster.")
+
+
+class UpFlags(ServerFlags):
+    nodes: int
+    devices: int
+    drivers: str | None
+    runtime: str
+    withdraw_after: float
+    device_policy: str
+    device_preemption: bool
 
 
 @click.command()
@@ -62,20 +72,18 @@ _data = click.option("--data", type=click.Path(path_type=Path), help="Data direc
 @click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; it goes on in the background."
 )
-def up(detach: bool, **flags: Any) -> None:
+def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
     """Start a cluster: everything in one process, until a signal ends it."""
     if detach:
         _detached(flags)
         return
-    import logging
-
     from dray.app.daemon import notify_parent
-    from dray.app.process import pause_gc, run_loop
+    from dray.app.process import pause_gc, run_loop, setup_logging
 
     pause_gc()
     from dray.app.up import Hooks, UpOptions, run_up
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+    setup_logging()
     options = UpOptions(
         server=_with_nodes(server_options(flags)),
         nodes=flags["nodes"],
@@ -90,9 +98,11 @@ def up(detach: bool, **flags: Any) -> None:
     def ready(cluster: RunningCluster) -> None:
         from dray.app.up import published_devices
 
-        release = cluster.server.api.version
         _print_next_steps(
-            cluster.server.url, str(options.server.kubeconfig_path), published_devices(cluster), release
+            cluster.server.url,
+            str(options.server.kubeconfig_path),
+            published_devices(cluster),
+            cluster.quirks,
         )
         notify_parent()
 
@@ -104,13 +114,13 @@ def up(detach: bool, **flags: Any) -> None:
 
 
 def _with_nodes(server: ServerOptions) -> ServerOptions:
-    """A cluster has nodes, and others may join: each is held to what is its own, unless somebody says otherwise."""
+    """A cluster has nodes, and others may join: NodeRestriction is on unless the user has switched it off."""
     if "NodeRestriction" in server.disable_plugins:
         return server
     return replace(server, enable_plugins=(*server.enable_plugins, "NodeRestriction"))
 
 
-def _detached(flags: dict[str, Any]) -> None:
+def _detached(flags: UpFlags) -> None:
     from dray.app.daemon import StartFailed, detach
 
     data = (flags["data"] or default_data()).absolute()
@@ -119,16 +129,16 @@ def _detached(flags: dict[str, Any]) -> None:
         detach(arguments, log=data / "dray.log", seconds=_START_SECONDS)
     except StartFailed as e:
         raise click.ClickException(str(e)) from None
-    found = clusters.read_state(data)
+    found = datadir.read_state(data)
     if found is not None:
         from dray.api.release import EffectiveVersion
+        from dray.app.quirks import Quirks
 
-        release = EffectiveVersion.parse("" if found.release == "all" else found.release)
-        _print_next_steps(found.url, found.kubeconfig, found.devices, release)
+        version = EffectiveVersion.parse("" if found.release == "all" else found.release)
+        _print_next_steps(found.url, found.kubeconfig, found.devices, Quirks.of(version))
 
 
-def _print_next_steps(url: str, kubeconfig: str, devices: Sequence[str], release: EffectiveVersion) -> None:
-    today = release.at_least("1.32")
+def _print_next_steps(url: str, kubeconfig: str, devices: Sequence[str], quirks: Quirks) -> None:
     click.echo(f"The cluster is ready on {url}")
     for line in devices:
         click.echo(f"  {line}")
@@ -136,9 +146,11 @@ def _print_next_steps(url: str, kubeconfig: str, devices: Sequence[str], release
     if (home := _bin_dir_off_path()) is not None:
         click.echo(f'  export PATH="{home}:$PATH"')
     click.echo(f"  export KUBECONFIG={kubeconfig}")
-    kinds = "deviceclasses,resourceslices" if today else "resourceclasses,resourceclaims"
+    kinds = (
+        "deviceclasses,resourceslices" if quirks.serves_device_classes else "resourceclasses,resourceclaims"
+    )
     click.echo(f"  kubectl get nodes,{kinds}")
-    if devices and today:
+    if devices and quirks.serves_device_classes:
         click.echo("  dray demo       # a pod gets a device, scene by scene")
         click.echo("  dray devices    # which are free, and who has the others")
     click.echo("Stop it with: dray down")
@@ -157,10 +169,10 @@ def _bin_dir_off_path() -> Path | None:
 def down(data: Path | None) -> None:
     """Stop the cluster. What it stored stays for the next time."""
     folder = (data or default_data()).absolute()
-    if not clusters.is_running(folder):
+    if not datadir.is_running(folder):
         click.echo("No cluster is running.")
         return
-    if not clusters.stop(folder, seconds=_STOP_SECONDS):
+    if not datadir.stop(folder, seconds=_STOP_SECONDS):
         raise click.ClickException(f"the cluster did not end within {_STOP_SECONDS:g} s")
     click.echo("The cluster has stopped.")
 
@@ -170,7 +182,7 @@ def down(data: Path | None) -> None:
 def status(data: Path | None) -> None:
     """Say whether a cluster runs, and where. Exit code 1 if none does, 2 if it is not ready."""
     folder = (data or default_data()).absolute()
-    found = clusters.read_state(folder) if clusters.is_running(folder) else None
+    found = datadir.read_state(folder) if datadir.is_running(folder) else None
     if found is None:
         click.echo(f"No cluster is running on {folder}.")
         raise SystemExit(1)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal
 
-from dray.api.errors import Expired, Gone
+from dray.api.errors import AlreadyExists, Expired, Gone
 from dray.client.resources import PODS, SERVICE_ACCOUNTS, Resource, T
 from dray.client.transport import AnyReply, Transport, WatchStream, WebSocket
 
@@ -152,6 +152,11 @@ class Client:
         body = _typed(resource, obj)
         made: T = (await self.transport.request("POST", path, query=query, body=body)).object
         return made
+
+    async def create_if_missing(self, resource: Resource[T], namespace: str, obj: T) -> None:
+        """Create an object unless there is one of its name."""
+        with suppress(AlreadyExists):
+            await self.create(resource, namespace, obj)
 
     async def update(
         self,

@@ -25,7 +25,7 @@ Convert = Callable[[Object], Object]
 
 async def v1_client(client: Client) -> Client:
     """The client, made to speak the newest version of resource.k8s.io that the server has."""
-    newest = await Discovery(client).newest(RESOURCE_CLAIMS, VERSIONS)
+    newest = await Discovery(client).first_served(RESOURCE_CLAIMS, VERSIONS)
     if newest is None or newest.version == "v1":
         return client
     return Client(ConvertingTransport(client.transport, newest.version))
@@ -36,14 +36,14 @@ class ConvertingTransport:
 
     def __init__(self, transport: Transport, version: str) -> None:
         from dray.api.groups.resource import modern
-        from dray.api.release import EffectiveVersion
+        from dray.api.quirks import NEWEST_QUIRKS
 
         self._transport = transport
         self._version = version
         self._root = f"/apis/resource.k8s.io/{version}/"
         self._codecs = {
             kind.plural: (v.to_hub or _same, v.from_hub or _same)
-            for kind in modern.kinds(EffectiveVersion())
+            for kind in modern.kinds(NEWEST_QUIRKS)
             for v in kind.versions
             if v.name == version
         }

@@ -131,7 +131,7 @@ class CountingCorrelator:
         self._seen.put(key, counted)
         return EventWrite(counted, changed)
 
-    def _is_spam(self, about: Any, kind: str, now: float) -> bool:
+    def _is_spam(self, about: Identity, kind: str, now: float) -> bool:
         bucket = self._buckets.get((about, kind))
         if bucket is None:
             bucket = TokenBucket(rate=SPAM_QPS, burst=SPAM_BURST, now=now)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Discovery:
-    """Answers are kept; ``forget`` when something asked for was not there, as it may have been installed since."""
+    """Answers are kept; ``invalidate`` when something asked for was not there, as it may have been installed since."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._versions: dict[str, Mapping[str, Resource[Any]]] = {}
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         self._versions.clear()
 
     async def resources(self, api_version: str) -> Mapping[str, Resource[Any]]:
@@ -52,7 +52,7 @@ class Discovery:
     async def serves(self, resource: Resource[Any]) -> bool:
         return resource.plural in await self.resources(resource.api_version)
 
-    async def newest(self, resource: Resource[T], versions: Sequence[str]) -> Resource[T] | None:
+    async def first_served(self, resource: Resource[T], versions: Sequence[str]) -> Resource[T] | None:
         """The resource in the first of ``versions`` that the server serves."""
         for version in versions:
             if await self.serves(candidate := resource.at(version)):

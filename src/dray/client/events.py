@@ -72,7 +72,7 @@ class EventRecorder:
         self._resource: Resource[Any] = EVENTS_V1 if api else EVENTS
         self._correlator: Correlator[Any] = SeriesCorrelator() if api else CountingCorrelator()
         self._delay = delay
-        self._queue: asyncio.Queue[tuple[float, EventWrite[Any]]] = asyncio.Queue(QUEUE_SIZE)
+        self._queue: asyncio.Queue[tuple[float, EventWrite[Event | CoreEvent]]] = asyncio.Queue(QUEUE_SIZE)
         self._last_nanosecond = 0
 
     def event(
@@ -118,7 +118,7 @@ class EventRecorder:
         """Wait until everything reported so far has been written or given up; ``run`` must be running."""
         await self._queue.join()
 
-    def _enqueue(self, written: EventWrite[Any]) -> None:
+    def _enqueue(self, written: EventWrite[Event | CoreEvent]) -> None:
         try:
             self._queue.put_nowait((time.monotonic() + self._delay, written))
         except asyncio.QueueFull:
@@ -130,7 +130,7 @@ class EventRecorder:
             for written in self._correlator.finish_series(now=self._clock()):
                 self._enqueue(written)
 
-    async def _write(self, written: EventWrite[Any]) -> None:
+    async def _write(self, written: EventWrite[Event | CoreEvent]) -> None:
         for _ in range(ATTEMPTS):
             try:
                 await self._write_once(written)
@@ -147,7 +147,7 @@ class EventRecorder:
             await asyncio.sleep(RETRY_SECONDS * random.uniform(1, 1.25))
         _log.warning("an event could not be written: %s", written.event.get("reason"))
 
-    async def _write_once(self, written: EventWrite[Any]) -> None:
+    async def _write_once(self, written: EventWrite[Event | CoreEvent]) -> None:
         metadata = written.event["metadata"]
         if written.patch is not None:
             try:

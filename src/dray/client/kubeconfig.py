@@ -7,11 +7,76 @@ import binascii
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, cast
 
 from dray.client.config import Config, ConfigError
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+if TYPE_CHECKING:
+    # What a kubeconfig says (client-go's clientcmd/api/v1).
+    class Context(TypedDict, total=False):
+        cluster: str
+        user: str
+        namespace: str
+
+    Cluster = TypedDict(
+        "Cluster",
+        {
+            "server": str,
+            "certificate-authority": str,
+            "certificate-authority-data": str,
+            "insecure-skip-tls-verify": bool,
+            "tls-server-name": str,
+            "proxy-url": str,
+        },
+        total=False,
+    )
+    AuthInfo = TypedDict(
+        "AuthInfo",
+        {
+            "client-certificate": str,
+            "client-certificate-data": str,
+            "client-key": str,
+            "client-key-data": str,
+            "token": str,
+            "tokenFile": str,
+            "username": str,
+            "password": str,
+            "as": str,
+            "as-uid": str,
+            "as-groups": Sequence[str],
+            "as-user-extra": Mapping[str, Sequence[str]],
+            "exec": Mapping[str, str],
+            "auth-provider": Mapping[str, str],
+        },
+        total=False,
+    )
+
+    class NamedContext(TypedDict):
+        name: str
+        context: Context
+
+    class NamedCluster(TypedDict):
+        name: str
+        cluster: Cluster
+
+    class NamedAuthInfo(TypedDict):
+        name: str
+        user: AuthInfo
+
+    Kubeconfig = TypedDict(
+        "Kubeconfig",
+        {
+            "current-context": str,
+            "contexts": Sequence[NamedContext],
+            "clusters": Sequence[NamedCluster],
+            "users": Sequence[NamedAuthInfo],
+        },
+        total=False,
+    )
+    _Section = Literal["contexts", "clusters", "users"]
 
 
 def load(
@@ -53,23 +118,24 @@ def in_cluster(*, environment: Mapping[str, str] = os.environ, directory: Path =
     )
 
 
-def resolve(documents: Sequence[tuple[Path, Mapping[str, Any]]], *, context: str = "") -> Config:
+def resolve(documents: Sequence[tuple[Path, Kubeconfig]], *, context: str = "") -> Config:
     """Merge kubeconfig documents, the first to say something being right, and pick a context out of them."""
     chosen = context or next((d["current-context"] for _, d in documents if d.get("current-context")), "")
     if not chosen:
         raise ConfigError("the kubeconfig names no current context; choose one")
-    _, picked = _entry(documents, "contexts", "context", chosen)
-    cluster_file, cluster = _entry(documents, "clusters", "cluster", picked.get("cluster", ""))
+    picked: Context = _find(documents, "contexts", "context", chosen)[1]
+    cluster: Cluster
+    cluster_file, cluster = _find(documents, "clusters", "cluster", picked.get("cluster", ""))
     if not cluster.get("server"):
         raise ConfigError(f"cluster {picked.get('cluster')!r} has no server")
     if cluster.get("proxy-url"):
         raise ConfigError(f"cluster {picked.get('cluster')!r} is behind a proxy, which is not supported")
-    user_file, user = (
-        _entry(documents, "users", "user", picked["user"]) if picked.get("user") else (cluster_file, {})
-    )
-    for plugin in ("exec", "auth-provider"):
-        if user.get(plugin):
-            command = user[plugin].get("command") or user[plugin].get("name") or ""
+    user_file, user = cluster_file, cast("AuthInfo", {})
+    if picked.get("user"):
+        user_file, user = _find(documents, "users", "user", picked["user"])
+    for plugin, settings in (("exec", user.get("exec")), ("auth-provider", user.get("auth-provider"))):
+        if settings:
+            command = settings.get("command") or settings.get("name") or ""
             raise ConfigError(
                 f"user {picked['user']!r} gets its credentials from the {plugin} plugin {command!r}; plugins are not "
                 "supported: give a token, a token file or a client certificate"
@@ -77,13 +143,25 @@ def resolve(documents: Sequence[tuple[Path, Mapping[str, Any]]], *, context: str
     token_file = user.get("tokenFile")
     return Config(
         server=cluster["server"].rstrip("/"),
-        ca=_material(cluster, "certificate-authority", cluster_file),
+        ca=_material(
+            cluster.get("certificate-authority-data"),
+            cluster.get("certificate-authority"),
+            "certificate-authority",
+            cluster_file,
+        ),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         server_name=cluster.get("tls-server-name", ""),
-        certificate=_material(user, "client-certificate", user_file),
-        key=_material(user, "client-key", user_file),
-        certificate_file=_file(user, "client-certificate", user_file),
-        key_file=_file(user, "client-key", user_file),
+        certificate=_material(
+            user.get("client-certificate-data"),
+            user.get("client-certificate"),
+            "client-certificate",
+            user_file,
+        ),
+        key=_material(user.get("client-key-data"), user.get("client-key"), "client-key", user_file),
+        certificate_file=_file(
+            user.get("client-certificate-data"), user.get("client-certificate"), user_file
+        ),
+        key_file=_file(user.get("client-key-data"), user.get("client-key"), user_file),
         token=user.get("token", ""),
         token_file=user_file.parent / token_file if token_file and not user.get("token") else None,
         username=user.get("username", ""),
@@ -98,7 +176,7 @@ def resolve(documents: Sequence[tuple[Path, Mapping[str, Any]]], *, context: str
     )
 
 
-def _parse(path: Path) -> Mapping[str, Any]:
+def _parse(path: Path) -> Kubeconfig:
     import yaml
 
     try:
@@ -107,34 +185,32 @@ def _parse(path: Path) -> Mapping[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"{path} is no kubeconfig")
-    return document
+    return cast("Kubeconfig", document)
 
 
-def _entry(
-    documents: Sequence[tuple[Path, Mapping[str, Any]]], section: str, field: str, name: str
-) -> tuple[Path, Mapping[str, Any]]:
+def _find(
+    documents: Sequence[tuple[Path, Kubeconfig]], section: _Section, field: str, name: str
+) -> tuple[Path, Any]:
     for path, document in documents:
-        for entry in document.get(section) or ():
+        entries: Sequence[Any] = document.get(section) or ()
+        for entry in entries:
             if entry.get("name") == name:
                 return path, entry.get(field) or {}
     raise ConfigError(f"the kubeconfig has no {field} named {name!r}")
 
 
-def _material(entry: Mapping[str, Any], field: str, path: Path) -> bytes | None:
+def _material(inline: str | None, name: str | None, field: str, path: Path) -> bytes | None:
     """A certificate or key: given inline, or in a file named relative to the kubeconfig."""
-    if inline := entry.get(f"{field}-data"):
+    if inline:
         try:
             return base64.b64decode(inline, validate=True)
         except binascii.Error as error:
             raise ConfigError(f"{field}-data in {path} is not base64: {error}") from error
-    if name := entry.get(field):
-        return _read(path.parent / name)
-    return None
+    return _read(path.parent / name) if name else None
 
 
-def _file(entry: Mapping[str, Any], field: str, path: Path) -> Path | None:
-    name = "" if entry.get(f"{field}-data") else entry.get(field)
-    return path.parent / name if name else None
+def _file(inline: str | None, name: str | None, path: Path) -> Path | None:
+    return path.parent / name if name and not inline else None
 
 
 def _read(path: Path) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+from dray.api.identity import ObjectKey as ObjectKey
+
 if TYPE_CHECKING:
     from dray.api.types import Object
     from dray.api.types.apiextensions import CustomResourceDefinition
@@ -96,16 +98,6 @@ class Resource(NamedTuple, Generic[T]):
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
-
-
-class ObjectKey(NamedTuple):
-    """Which object of a resource. Cluster-scoped objects have an empty namespace."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 def key_of(obj: Object) -> ObjectKey:

@@ -7,19 +7,21 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
-from dray.api.errors import Conflict
+from dray.api.errors import Conflict, Forbidden
 from dray.client.client import Client
 from dray.client.events import EventRecorder
 from dray.client.informers import Informer, Informers, Selection
 from dray.client.resources import Resource, T
 from dray.client.workqueue import WorkQueue
 from dray.controllers.discovery import ServerResources
+from dray.controllers.metrics import Metrics
 from dray.controllers.owner_events import OwnerEvents
 from dray.controllers.quirks import Quirks
-from dray.metrics.registry import Registry
-from dray.metrics.workqueue import QueueMetrics
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import StatusDetails
 
 _log = logging.getLogger(__name__)
 
@@ -60,46 +62,18 @@ class SharedInformers(Informers):
 
     def __init__(self, client: Client, *, resync: float | None = None, watch_list: bool = False) -> None:
         super().__init__(client, resync=resync, watch_list=watch_list)
-        self._owned: dict[Resource[Any], OwnerEvents] = {}
+        self._owner_events: dict[Resource[Any], OwnerEvents[Any]] = {}
 
-    def owned(self, resource: Resource[Any]) -> OwnerEvents:
-        """The news of a resource's objects by the kind of their owners."""
-        found = self._owned.get(resource)
+    def owner_events(self, resource: Resource[T]) -> OwnerEvents[T]:
+        """The events of a resource's objects, by the kind of their owners."""
+        found = self._owner_events.get(resource)
         if found is None:
-            found = self._owned[resource] = OwnerEvents(self.get(resource))
+            found = self._owner_events[resource] = OwnerEvents(self.get(resource))
         return found
 
     def existing(self, resource: Resource[T]) -> Informer[T] | None:
         """The informer that somebody has of the whole collection; none is made."""
         return self._informers.get(Selection(resource))
-
-
-class Metrics:
-    """What all controllers of a process count."""
-
-    def __init__(self) -> None:
-        self.registry = registry = Registry()
-        self.queues = QueueMetrics(registry)
-        self.claims_created = registry.counter(
-            "resourceclaim_controller_creates_total",
-            "Number of ResourceClaims creation requests, categorized by creation status and admin access",
-            "status", "admin_access",
-        )  # fmt: skip
-        self.evicted = registry.counter(
-            "device_taint_eviction_controller_pod_deletions_total",
-            "Total number of Pods deleted by DeviceTaintEvictionController since its start.",
-        )
-        self.eviction_seconds = registry.histogram(
-            "device_taint_eviction_controller_pod_deletion_duration_seconds",
-            "Latency, in seconds, between the time when a device taint effect has been activated and a Pod's deletion "
-            "via DeviceTaintEvictionController.",
-            bounds=(0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240),
-        )
-        self.pools_counted = registry.counter(
-            "resourcepoolstatusrequest_controller_requests_processed_total",
-            "Total number of ResourcePoolStatusRequests processed",
-            "driver_name",
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +92,7 @@ class ControllerContext:
         """The resource in the first of ``versions`` (else its own) that the server has, or ``NotServed``."""
         if self.discovered is None:
             return resource
-        found = self.discovered.newest(resource, versions or (resource.version,))
+        found = self.discovered.first_served(resource, versions or (resource.version,))
         if found is None:
             raise NotServed(str(resource))
         return found
@@ -156,6 +130,12 @@ class Controller(Generic[Key]):
             # Somebody else was faster, which is no failure: the news of it is on its way.
             _log.debug("%s has changed meanwhile and is looked at again: %s", key, problem)
             return CONFLICT_SECONDS
+
+
+def is_namespace_terminating(problem: Forbidden) -> bool:
+    """Whether an object could not be created because its namespace is being deleted."""
+    details = cast("StatusDetails", problem.details or {})
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in details.get("causes") or ())
 
 
 async def for_each(

@@ -1,14 +1,45 @@
-"""Everything a server serves, each kind once in its preferred version: what collectors of all kinds go by."""
+"""Everything a server serves, each kind once in its preferred version.
+
+The garbage collector, namespaces and quotas are about kinds of which they know nothing but this.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from dray.api.errors import NotFound, StatusError
 from dray.client.client import Client
 from dray.client.resources import Resource, T
+
+if TYPE_CHECKING:
+    from dray.api.types import meta
+
+    class GroupVersionKind(TypedDict):
+        kind: str
+
+    class APIResourceDiscovery(TypedDict, total=False):
+        resource: str
+        responseKind: GroupVersionKind
+        scope: str
+        verbs: Sequence[str]
+
+    class APIVersionDiscovery(TypedDict, total=False):
+        version: str
+        resources: Sequence[APIResourceDiscovery]
+        freshness: str
+
+    class APIGroupDiscovery(TypedDict, total=False):
+        metadata: meta.ObjectMeta
+        versions: Sequence[APIVersionDiscovery]
+
+    class APIGroupDiscoveryList(TypedDict, total=False):
+        """The answer of aggregated discovery (apidiscovery.k8s.io/v2), as far as it is read here."""
+
+        kind: str
+        items: Sequence[APIGroupDiscovery]
+
 
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -47,7 +78,7 @@ class ServerResources:
     versions: Mapping[GroupResource, Sequence[str]] = field(default_factory=dict)
     kinds: Mapping[tuple[str, str], Resource[Any]] = field(default_factory=dict)  # by apiVersion and kind
 
-    def newest(self, resource: Resource[T], versions: Sequence[str]) -> Resource[T] | None:
+    def first_served(self, resource: Resource[T], versions: Sequence[str]) -> Resource[T] | None:
         """The resource in the first of ``versions`` that the server has."""
         offered = self.versions.get(GroupResource(resource.group, resource.plural), ())
         return next((resource.at(v) for v in versions if v in offered), None)
@@ -85,17 +116,20 @@ async def discover(client: Client) -> ServerResources:
     """Ask for everything at once, or piece by piece where the server is too old for that."""
     offers: list[APIResourceList] = []
     for path in ("/api", "/apis"):
-        found = (await client.request("GET", path, accept=_AGGREGATED)).object
-        if found.get("kind") == "APIGroupDiscoveryList":
-            offers += _aggregated(found)
+        aggregated: APIGroupDiscoveryList
+        legacy: meta.APIVersions
+        groups: meta.APIGroupList
+        aggregated = legacy = groups = (await client.request("GET", path, accept=_AGGREGATED)).object
+        if aggregated.get("kind") == "APIGroupDiscoveryList":
+            offers += _aggregated(aggregated)
         elif path == "/api":
-            offers += [await _version(client, "", version) for version in found.get("versions") or ()]
+            offers += [await _version(client, "", version) for version in legacy.get("versions") or ()]
         else:
-            offers += [await _version(client, *names) for names in _group_versions(found)]
+            offers += [await _version(client, *names) for names in _group_versions(groups)]
     return preferred_resources(offers)
 
 
-def _aggregated(found: Any) -> Iterator[APIResourceList]:
+def _aggregated(found: APIGroupDiscoveryList) -> Iterator[APIResourceList]:
     for group in found.get("items") or ():
         name = group["metadata"].get("name", "")
         for version in group.get("versions") or ():
@@ -119,7 +153,7 @@ def _aggregated(found: Any) -> Iterator[APIResourceList]:
             )  # fmt: skip
 
 
-def _group_versions(found: Any) -> Iterator[tuple[str, str]]:
+def _group_versions(found: meta.APIGroupList) -> Iterator[tuple[str, str]]:
     for group in found.get("groups") or ():
         first = (group.get("preferredVersion") or {}).get("version")
         versions = [entry["version"] for entry in group.get("versions") or ()]
@@ -130,7 +164,7 @@ def _group_versions(found: Any) -> Iterator[tuple[str, str]]:
 async def _version(client: Client, group: str, version: str) -> APIResourceList:
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
     try:
-        listed = (await client.request("GET", path)).object.get("resources") or ()
+        found: meta.APIResourceList = (await client.request("GET", path)).object
     except NotFound:
         return APIResourceList(group, version, ())  # gone since the groups were listed
     except StatusError:
@@ -140,10 +174,10 @@ async def _version(client: Client, group: str, version: str) -> APIResourceList:
         version,
         [
             APIResource(
-                Resource(group, version, entry["name"], entry["kind"], bool(entry["namespaced"])),
+                Resource(group, version, entry["name"], entry["kind"], entry["namespaced"]),
                 frozenset(entry.get("verbs") or ()),
             )
-            for entry in listed
+            for entry in found.get("resources") or ()
             if "/" not in entry["name"]
         ],
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from dray.api.intstr import scaled_value
 from dray.api.objects import controller_of
+from dray.api.pods import is_ready
 from dray.api.selectors import label_selector
 from dray.api.times import from_epoch, to_epoch
+from dray.client.informers import Informer
 from dray.client.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -19,14 +22,14 @@ from dray.client.resources import (
     key_of,
 )
 from dray.controllers.controller import Controller, ControllerContext
-from dray.controllers.pod_status import is_ready
-from dray.controllers.workloads.deployment.rollout import scaled_value
 
 if TYPE_CHECKING:
     from dray.api.types.apps import Deployment, ReplicaSet, StatefulSet
-    from dray.api.types.core import Pod, ReplicationController
+    from dray.api.types.core import Pod
     from dray.api.types.meta import Condition, LabelSelector, OwnerReference
     from dray.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
+
+    Workload = Deployment | ReplicaSet | StatefulSet
 
 
 #: How long an evicted pod may take to be seen deleted before it counts again.
@@ -146,7 +149,12 @@ class DisruptionController(Controller[ObjectKey]):
         self._resource = context.resource(POD_DISRUPTION_BUDGETS)
         self._budgets = context.informers.get(self._resource)
         self._pods = context.informers.get(PODS)
-        self._owners = {r.kind: context.informers.get(r) for r in (DEPLOYMENTS, REPLICASETS, STATEFULSETS)}
+        get = context.informers.get
+        self._owners: Mapping[str, Informer[Deployment] | Informer[ReplicaSet] | Informer[StatefulSet]] = {
+            "Deployment": get(DEPLOYMENTS),
+            "ReplicaSet": get(REPLICASETS),
+            "StatefulSet": get(STATEFULSETS),
+        }
         self._budgets.add_handler(on_set=lambda n: self.enqueue(key_of(n)))
         self._pods.add_handler(
             on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed
@@ -166,7 +174,7 @@ class DisruptionController(Controller[ObjectKey]):
             if budget_selects(budget, pod):
                 self.enqueue(key_of(budget))
 
-    def _owner_changed(self, old: Any, new: Any) -> None:
+    def _owner_changed(self, old: Workload, new: Workload) -> None:
         """A budget in percent depends on how many pods there should be."""
         if old["spec"].get("replicas") != new["spec"].get("replicas"):
             for budget in self._budgets.items():
@@ -229,9 +237,7 @@ class DisruptionController(Controller[ObjectKey]):
             sizes[workload["metadata"]["uid"]] = workload["spec"].get("replicas", 1)
         return sum(sizes.values())
 
-    def _workload(
-        self, namespace: str, owner: OwnerReference
-    ) -> Deployment | ReplicaSet | StatefulSet | ReplicationController | None:
+    def _workload(self, namespace: str, owner: OwnerReference) -> Workload | None:
         """What decides about the size: for a ReplicaSet that is its Deployment, if it has one."""
         informer = self._owners.get(owner["kind"])
         found = informer.get(namespace, owner["name"]) if informer is not None else None

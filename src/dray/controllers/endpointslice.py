@@ -1,4 +1,4 @@
-"""Where services lead: the addresses of the pods they select, as EndpointSlices and as Endpoints."""
+"""EndpointSlices: the addresses of the pods that each Service selects."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from dray.api.errors import AlreadyExists, Forbidden, NotFound
+from dray.api.errors import Forbidden, NotFound
+from dray.api.pods import is_ready as is_pod_ready
 from dray.api.selectors import from_labels
-from dray.client.resources import ENDPOINTS, NODES, PODS, SERVICES, ObjectKey, Resource, key_of
-from dray.controllers import pod_status
-from dray.controllers.controller import Controller, ControllerContext
-from dray.controllers.serviceaccount import is_namespace_terminating
+from dray.client.resources import NODES, PODS, SERVICES, ObjectKey, Resource, key_of
+from dray.controllers.controller import Controller, ControllerContext, is_namespace_terminating
 
 if TYPE_CHECKING:
     from dray.api.types.core import (
-        EndpointAddress,
         EndpointPort,
-        Endpoints,
-        EndpointSubset,
         ObjectReference,
         Pod,
         Service,
@@ -94,10 +90,10 @@ def ports_of(service: Service, pod: Pod) -> list[EndpointPort]:
 def is_ready(service: Service, pod: Pod) -> bool:
     if (service.get("spec") or {}).get("publishNotReadyAddresses"):
         return True
-    return pod_status.is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+    return is_pod_ready(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
-def _target(pod: Pod) -> ObjectReference:
+def target_of(pod: Pod) -> ObjectReference:
     metadata = pod["metadata"]
     return {
         "kind": "Pod",
@@ -113,13 +109,13 @@ def _addresses(pod: Pod, family: str) -> list[str]:
     return [address for address in listed if _FAMILIES[family] in address]
 
 
-def _hostname(service: Service, pod: Pod) -> str:
+def hostname_of(service: Service, pod: Pod) -> str:
     """The name by which one pod of a service is found, if it has one."""
     spec = pod["spec"]
     return spec.get("hostname") or "" if spec.get("subdomain") == service["metadata"]["name"] else ""
 
 
-def _labels(service: Service) -> dict[str, str]:
+def labels_of(service: Service) -> dict[str, str]:
     """A service's own labels, and whether it has an address."""
     found = {k: v for k, v in (service["metadata"].get("labels") or {}).items() if k not in _RESERVED}
     if (service.get("spec") or {}).get("clusterIP") in (None, "", "None"):
@@ -133,16 +129,16 @@ def endpoint(service: Service, pod: Pod, addresses: list[str], *, zone: str = ""
         "addresses": addresses,
         "conditions": {
             "ready": is_ready(service, pod),
-            "serving": pod_status.is_ready(pod),
+            "serving": is_pod_ready(pod),
             "terminating": leaving,
         },
-        "targetRef": _target(pod),
+        "targetRef": target_of(pod),
     }
     if pod["spec"].get("nodeName"):
         found["nodeName"] = pod["spec"]["nodeName"]
     if zone:
         found["zone"] = zone
-    if hostname := _hostname(service, pod):
+    if hostname := hostname_of(service, pod):
         found["hostname"] = hostname
     return found
 
@@ -171,40 +167,10 @@ def slices_for(
     ]
 
 
-def subsets_for(service: Service, pods: Collection[Pod]) -> list[EndpointSubset]:
-    """The same as Endpoints, which know one family only."""
-    groups: dict[str, tuple[list[EndpointPort], list[EndpointAddress], list[EndpointAddress]]] = {}
-    for pod in pods:
-        if "deletionTimestamp" in pod["metadata"] and not is_ready(service, pod):
-            continue
-        ports = ports_of(service, pod)
-        _, ready, not_ready = groups.setdefault(repr(ports), (ports, [], []))
-        address: EndpointAddress = {"ip": pod["status"]["podIP"], "targetRef": _target(pod)}
-        if pod["spec"].get("nodeName"):
-            address["nodeName"] = pod["spec"]["nodeName"]
-        if hostname := _hostname(service, pod):
-            address["hostname"] = hostname
-        (ready if is_ready(service, pod) else not_ready).append(address)
-    return [_subset(*group) for group in groups.values()]
-
-
-def _subset(
-    ports: list[EndpointPort], ready: list[EndpointAddress], not_ready: list[EndpointAddress]
-) -> EndpointSubset:
-    subset: EndpointSubset = {}
-    if ports:
-        subset["ports"] = ports
-    if ready:
-        subset["addresses"] = ready
-    if not_ready:
-        subset["notReadyAddresses"] = not_ready
-    return subset
-
-
 # -- controllers ----------------------------------------------------------------------------------------------------
 
 
-class _ServiceController(Controller[ObjectKey]):
+class ServiceController(Controller[ObjectKey]):
     """Keys are services."""
 
     def __init__(self, context: ControllerContext) -> None:
@@ -243,7 +209,7 @@ class _ServiceController(Controller[ObjectKey]):
         return None if "deletionTimestamp" in service["metadata"] else service
 
 
-class EndpointSliceController(_ServiceController):
+class EndpointSliceController(ServiceController):
     name = "endpointslice-controller"
 
     def __init__(self, context: ControllerContext) -> None:
@@ -295,7 +261,7 @@ class EndpointSliceController(_ServiceController):
         }  # fmt: skip
         metadata: ObjectMeta = {
             "generateName": f"{key.name}-",
-            "labels": {**_labels(service), SERVICE_LABEL: key.name, MANAGED_BY: MANAGER},
+            "labels": {**labels_of(service), SERVICE_LABEL: key.name, MANAGED_BY: MANAGER},
             "ownerReferences": [owner],
         }
         try:
@@ -303,39 +269,6 @@ class EndpointSliceController(_ServiceController):
         except Forbidden as problem:
             if not is_namespace_terminating(problem):
                 raise
-
-
-class EndpointsController(_ServiceController):
-    name = "endpoints-controller"
-
-    def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
-        self._endpoints = context.informers.get(ENDPOINTS)
-
-    async def sync(self, key: ObjectKey) -> float | None:
-        present = self._endpoints.get(*key)
-        service = self._selecting(key)
-        if service is None:
-            if self._services.get(*key) is None and present is not None:
-                with contextlib.suppress(NotFound):
-                    uid = present["metadata"]["uid"]
-                    await self.context.client.delete(ENDPOINTS, key.namespace, key.name, uid=uid)
-            return None
-        subsets = subsets_for(service, service_pods(service, self._pods.items()))
-        if present is not None:
-            if (present.get("subsets") or []) != subsets:
-                await self.context.client.update(ENDPOINTS, key.namespace, {**present, "subsets": subsets})
-            return None
-        labels = {**_labels(service), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
-        made: Endpoints = {"metadata": {"name": key.name, "labels": labels}, "subsets": subsets}
-        try:
-            await self.context.client.create(ENDPOINTS, key.namespace, made)
-        except AlreadyExists:
-            return 0.1
-        except Forbidden as problem:
-            if not is_namespace_terminating(problem):
-                raise
-        return None
 
 
 def _is_same(present: EndpointSlice, wanted: EndpointSlice) -> bool:

@@ -20,12 +20,12 @@ from dray.client.leaderelection import LeaderElector
 from dray.controllers.controller import (
     Controller,
     ControllerContext,
-    Metrics,
     NotConfigured,
     NotServed,
     SharedInformers,
 )
 from dray.controllers.discovery import ServerResources, discover
+from dray.controllers.metrics import Metrics
 from dray.controllers.quirks import Quirks
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class ControllerDescriptor:
 #: By upstream's names. Imported only when they are run.
 CONTROLLERS: Mapping[str, ControllerDescriptor] = {
     "resourceclaim-controller": ControllerDescriptor(
-        "dray.controllers.resourceclaim.controller:ResourceClaimController",
+        "dray.controllers.resourceclaim.modern:ModernResourceClaimController",
         "resource-claim-controller",
         ("DynamicResourceAllocation",),
         reporter="resource_claim",
@@ -126,20 +126,20 @@ CONTROLLERS: Mapping[str, ControllerDescriptor] = {
         "dray.controllers.endpointslice:EndpointSliceController", "endpointslice"
     ),
     "endpoints-controller": ControllerDescriptor(
-        "dray.controllers.endpointslice:EndpointsController", "endpoint", account="endpoint-controller"
+        "dray.controllers.endpoints:EndpointsController", "endpoint", account="endpoint-controller"
     ),
     "certificatesigningrequest-approving-controller": ControllerDescriptor(
-        "dray.controllers.certificates.controller:CertificateApprover",
+        "dray.controllers.certificates.approver:CertificateApprover",
         "csrapproving",
         account="certificate-controller",
     ),
     "certificatesigningrequest-signing-controller": ControllerDescriptor(
-        "dray.controllers.certificates.controller:CertificateSigner",
+        "dray.controllers.certificates.signer:CertificateSigner",
         "csrsigning",
         account="certificate-controller",
     ),
     "certificatesigningrequest-cleaner-controller": ControllerDescriptor(
-        "dray.controllers.certificates.controller:CertificateCleaner",
+        "dray.controllers.certificates.cleaner:CertificateCleaner",
         "csrcleaner",
         account="certificate-controller",
     ),

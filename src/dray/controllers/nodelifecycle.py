@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api.errors import NotFound
+from dray.api.pods import condition as pod_condition
+from dray.api.pods import is_ready
 from dray.api.times import from_epoch
 from dray.client.client import PatchType
 from dray.client.resources import LEASES, NODES, PODS
 from dray.controllers.controller import Controller, ControllerContext, for_each
-from dray.controllers.pod_status import condition_patch, is_ready, pod_condition
+from dray.controllers.pod_status import condition_patch
 
 if TYPE_CHECKING:
     from dray.api.types.coordination import Lease

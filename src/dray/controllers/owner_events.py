@@ -1,43 +1,53 @@
-"""News of objects that others own: told to whoever keeps the owners' kind, and to nobody else.
+"""Informer events of objects, delivered to the controller of their owner's kind and to no other.
 
-Every controller of a workload follows the pods of its own; were each told of all pods, each would look for itself.
+Each workload controller wants the events of the pods that its kind owns. Without this each would get the events of all
+pods and look at the owner of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from dray.api.objects import controller_of
 from dray.client.informers import Informer
+from dray.client.resources import T
 
 if TYPE_CHECKING:
-    from dray.api.types import Object
+    from dray.api.types.meta import OwnerReference
 
 
-#: Gets the object, and the one it replaces if there is one.
-OnChange = Callable[[Any, Any], None]
-#: Gets an object that is gone, or that its owner has lost, as it last was with that owner.
-OnDelete = Callable[[Any], None]
-#: Gets an object without a controller that somebody may want to adopt.
-OnOrphan = Callable[[Any], None]
+class Handler(NamedTuple, Generic[T]):
+    """What a controller wants to know about the objects of its kind."""
+
+    #: Gets the object, and the one it replaces if there is one.
+    on_change: Callable[[T, T | None], None]
+    #: Gets an object that was deleted or has another owner now, as it last was with its owner.
+    on_delete: Callable[[T], None]
 
 
-class OwnerEvents:
-    """What happens to the objects of one informer, by the kind of their controller."""
+class OwnerEvents(Generic[T]):
+    """The events of one informer, by the kind of the objects' controller."""
 
-    def __init__(self, informer: Informer[Any]) -> None:
-        self._on_change: dict[str, list[OnChange]] = {}
-        self._on_delete: dict[str, list[OnDelete]] = {}
-        self._on_orphan: list[OnOrphan] = []
+    def __init__(self, informer: Informer[T]) -> None:
+        self._handlers: dict[str, list[Handler[T]]] = {}
+        self._on_orphan: list[Callable[[T], None]] = []
         self._informer = informer
-        informer.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._gone)
+        informer.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted)
 
-    def follow(
-        self, kind: str, *, on_change: OnChange, on_delete: OnDelete, on_orphan: OnOrphan | None = None
+    def add_handler(
+        self,
+        kind: str,
+        *,
+        on_change: Callable[[T, T | None], None],
+        on_delete: Callable[[T], None],
+        on_orphan: Callable[[T], None] | None = None,
     ) -> None:
-        self._on_change.setdefault(kind, []).append(on_change)
-        self._on_delete.setdefault(kind, []).append(on_delete)
+        """Deliver the events of objects whose controller is of this kind.
+
+        ``on_orphan`` gets objects without a controller, which somebody may want to adopt.
+        """
+        self._handlers.setdefault(kind, []).append(Handler(on_change, on_delete))
         if on_orphan is not None:
             self._on_orphan.append(on_orphan)
         for obj in list(self._informer.items()):
@@ -48,15 +58,15 @@ class OwnerEvents:
             elif owner["kind"] == kind:
                 on_change(obj, None)
 
-    def _added(self, obj: Object) -> None:
+    def _added(self, obj: T) -> None:
         owner = controller_of(obj)
         if owner is None:
             self._orphaned(obj)
         else:
-            for told in self._on_change.get(owner["kind"], ()):
-                told(obj, None)
+            for handler in self._handlers.get(owner["kind"], ()):
+                handler.on_change(obj, None)
 
-    def _updated(self, old: Object, new: Object) -> None:
+    def _updated(self, old: T, new: T) -> None:
         owner = controller_of(new)
         was, now = old["metadata"], new["metadata"]
         same = "ownerReferences" not in was or (
@@ -64,26 +74,26 @@ class OwnerEvents:
         )
         left = not same and self._left(old, owner)
         if owner is not None:
-            for told in self._on_change.get(owner["kind"], ()):
-                told(new, old)
+            for handler in self._handlers.get(owner["kind"], ()):
+                handler.on_change(new, old)
         elif left or was.get("labels") != now.get("labels"):
             self._orphaned(new)
 
-    def _left(self, old: Object, owner: Mapping[str, Any] | None) -> bool:
-        """Whether an object has left its owner, who is told."""
+    def _left(self, old: T, owner: OwnerReference | None) -> bool:
+        """Whether an object has left its owner, whose controller gets the event."""
         before = controller_of(old)
         if before is None or (owner is not None and owner["uid"] == before["uid"]):
             return False
-        for told in self._on_delete.get(before["kind"], ()):
-            told(old)
+        for handler in self._handlers.get(before["kind"], ()):
+            handler.on_delete(old)
         return True
 
-    def _orphaned(self, obj: Object) -> None:
-        for told in self._on_orphan:
-            told(obj)
+    def _orphaned(self, obj: T) -> None:
+        for on_orphan in self._on_orphan:
+            on_orphan(obj)
 
-    def _gone(self, obj: Object) -> None:
+    def _deleted(self, obj: T) -> None:
         owner = controller_of(obj)
         if owner is not None:
-            for told in self._on_delete.get(owner["kind"], ()):
-                told(obj)
+            for handler in self._handlers.get(owner["kind"], ()):
+                handler.on_delete(obj)

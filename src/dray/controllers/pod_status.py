@@ -1,21 +1,13 @@
-"""What several controllers say about pods."""
+"""Patches of a pod's status that several controllers write: conditions, and the phase Failed. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dray.api.pods import condition as pod_condition
+
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodCondition
-
-
-def pod_condition(pod: Pod, kind: str) -> PodCondition | None:
-    found = (pod.get("status") or {}).get("conditions") or ()
-    return next((c for c in found if c["type"] == kind), None)
-
-
-def is_ready(pod: Pod) -> bool:
-    ready = pod_condition(pod, "Ready")
-    return ready is not None and ready["status"] == "True"
 
 
 def condition_patch(pod: Pod, wanted: PodCondition, *, now: str) -> dict[str, Any]:

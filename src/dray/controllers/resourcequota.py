@@ -23,14 +23,16 @@ from dray.client.resources import (
     SERVICES,
     ObjectKey,
     Resource,
+    T,
     key_of,
 )
 from dray.controllers.controller import Controller, ControllerContext, NotServed
 from dray.controllers.discovery import discover
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.api.types.core import Pod, ResourceQuota, ResourceQuotaStatus, ResourceRequirements
-    from dray.api.types.resource import ResourceClaim
+    from dray.api.types.resource import DeviceClass, ResourceClaim
 
 
 RESYNC_SECONDS: Final = 300.0
@@ -108,8 +110,8 @@ class ResourceQuotaController(Controller[ObjectKey]):
         self._resync = resync_seconds
         self._quotas = context.informers.get(RESOURCE_QUOTAS)
         self._tracked: dict[Resource[Any], Informer[Any]] = {}
-        self._claims: Resource[Any] | None = None
-        self._classes: Informer[Any] | None = None
+        self._claims: Resource[ResourceClaim] | None = None
+        self._classes: Informer[DeviceClass] | None = None
         try:
             self._claims = context.resource(RESOURCE_CLAIMS, *_CLAIM_VERSIONS)
             if context.quirks.charges_extended_resources_to_claims:
@@ -128,13 +130,13 @@ class ResourceQuotaController(Controller[ObjectKey]):
             if quota["metadata"]["namespace"] == namespace:
                 self.enqueue(key_of(quota))
 
-    async def _track(self, resource: Resource[Any]) -> Informer[Any]:
-        informer = self._tracked.get(resource)
+    async def _track(self, resource: Resource[T]) -> Informer[T]:
+        informer: Informer[T] | None = self._tracked.get(resource)
         if informer is None:
             informer = self._tracked[resource] = self.context.informers.get(resource)
             now, all_changes = self.context.clock, self.context.quirks.recalculates_quota_on_pod_updates
 
-            def changed(old: Any, new: Any) -> None:
+            def changed(old: T, new: T) -> None:
                 if is_replenished(resource, old, new, now=now(), all_changes=all_changes):
                     self._replenish(new["metadata"]["namespace"])
 
@@ -161,7 +163,8 @@ class ResourceQuotaController(Controller[ObjectKey]):
         counted: dict[str, Quantity] = {}
         for resource in await self._kinds(names):
             informer = await self._track(resource)
-            objects = [o for o in informer.items() if o["metadata"]["namespace"] == namespace]
+            known: Iterable[Object] = informer.items()
+            objects = [o for o in known if o["metadata"]["namespace"] == namespace]
             counted = evaluators.add(
                 counted, calculate_usage(quota, resource, objects, now=self.context.clock())
             )

@@ -6,15 +6,9 @@ from typing import Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.client.resources import NAMESPACES, SERVICE_ACCOUNTS
-from dray.controllers.controller import Controller, ControllerContext
+from dray.controllers.controller import Controller, ControllerContext, is_namespace_terminating
 
 DEFAULT: Final = "default"
-
-
-def is_namespace_terminating(problem: Forbidden) -> bool:
-    """Whether something could not be made because its namespace is about to go."""
-    causes = (problem.details or {}).get("causes") or ()
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 class ServiceAccountController(Controller[str]):

@@ -1,15 +1,27 @@
-"""What a live cluster holds of the old generations, as it would stand in manifests."""
+"""The objects of old versions in a live cluster, as their authors would write them in manifests."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from dray.api.errors import NotFound, StatusError
-from dray.api.scheme.kinds import Object
+from dray.api.objects import controller_of
 from dray.client import resources
 from dray.client.client import Client
 from dray.client.discovery import Discovery
+from dray.convert.parameters import Reference
 from dray.convert.pods import pod_specs
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, PodSpec
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.resource_v1alpha2 import (
+        ResourceClaim,
+        ResourceClaimSpec,
+        ResourceClaimTemplate,
+        ResourceClass,
+    )
 
 _CLASSIC_VERSIONS: Final = ("v1alpha2", "v1alpha1")
 #: Where each kind is looked for, oldest version first: the oldest one served shows all that is stored as such.
@@ -50,10 +62,10 @@ _NOTED: Final = (
 _TOKEN_VOLUME: Final = "kube-api-access-"
 
 
-async def collect_manifests(client: Client) -> list[Object]:
+async def collect_manifests(client: Client) -> list[dict[str, Any]]:
     """Classes, templates, claims and their parameters, and the workloads whose pods use claims.
 
-    Left out is what a controller has made, as it will make it anew.
+    Objects that belong to a controller are left out, as it will create them anew.
     """
     found = await _newest(client, _CLASSIC, _CLASSIC_VERSIONS) or await _newest(client, _MODERN, _BETAS)
     references = [reference for document in found for reference in _references(document)]
@@ -62,9 +74,9 @@ async def collect_manifests(client: Client) -> list[Object]:
 
 async def _newest(
     client: Client, kinds: tuple[resources.Resource[Any], ...], versions: tuple[str, ...]
-) -> list[Object]:
+) -> list[dict[str, Any]]:
     """All objects of these kinds, each in the first of the versions that the server has."""
-    found: list[Object] = []
+    found: list[dict[str, Any]] = []
     for resource in kinds:
         for version in versions:
             items = await _list(client, resource.at(version))
@@ -74,75 +86,82 @@ async def _newest(
     return found
 
 
-async def _workloads(client: Client) -> list[Object]:
-    found: list[Object] = []
+async def _workloads(client: Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     for resource in _WORKLOADS:
         found += [item for item in await _list(client, resource) or () if _uses_claims(item)]
     return found
 
 
-def _uses_claims(document: Object) -> bool:
+def _uses_claims(document: dict[str, Any]) -> bool:
     return any(spec.get("resourceClaims") for spec in pod_specs(document))
 
 
-async def _list(client: Client, resource: resources.Resource[Any]) -> list[Object] | None:
+async def _list(client: Client, resource: resources.Resource[Any]) -> list[dict[str, Any]] | None:
     try:
         listed = await client.list(resource)
     except NotFound:
         return None  # not served
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
-    return [_as_manifest({**typed, **item}) for item in listed.items if not _is_made(item)]
+    return [_as_manifest({**typed, **item}) for item in listed.items if controller_of(item) is None]
 
 
-def _is_made(document: Object) -> bool:
-    return any(owner.get("controller") for owner in document["metadata"].get("ownerReferences") or ())
-
-
-def _as_manifest(document: Object) -> Object:
-    metadata = {key: value for key, value in document["metadata"].items() if key not in _SERVED}
-    annotations = {k: v for k, v in (metadata.pop("annotations", None) or {}).items() if k not in _NOTED}
-    if annotations:
-        metadata["annotations"] = annotations
+def _as_manifest(document: dict[str, Any]) -> dict[str, Any]:
+    metadata = _written_metadata(document["metadata"])
     manifest = {
         key: metadata if key == "metadata" else value for key, value in document.items() if key != "status"
     }
     if document["kind"] == "Pod":
-        manifest["spec"] = _unplaced(document["spec"])
+        manifest["spec"] = _unscheduled(document["spec"])
     return manifest
 
 
-def _unplaced(spec: Object) -> Object:
+def _written_metadata(metadata: ObjectMeta) -> ObjectMeta:
+    kept = cast("ObjectMeta", {key: value for key, value in metadata.items() if key not in _SERVED})
+    annotations = {k: v for k, v in (kept.pop("annotations", None) or {}).items() if k not in _NOTED}
+    if annotations:
+        kept["annotations"] = annotations
+    return kept
+
+
+def _unscheduled(spec: PodSpec) -> PodSpec:
     """A pod as it was before it was admitted and got its node."""
-    before = {key: value for key, value in spec.items() if key not in ("nodeName", "volumes")}
-    volumes = [v for v in spec.get("volumes") or () if not v["name"].startswith(_TOKEN_VOLUME)]
-    if volumes:
+    before = spec.copy()
+    before.pop("nodeName", None)
+    volumes = before.pop("volumes", None) or ()
+    if volumes := [volume for volume in volumes if not volume["name"].startswith(_TOKEN_VOLUME)]:
         before["volumes"] = volumes
-    for group in ("initContainers", "containers"):
-        if group in spec:
-            before[group] = [_without_token(container) for container in spec[group]]
+    if "initContainers" in spec:
+        before["initContainers"] = [_without_token(container) for container in spec["initContainers"]]
+    if "containers" in spec:
+        before["containers"] = [_without_token(container) for container in spec["containers"]]
     return before
 
 
-def _without_token(container: Object) -> Object:
-    kept = {key: value for key, value in container.items() if key != "volumeMounts"}
-    mounts = [m for m in container.get("volumeMounts") or () if not m["name"].startswith(_TOKEN_VOLUME)]
-    return {**kept, "volumeMounts": mounts} if mounts else kept
+def _without_token(container: Container) -> Container:
+    kept = container.copy()
+    mounts = kept.pop("volumeMounts", None) or ()
+    if mounts := [mount for mount in mounts if not mount["name"].startswith(_TOKEN_VOLUME)]:
+        kept["volumeMounts"] = mounts
+    return kept
 
 
-def _references(document: Object) -> list[tuple[str, str, str, str]]:
-    spec: Any = document.get("spec") or document
+def _references(document: Any) -> Iterator[Reference]:
+    obj: ResourceClass | ResourceClaim | ResourceClaimTemplate = document
+    spec: ResourceClass | ResourceClaimSpec = document
     if document["kind"] == "ResourceClaimTemplate":
-        spec = spec.get("spec") or {}
-    reference = spec.get("parametersRef")
-    if not reference:
-        return []
-    namespace = reference.get("namespace") or document["metadata"].get("namespace") or ""
-    return [(reference.get("apiGroup") or "", reference["kind"], namespace, reference["name"])]
+        template: ResourceClaimTemplate = document
+        spec = (template.get("spec") or {}).get("spec") or {}
+    elif document.get("spec"):
+        claim: ResourceClaim = document
+        spec = claim["spec"]
+    if reference := spec.get("parametersRef"):
+        yield Reference.of(reference, obj["metadata"].get("namespace") or "")
 
 
-async def _parameters(client: Client, references: list[tuple[str, str, str, str]]) -> list[Object]:
+async def _parameters(client: Client, references: list[Reference]) -> list[dict[str, Any]]:
     """The objects of drivers' own kinds that classes and claims refer to."""
-    wanted = [r for r in dict.fromkeys(references) if r[0] != "resource.k8s.io"]
+    wanted = [r for r in dict.fromkeys(references) if r.group != "resource.k8s.io"]
     if not wanted:
         return []
     discovery = Discovery(client)

@@ -1,15 +1,19 @@
-"""One set of documents, converted together because they refer to one another."""
+"""The conversion of a set of documents, which are converted together because they refer to one another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.convert import classic, modern, pods
 from dray.convert.notes import Note, Notebook, Remarks
 from dray.convert.parameters import ParameterRule, Parameters
 from dray.convert.trees import Tree
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.admissionregistration import ValidatingAdmissionPolicy
 
 GROUP = "resource.k8s.io"
 #: What can be converted to, oldest first.
@@ -64,7 +68,7 @@ class _Conversion:
         items = document.get("items")
         if str(document.get("kind") or "").endswith("List") and isinstance(items, list):
             return self._list(document, items)
-        remarks = self.book.about(document)
+        remarks = self.book.about(cast("Object", document))
         group, _, version = str(document.get("apiVersion") or "").rpartition("/")
         if group == GROUP:
             return self._resource(document, version, remarks)
@@ -106,8 +110,9 @@ class _Conversion:
         return True, True
 
     def _policy(self, document: Tree, remarks: Remarks) -> None:
-        """Expressions over old shapes are not rewritten, but whoever keeps them should know."""
-        constraints = (document.get("spec") or {}).get("matchConstraints") or {}
+        """The expressions of policies over old shapes are not rewritten; a note says so."""
+        policy = cast("ValidatingAdmissionPolicy", document)
+        constraints = (policy.get("spec") or {}).get("matchConstraints") or {}
         for rule in constraints.get("resourceRules") or ():
             versions = [v for v in rule.get("apiVersions") or () if v in _ORDER and v != self.target]
             if GROUP in (rule.get("apiGroups") or ()) and versions and self.target not in rule["apiVersions"]:

@@ -1,10 +1,12 @@
-"""What a conversion has to tell: what was lost on the way, and what changed without being lost."""
+"""Notes about a conversion: what was lost, and what changed without being lost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +27,15 @@ class Notebook:
 
     notes: list[Note] = field(default_factory=list)
 
-    def about(self, document: Mapping[str, Any]) -> Remarks:
-        metadata = document.get("metadata") or {}
+    def about(self, obj: Object) -> Remarks:
+        metadata = obj.get("metadata") or {}
         name = metadata.get("name") or metadata.get("generateName") or "(no name)"
-        return Remarks(self, f"{document.get('kind')} {name}")
+        return Remarks(self, f"{obj.get('kind')} {name}")
 
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """A notebook opened at one document."""
+    """Adds notes about one document."""
 
     book: Notebook
     document: str

@@ -1,4 +1,4 @@
-"""Parameter objects of drivers: what becomes of them is for the user to say, by rules.
+"""Parameter objects of drivers, which only drivers understand: the user says by rules what becomes of them.
 
 A rule names a kind of parameters and the selectors they stand for. ``{spec.color}`` in a selector is replaced by the
 value found there, written as a CEL literal; a selector that names a value which is not set is left out.
@@ -10,9 +10,17 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.resource_v1alpha2 import (
+        ResourceClaimParameters,
+        ResourceClaimParametersReference,
+        ResourceClass,
+        ResourceClassParameters,
+        ResourceClassParametersReference,
+    )
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.\-]*)\}")
 
@@ -30,7 +38,7 @@ class ParameterRule:
     selectors: tuple[str, ...] = ()
     config: bool = False  # hand the object to the driver as opaque configuration, too
 
-    def expressions(self, document: Document) -> list[str]:
+    def expressions(self, document: Mapping[str, Any]) -> list[str]:
         found = []
         for selector in self.selectors:
             values = {path: _at(document, path) for path in _PLACEHOLDER.findall(selector)}
@@ -74,12 +82,16 @@ class Reference(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, reference: Document, namespace: str) -> Reference:
+    def of(
+        cls, reference: ResourceClassParametersReference | ResourceClaimParametersReference, namespace: str
+    ) -> Reference:
+        # The parameters of a claim are in the claim's namespace; those of a class are anywhere.
+        anywhere = cast("ResourceClassParametersReference", reference)
         return cls(
-            reference.get("apiGroup") or "",
-            reference.get("kind") or "",
-            reference.get("namespace") or namespace,
-            reference.get("name") or "",
+            anywhere.get("apiGroup") or "",
+            anywhere.get("kind") or "",
+            anywhere.get("namespace") or namespace,
+            anywhere.get("name") or "",
         )
 
     def __str__(self) -> str:
@@ -89,30 +101,38 @@ class Reference(NamedTuple):
 class Parameters:
     """The documents of one conversion by what refers to them."""
 
-    def __init__(self, documents: Iterable[Document], rules: Sequence[ParameterRule]) -> None:
-        self._objects: dict[Reference, Document] = {}
-        self._generated: dict[tuple[str, Reference], Document] = {}
+    def __init__(self, documents: Iterable[Any], rules: Sequence[ParameterRule]) -> None:
+        self._objects: dict[Reference, Any] = {}
+        self._generated: dict[tuple[str, Reference], Any] = {}
         self._rules = {(rule.group, rule.kind): rule for rule in rules}
-        self._classes: dict[str, Document] = {}
+        self._classes: dict[str, ResourceClass] = {}
         for document in documents:
-            metadata = document.get("metadata") or {}
-            group = (document.get("apiVersion") or "").rpartition("/")[0]
-            kind, namespace = document.get("kind") or "", metadata.get("namespace") or ""
+            obj: Object = document
+            metadata = obj.get("metadata") or {}
+            group = (obj.get("apiVersion") or "").rpartition("/")[0]
+            kind, namespace = obj.get("kind") or "", metadata.get("namespace") or ""
             name = metadata.get("name") or ""
             self._objects[Reference(group, kind, namespace, name)] = document
-            if document.get("generatedFrom"):
-                self._generated[(kind, Reference.of(document["generatedFrom"], namespace))] = document
+            parameters: ResourceClassParameters | ResourceClaimParameters = document
+            if origin := parameters.get("generatedFrom"):
+                self._generated[(kind, Reference.of(origin, namespace))] = document
             if group == "resource.k8s.io" and kind == "ResourceClass":
                 self._classes[name] = document
 
-    def resource_class(self, name: str) -> Document | None:
+    def resource_class(self, name: str) -> ResourceClass | None:
         return self._classes.get(name)
 
-    def find(self, reference: Reference) -> Document | None:
+    def find(self, reference: Reference) -> Mapping[str, Any] | None:
         return self._objects.get(reference)
 
-    def structured(self, kind: str, reference: Reference) -> Document | None:
-        """What the driver made of the parameters for the scheduler, or the parameters if they are such already."""
+    def class_parameters(self, reference: Reference) -> ResourceClassParameters | None:
+        return cast("ResourceClassParameters | None", self._find("ResourceClassParameters", reference))
+
+    def claim_parameters(self, reference: Reference) -> ResourceClaimParameters | None:
+        return cast("ResourceClaimParameters | None", self._find("ResourceClaimParameters", reference))
+
+    def _find(self, kind: str, reference: Reference) -> Any:
+        """What the driver generated from the parameters for the scheduler, or the parameters if they are of that kind."""
         if reference.group == "resource.k8s.io" and reference.kind == kind:
             return self.find(reference)
         return self._generated.get((kind, reference))
@@ -121,7 +141,7 @@ class Parameters:
         return self._rules.get((reference.group, reference.kind))
 
 
-def as_config(document: Document) -> dict[str, Any]:
+def as_config(document: Mapping[str, Any]) -> dict[str, Any]:
     """A parameter object as opaque configuration: what it is and says, without its identity."""
     return {key: value for key, value in document.items() if key not in ("metadata", "status")}
 

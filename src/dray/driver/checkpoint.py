@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from dray.driver.model import ClaimRef, DeviceID
 from dray.kubelet_api import files
+from dray.kubelet_api.files import CorruptCheckpoint
 
 if TYPE_CHECKING:
     from dray.kubelet_api.cdi import Spec
@@ -44,10 +45,6 @@ class _CheckpointState(TypedDict):
 class _CheckpointFile(TypedDict):
     data: str
     checksum: int
-
-
-class CorruptCheckpoint(Exception):
-    """The file is not what was written. Nothing is guessed: the node must be drained and the file removed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

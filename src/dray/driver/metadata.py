@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Required, TypedDict
 
+from dray.api.claims import base_request
 from dray.driver import cdi
-from dray.driver.model import Claim, ClaimRef, Metadata, Prepared, attribute, base_request
+from dray.driver.model import Claim, ClaimRef, Metadata, Prepared, attribute
 from dray.kubelet_api import files
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from dray.api.claims import base_request
 from dray.api.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -327,11 +328,6 @@ def attribute(value: Attribute) -> resource.DeviceAttribute:
     items: list[Any] = list(value)
     tag = next(iter(attribute(items[0]))) if items else "string"
     return cast("resource.DeviceAttribute", {f"{tag}s": items})
-
-
-def base_request(name: str) -> str:
-    """The request behind ``request/alternative``."""
-    return name.partition("/")[0]
 
 
 def _config_for(

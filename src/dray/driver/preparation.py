@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.api.claims import base_request
 from dray.api.errors import StatusError
 from dray.driver import cdi, metadata
 from dray.driver.base import Driver
 from dray.driver.checkpoint import Checkpoint, Entry, PreparedDevice
-from dray.driver.model import Claim, ClaimRef, Edits, Handle, Prepared, base_request
+from dray.driver.model import Claim, ClaimRef, Edits, Handle, Prepared
 from dray.kubelet_api.failpoints import failpoint
 
 if TYPE_CHECKING:

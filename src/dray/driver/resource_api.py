@@ -34,7 +34,7 @@ class ResourceApi:
 
     @classmethod
     async def connect(cls, client: Client) -> ResourceApi:
-        served = await Discovery(client).newest(RESOURCE_SLICES, VERSIONS)
+        served = await Discovery(client).first_served(RESOURCE_SLICES, VERSIONS)
         if served is None:
             raise NoResourceApi(
                 f"the server has {RESOURCE_SLICES} in none of the versions {', '.join(VERSIONS)}"

@@ -69,7 +69,7 @@ async def play(client: Client, *, options: Options | None = None) -> AsyncIterat
 
 
 async def _version(client: Client) -> str:
-    served = await Discovery(client).newest(RESOURCE_SLICES, VERSIONS)
+    served = await Discovery(client).first_served(RESOURCE_SLICES, VERSIONS)
     if served is None:
         raise DemoError("this cluster does not serve resource.k8s.io in v1, v1beta2 or v1beta1")
     return served.version

@@ -4,7 +4,51 @@ Everything works on a ``Snapshot``: gathered from an API server, read from a fil
 out is plain frozen data; turning it into text, JSON or a table is the command line's part.
 """
 
-from dray.explain.model.cluster import Cluster
-from dray.explain.model.snapshot import Snapshot, SnapshotError
+from __future__ import annotations
 
-__all__ = ["Cluster", "Snapshot", "SnapshotError"]
+from typing import TYPE_CHECKING
+
+from dray.exports import lazy
+
+if TYPE_CHECKING:
+    from dray.explain.devices.states import DeviceState, DeviceView, list_devices
+    from dray.explain.explainer import explain_claim, explain_pod
+    from dray.explain.model.cluster import Cluster
+    from dray.explain.model.collector import collect_snapshot
+    from dray.explain.model.explanation import Explanation
+    from dray.explain.model.snapshot import Snapshot, SnapshotError
+    from dray.explain.model.snapshot import load as load_snapshot
+    from dray.explain.model.snapshot import save as save_snapshot
+
+__all__ = [
+    "Cluster",
+    "DeviceState",
+    "DeviceView",
+    "Explanation",
+    "Snapshot",
+    "SnapshotError",
+    "collect_snapshot",
+    "explain_claim",
+    "explain_pod",
+    "list_devices",
+    "load_snapshot",
+    "save_snapshot",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Cluster": "model.cluster",
+        "DeviceState": "devices.states",
+        "DeviceView": "devices.states",
+        "Explanation": "model.explanation",
+        "Snapshot": "model.snapshot",
+        "SnapshotError": "model.snapshot",
+        "collect_snapshot": "model.collector",
+        "explain_claim": "explainer",
+        "explain_pod": "explainer",
+        "list_devices": "devices.states",
+        "load_snapshot": "model.snapshot:load",
+        "save_snapshot": "model.snapshot:save",
+    },
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from dray.allocation import Cause, PoolID
 from dray.allocation.devices import Device
@@ -12,44 +13,47 @@ from dray.explain.devices.selectors import format_value
 from dray.explain.devices.states import selected, value_of
 from dray.explain.model.cluster import Cluster
 from dray.explain.model.explanation import RemovedDevices, RequestExplanation
-from dray.explain.model.snapshot import Document
-from dray.explain.nodes.causes import NodeCause, Refusal
+from dray.explain.nodes.causes import NodeCause
 from dray.explain.nodes.trial import NodeOutcome, Trial
 
-#: more than that is not read
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceClaim
+    from dray.placement.status import Rejection
+
+#: people do not read more than that
 _ENOUGH = 4
 
 
 def advise(
-    cluster: Cluster, trial: Trial, requests: Sequence[RequestExplanation], tried: Sequence[NodeOutcome]
+    cluster: Cluster, trial: Trial, requests: Sequence[RequestExplanation], outcomes: Sequence[NodeOutcome]
 ) -> list[str]:
     """Each piece of advice once, those that concern devices first."""
     found: dict[str, None] = {}
-    for story in requests:
-        for text in _for_request(cluster, story):
+    for request in requests:
+        for text in _for_request(cluster, request):
             found[text] = None
-    for text in _together(cluster, trial.all_demands.documents, tried):
+    for text in _together(cluster, trial.all_demands.documents, outcomes):
         found[text] = None
-    for text in _for_nodes(trial, [one for one in tried if one.causes and one.devices_fit]):
+    for text in _for_nodes(trial, [one for one in outcomes if one.causes and one.devices_fit]):
         found[text] = None
     return list(found)
 
 
-def _for_nodes(trial: Trial, tried: Sequence[NodeOutcome]) -> Iterator[str]:
+def _for_nodes(trial: Trial, outcomes: Sequence[NodeOutcome]) -> Iterator[str]:
     """For each mixture of causes what would help on the node that comes closest; those with fewest causes first."""
     mixtures: dict[tuple[NodeCause, ...], list[NodeOutcome]] = {}
-    for one in tried:
+    for one in outcomes:
         mixtures.setdefault(one.causes, []).append(one)
     for causes, nodes in sorted(mixtures.items(), key=lambda item: len(item[0]))[:_ENOUGH]:
         closest = min(nodes, key=trial.shortfall)
-        help = [text for cause in causes if (text := trial.told(closest.node, cause).advice)]
+        help = [text for cause in causes if (text := trial.message(closest.node, cause).advice)]
         if help:
             yield "; and ".join(help)
 
 
-def advise_prefilter(refusal: Refusal) -> Iterator[str]:
+def advise_prefilter(rejection: Rejection) -> Iterator[str]:
     """What helps where no node will do whatever it has."""
-    reason = refusal.reasons[0]
+    reason = rejection.reasons[0]
     if "not found" in reason:
         yield "create the PersistentVolumeClaim, or correct its name in the pod"
     elif "being deleted" in reason:
@@ -58,18 +62,18 @@ def advise_prefilter(refusal: Refusal) -> Iterator[str]:
         yield "the PersistentVolumeClaim has no volume yet: kubectl describe pvc says what its provisioner waits for"
 
 
-def _for_request(cluster: Cluster, story: RequestExplanation) -> Iterator[str]:
-    wanted = 1 if story.wanted is None else story.wanted
-    who = f"request {story.request} of claim {story.claim}"
-    if not story.considered:
+def _for_request(cluster: Cluster, request: RequestExplanation) -> Iterator[str]:
+    wanted = 1 if request.wanted is None else request.wanted
+    who = f"request {request.request} of claim {request.claim}"
+    if not request.considered:
         yield "no node has any device: is the driver installed and running? (kubectl get resourceslices)"
         return
-    best = story.best
-    served = story.usable and best.usable >= wanted
-    for removed in story.removed:
+    best = request.best
+    served = request.usable and best.usable >= wanted
+    for removed in request.removed:
         # One failing selector stops the search however many devices would do.
         if not served or removed.cause == Cause.SELECTOR_ERROR.value:
-            yield from _for_removed(cluster, story, removed)
+            yield from _for_removed(cluster, request, removed)
     if best.usable and wanted > best.usable:
         yield (
             f"{who} wants {wanted} devices on one node, but the best node ({best.name}) has {best.usable} usable: "
@@ -77,16 +81,16 @@ def _for_request(cluster: Cluster, story: RequestExplanation) -> Iterator[str]:
         )
 
 
-def _for_removed(cluster: Cluster, story: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
+def _for_removed(cluster: Cluster, request: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
     match Cause(removed.cause):
         case Cause.CLASS_SELECTOR | Cause.CLAIM_SELECTOR:
-            yield from _for_selector(story, removed)
+            yield from _for_selector(request, removed)
         case Cause.SELECTOR_ERROR:
             yield from _for_error(removed)
         case Cause.TAINT:
-            yield from _for_taint(cluster, story, removed)
-        case Cause.TAKEN if story.best.if_freed < (story.wanted or 1):
-            pass  # to have them freed would not be enough
+            yield from _for_taint(cluster, request, removed)
+        case Cause.TAKEN if request.best.if_freed < (request.wanted or 1):
+            pass  # even if they were freed, no node would have enough
         case Cause.TAKEN:
             holders = ("some of " if len(removed.holders) > 1 else "") + ", ".join(removed.holders)
             taken = "1 matching device is" if removed.count == 1 else f"{removed.count} matching devices are"
@@ -111,8 +115,8 @@ def _for_removed(cluster: Cluster, story: RequestExplanation, removed: RemovedDe
             pass
 
 
-def _for_selector(story: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
-    owner = f"class {story.device_class}" if removed.cause == Cause.CLASS_SELECTOR.value else "the claim"
+def _for_selector(request: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
+    owner = f"class {request.device_class}" if removed.cause == Cause.CLASS_SELECTOR.value else "the claim"
     said = False
     for one in removed.asked:
         sort = "capacity" if one.table == "capacity" else "attribute"
@@ -125,7 +129,7 @@ def _for_selector(story: RequestExplanation, removed: RemovedDevices) -> Iterato
         elif not one.values:
             yield f"no device has {sort} {one.name}, which {owner} asks for: remove the condition or use another class"
             said = True
-    if said or story.usable:
+    if said or request.usable:
         return
     failing = [one for one in removed.conditions if not one.true]
     if len(removed.conditions) > 1 and failing:
@@ -133,9 +137,9 @@ def _for_selector(story: RequestExplanation, removed: RemovedDevices) -> Iterato
     elif len(removed.conditions) > 1 and removed.cause == Cause.CLAIM_SELECTOR.value:
         yield f"every condition of {owner} is met by some device, but no device meets all of them"
     elif removed.cause == Cause.CLASS_SELECTOR.value:
-        if removed.count < story.considered:
+        if removed.count < request.considered:
             return  # other drivers' devices; the class selects some
-        yield f"class {story.device_class} selects none of these devices: is it the class you want, is its driver installed?"
+        yield f"class {request.device_class} selects none of these devices: is it the class you want, is its driver installed?"
     elif removed.conditions and failing:
         yield f"no device meets the selector of {owner}: {removed.source}; see above what devices have"
 
@@ -157,7 +161,7 @@ def _for_error(removed: RemovedDevices) -> Iterator[str]:
         yield f"have the driver correct what {device} says, or test for it before using it"
 
 
-def _for_taint(cluster: Cluster, story: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
+def _for_taint(cluster: Cluster, request: RequestExplanation, removed: RemovedDevices) -> Iterator[str]:
     key, _, effect = removed.detail.rpartition(":")
     key = key.partition("=")[0]
     toleration = f"{{key: {key}, operator: Exists, effect: {effect}}}"
@@ -167,7 +171,7 @@ def _for_taint(cluster: Cluster, story: RequestExplanation, removed: RemovedDevi
         if (rule["spec"].get("taint") or {}).get("key") == key
     ]
     remove = f"delete DeviceTaintRule {', '.join(rules)}" if rules else "have the driver remove the taint"
-    yield f"if request {story.request} can live with it, add the toleration {toleration}; otherwise {remove}"
+    yield f"if request {request.request} can live with it, add the toleration {toleration}; otherwise {remove}"
 
 
 def _for_incomplete(cluster: Cluster, removed: RemovedDevices) -> Iterator[str]:
@@ -185,10 +189,12 @@ def incomplete_pool_advice(cluster: Cluster, pool: PoolID) -> str:
     )
 
 
-def _together(cluster: Cluster, claims: Sequence[Document], tried: Sequence[NodeOutcome]) -> Iterator[str]:
+def _together(
+    cluster: Cluster, claims: Sequence[ResourceClaim], outcomes: Sequence[NodeOutcome]
+) -> Iterator[str]:
     """Constraints that single devices meet but not enough of them together."""
-    answers = {id(one.answer): one.answer for one in tried}.values()
-    bound = [(one.node, one.reasons) for one in answers if one.reasons is not None and one.reasons.together]
+    found = {id(one.device_outcome): one.device_outcome for one in outcomes}.values()
+    bound = [(one.node, one.reasons) for one in found if one.reasons is not None and one.reasons.together]
     if not bound:
         return
     said: set[str] = set()
@@ -217,7 +223,7 @@ def _together(cluster: Cluster, claims: Sequence[Document], tried: Sequence[Node
 
 
 def _largest(
-    cluster: Cluster, claims: Sequence[Document], attribute: str, nodes: Sequence[str]
+    cluster: Cluster, claims: Sequence[ResourceClaim], attribute: str, nodes: Sequence[str]
 ) -> tuple[str, Counter[str]]:
     """The node on which most usable devices agree on an attribute, and how they are spread there."""
     best: tuple[str, Counter[str]] = ("", Counter())
@@ -234,7 +240,7 @@ def _largest(
     return best
 
 
-def _usable(cluster: Cluster, claims: Sequence[Document], node: str) -> Iterator[Device]:
+def _usable(cluster: Cluster, claims: Sequence[ResourceClaim], node: str) -> Iterator[Device]:
     """Devices of a node that would do for some request, one by one."""
     requests = [
         request.get("exactly") or {}

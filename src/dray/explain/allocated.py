@@ -1,30 +1,39 @@
-"""What is allocated: which devices, why these, and why this node."""
+"""Allocated claims: which devices they have, why these, and why this node."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from dray.allocation import DeviceID
 from dray.allocation.devices import Device
 from dray.api import claims as pod_claims
+from dray.api.identity import ObjectKey, device_id
 from dray.explain.devices.equivalence import EquivalentDevices
 from dray.explain.devices.selectors import selector_attributes
 from dray.explain.devices.states import selected
-from dray.explain.model.cluster import Cluster, Key
-from dray.explain.model.snapshot import Document
+from dray.explain.model.cluster import Cluster
 from dray.explain.nodes.trial import NodeOutcome
 from dray.explain.pending import request_of
 
+if TYPE_CHECKING:
+    from dray.api.types.core import NodeSelector, Pod
+    from dray.api.types.resource import (
+        AllocationResult,
+        DeviceRequestAllocationResult,
+        ExactDeviceRequest,
+        ResourceClaim,
+    )
 
-def devices_of_pod(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
+
+def devices_of_pod(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
     for name in claims_of(pod):
-        claim = cluster.claims.get(Key(key.namespace, name))
+        claim = cluster.claims.get(ObjectKey(key.namespace, name))
         if claim is not None:
-            yield from devices_of_claim(cluster, Key(key.namespace, name), claim)
+            yield from devices_of_claim(cluster, ObjectKey(key.namespace, name), claim)
 
 
-def claims_of(pod: Document) -> Iterator[str]:
+def claims_of(pod: Pod) -> Iterator[str]:
     """The claims of a pod, the one for extended resources among them."""
     for reference in pod_claims.references(pod):
         if reference.claim:
@@ -34,7 +43,7 @@ def claims_of(pod: Document) -> Iterator[str]:
         yield extended["resourceClaimName"]
 
 
-def devices_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
+def devices_of_claim(cluster: Cluster, key: ObjectKey, claim: ResourceClaim) -> Iterator[str]:
     """Which devices, why these, and where they are."""
     allocation = pod_claims.allocation(claim)
     if allocation is None:
@@ -63,8 +72,8 @@ def devices_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[st
         yield f"  usable on {f'nodes with {_selector(selector)}' if selector else 'any node'}"
 
 
-def _device_text(cluster: Cluster, result: Document) -> str:
-    id = DeviceID(result["driver"], result["pool"], result["device"])
+def _device_text(cluster: Cluster, result: DeviceRequestAllocationResult) -> str:
+    id = device_id(result)
     notes = []
     if result.get("adminAccess"):
         notes.append("admin access: others may have it too")
@@ -76,11 +85,16 @@ def _device_text(cluster: Cluster, result: Document) -> str:
 
 
 def _why_these_devices(
-    cluster: Cluster, claim: Document, key: Key, name: str, given: Sequence[Document], node: str
+    cluster: Cluster,
+    claim: ResourceClaim,
+    key: ObjectKey,
+    name: str,
+    given: Sequence[DeviceRequestAllocationResult],
+    node: str,
 ) -> Iterator[str]:
     """What the devices have that was asked for, and how many others have it too."""
     request = request_of([claim], str(key), name)
-    ids = [DeviceID(one["driver"], one["pool"], one["device"]) for one in given]
+    ids = [device_id(one) for one in given]
     known = [device for id in ids if (device := cluster.inventory.device(id)) is not None]
     matched = dict.fromkeys(text for device in known for text in _matched(cluster, request, device))
     if matched:
@@ -115,9 +129,9 @@ def _why_these_devices(
         yield "  no other node has enough that match"
 
 
-def _node_of(allocation: Document) -> str:
+def _node_of(allocation: AllocationResult) -> str:
     """The only node an allocation is for; empty if there may be several."""
-    terms: Sequence[Document] = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
     if len(terms) != 1:
         return ""
     for one in terms[0].get("matchFields") or ():
@@ -126,7 +140,7 @@ def _node_of(allocation: Document) -> str:
     return ""
 
 
-def _matched(cluster: Cluster, request: Document, device: Device) -> Iterator[str]:
+def _matched(cluster: Cluster, request: ExactDeviceRequest, device: Device) -> Iterator[str]:
     class_document = cluster.classes.get(request.get("deviceClassName") or "") or {}
     selectors = (
         *((class_document.get("spec") or {}).get("selectors") or ()),
@@ -139,7 +153,7 @@ def _matched(cluster: Cluster, request: Document, device: Device) -> Iterator[st
                 yield f"{one.name}={one.values[0][0]}"
 
 
-def _selector(selector: Document) -> str:
+def _selector(selector: NodeSelector) -> str:
     return " and ".join(
         f"{one.get('key')} {one.get('operator')} {','.join(one.get('values') or ())}".strip()
         for term in selector.get("nodeSelectorTerms") or ()
@@ -147,10 +161,10 @@ def _selector(selector: Document) -> str:
     )
 
 
-def planned_devices(claims: Sequence[Document], tried: NodeOutcome) -> Iterator[str]:
+def planned_devices(claims: Sequence[ResourceClaim], outcome: NodeOutcome) -> Iterator[str]:
     """What the first fitting node would give."""
-    plan = tried.answer.plan
+    plan = outcome.device_outcome.plan
     for claim, result in zip(claims, plan.results if plan is not None else (), strict=True):
         for one in (result.get("devices") or {}).get("results") or ():
             name = (claim.get("metadata") or {}).get("name", "")
-            yield f"claim {name}, request {one['request']}: {one['driver']}/{one['pool']}/{one['device']}"
+            yield f"claim {name}, request {one['request']}: {device_id(one)}"

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api import claims as pod_claims
 from dray.api import pods
 from dray.api.claims import ClaimNotCreated
 from dray.api.groups.resource.classic import bridge
+from dray.api.identity import ObjectKey, object_key
 from dray.explain import advice, allocated, pending, scheduled
-from dray.explain.model.cluster import Cluster, Key, key_of
+from dray.explain.model.cluster import Cluster
 from dray.explain.model.explanation import Explanation, Outcome, RequestExplanation
-from dray.explain.model.snapshot import Document
 from dray.explain.nodes.trial import NodeOutcome, Progress, Trial, evaluate_nodes
 
-_CAUSES_TOLD = 3
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodResourceClaim
+    from dray.api.types.resource import (
+        DeviceSubRequest,
+        ExactDeviceRequest,
+        ResourceClaim,
+        ResourceClaimTemplate,
+    )
+
+_CAUSES_SHOWN = 3
 ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 
 
 class PodClaims(NamedTuple):
-    """The claims of a pod, and what is in the way before any node is looked at."""
+    """The claims of a pod, and what keeps it from being scheduled whatever nodes there are."""
 
-    claims: list[Document]
+    claims: list[ResourceClaim]
     facts: list[str]
     advice: list[str]
     refused: bool = False
 
 
-def explain_pod(cluster: Cluster, key: Key, *, progress: Progress | None = None) -> Explanation:
-    """A claim that its template has not become yet is taken as it will be."""
+def explain_pod(cluster: Cluster, key: ObjectKey, *, progress: Progress | None = None) -> Explanation:
+    """Explain a pod. A claim that has not been made from its template yet counts as it will be made."""
     pod = cluster.pods[key]
     subject = f"pod {key}"
     settled = scheduled.explain_scheduled_pod(cluster, key, pod) or scheduled.explain_binding_conditions(
@@ -59,14 +68,14 @@ def explain_pod(cluster: Cluster, key: Key, *, progress: Progress | None = None)
     return replace(found, facts=(*_classic(gathered.claims), *found.facts))
 
 
-def _classic(claims: Sequence[Document]) -> Iterator[str]:
-    """Claims of the generations before today's are allocated by others, who alone know what they have."""
+def _classic(claims: Sequence[ResourceClaim]) -> Iterator[str]:
+    """Claims of the classic API are allocated by the controllers of drivers, who alone know what they have."""
     for claim in claims:
         if bridge.is_classic(claim) and pod_claims.allocation(claim) is None:
-            yield f"claim {key_of(claim)} is a classic one, and for the controller of its driver to allocate"
+            yield f"claim {object_key(claim)} is a classic one, and for the controller of its driver to allocate"
 
 
-def explain_claim(cluster: Cluster, key: Key, *, progress: Progress | None = None) -> Explanation:
+def explain_claim(cluster: Cluster, key: ObjectKey, *, progress: Progress | None = None) -> Explanation:
     claim = cluster.claims[key]
     settled = scheduled.explain_allocated_claim(cluster, key, claim)
     if settled is not None:
@@ -118,7 +127,7 @@ def _not_allowed_to_read(cluster: Cluster, subject: str, said: str) -> Explanati
     )
 
 
-def _users_of(cluster: Cluster, key: Key) -> list[Key]:
+def _users_of(cluster: Cluster, key: ObjectKey) -> list[ObjectKey]:
     return [
         pod_key
         for pod_key, pod in cluster.pods.items()
@@ -128,17 +137,17 @@ def _users_of(cluster: Cluster, key: Key) -> list[Key]:
     ]
 
 
-def _scheduler_message(pod: Document) -> str:
+def _scheduler_message(pod: Pod) -> str:
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("message") or condition.get("reason") or "")
     return ""
 
 
-# --- before any node is looked at ---
+# --- whatever nodes there are ---
 
 
-def claims_of_pod(cluster: Cluster, key: Key, pod: Document) -> PodClaims:
+def claims_of_pod(cluster: Cluster, key: ObjectKey, pod: Pod) -> PodClaims:
     """The claims a pod has or will have."""
     found, facts, help = [], [], []
     refused = False
@@ -162,13 +171,15 @@ def claims_of_pod(cluster: Cluster, key: Key, pod: Document) -> PodClaims:
     return PodClaims(found, facts, [text for text in help if text], refused)
 
 
-def _claim_of(cluster: Cluster, key: Key, pod: Document, entry: Document) -> tuple[Document | None, str, str]:
-    """The claim behind an entry, or what is wrong with it and what would help."""
+def _claim_of(
+    cluster: Cluster, key: ObjectKey, pod: Pod, entry: PodResourceClaim
+) -> tuple[ResourceClaim | None, str, str]:
+    """The claim that an entry of the pod stands for, or what is wrong with it and what would help."""
     _, template_name = pod_claims.claim_and_template_names(entry)
     try:
         reference = pod_claims.reference(pod, entry)
     except ClaimNotCreated as problem:
-        template = cluster.templates.get(Key(key.namespace, template_name or ""))
+        template = cluster.templates.get(ObjectKey(key.namespace, template_name or ""))
         if template is not None:
             return _from_template(key, entry["name"], template), "", ""
         if template_name is None:
@@ -178,7 +189,7 @@ def _claim_of(cluster: Cluster, key: Key, pod: Document, entry: Document) -> tup
         return None, fact, _did_you_mean(template_name, known) or f"create the template {template_name}"
     if reference.claim is None:
         return None, "", ""
-    claim = cluster.claims.get(Key(key.namespace, reference.claim))
+    claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim))
     if claim is None:
         known = [k.name for k in cluster.claims if k.namespace == key.namespace]
         fact = f"there is no ResourceClaim {reference.claim} in namespace {key.namespace}"
@@ -189,13 +200,13 @@ def _claim_of(cluster: Cluster, key: Key, pod: Document, entry: Document) -> tup
         return None, fact, help
     if (claim.get("metadata") or {}).get("deletionTimestamp"):
         fact = f"claim {reference.claim} is being deleted"
-        return claim, fact, "; ".join(scheduled.holders_of_claim(cluster, key_of(claim), claim))
+        return claim, fact, "; ".join(scheduled.holders_of_claim(cluster, object_key(claim), claim))
     if reference.generated and (foreign := pod_claims.not_for_pod(pod, claim)):
         return claim, foreign, f"delete claim {reference.claim}; one for this pod will then be made"
     return claim, "", ""
 
 
-def _from_template(key: Key, entry: str, template: Document) -> Document:
+def _from_template(key: ObjectKey, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
     """The claim that would be made."""
     inner = (template.get("spec") or {}).get("spec") or {}
     return {
@@ -206,19 +217,21 @@ def _from_template(key: Key, entry: str, template: Document) -> Document:
     }
 
 
-def _claim_problems(cluster: Cluster, claim: Document) -> Iterator[tuple[str, str, bool]]:
+def _claim_problems(cluster: Cluster, claim: ResourceClaim) -> Iterator[tuple[str, str, bool]]:
     """What is wrong with an unallocated claim whatever nodes there are: the fact, what helps, is it refused?"""
     if pod_claims.allocation(claim) is not None:
         return
-    key = key_of(claim)
+    key = object_key(claim)
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
         exact = request.get("exactly")
         if exact and exact.get("adminAccess"):
             yield from _admin_problem(cluster, key, request["name"])
-        wanted = [(request["name"], exact)] if exact else []
+        wanted: list[tuple[str, ExactDeviceRequest | DeviceSubRequest]] = []
+        if exact:
+            wanted.append((request["name"], exact))
         wanted += [(f"{request['name']}/{one['name']}", one) for one in request.get("firstAvailable") or ()]
-        for name, one in wanted:
-            class_name = one.get("deviceClassName") or ""
+        for name, alternative in wanted:
+            class_name = alternative.get("deviceClassName") or ""
             if class_name not in cluster.classes:
                 fact = f"request {name} of claim {key} wants device class {class_name}, which does not exist"
                 there = ", ".join(sorted(cluster.classes)) or "none"
@@ -229,9 +242,9 @@ def _claim_problems(cluster: Cluster, claim: Document) -> Iterator[tuple[str, st
                 yield fact, help, False
 
 
-def _admin_problem(cluster: Cluster, key: Key, request: str) -> Iterator[tuple[str, str, bool]]:
-    namespace = cluster.namespaces.get(key.namespace)
-    labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
+def _admin_problem(cluster: Cluster, key: ObjectKey, request: str) -> Iterator[tuple[str, str, bool]]:
+    namespace = cluster.namespaces.get(key.namespace) or {}
+    labels = (namespace.get("metadata") or {}).get("labels") or {}
     if labels.get(ADMIN_LABEL) == "true":
         return
     yield (
@@ -243,7 +256,7 @@ def _admin_problem(cluster: Cluster, key: Key, request: str) -> Iterator[tuple[s
     )
 
 
-def _did_you_mean(name: str, known: Sequence[str] | dict[str, Document]) -> str:
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else ""
 
@@ -254,49 +267,49 @@ def _did_you_mean(name: str, known: Sequence[str] | dict[str, Document]) -> str:
 def _explain_on_nodes(
     cluster: Cluster,
     subject: str,
-    pod: Document | None,
-    claims: Sequence[Document],
+    pod: Pod | None,
+    claims: Sequence[ResourceClaim],
     said: str,
     progress: Progress | None,
 ) -> Explanation:
     trial = Trial(cluster, pod, claims)
-    refusal = trial.pod_filters.before() if trial.pod_filters is not None else None
-    if refusal is not None:
+    rejection = trial.pod_filters.prefilter() if trial.pod_filters is not None else None
+    if rejection is not None:
         return Explanation(
             subject=subject,
             outcome=Outcome.PENDING,
-            headline=f"no node will do: {refusal.reasons[0]}",
+            headline=f"no node will do: {rejection.reasons[0]}",
             scheduler=said,
-            advice=tuple(advice.advise_prefilter(refusal)),
+            advice=tuple(advice.advise_prefilter(rejection)),
         )
-    tried = evaluate_nodes(cluster, trial, progress=progress)
-    fitting = [one for one in tried if one.fits]
-    nodes = tuple(pending.group_nodes(cluster, trial, tried))
+    outcomes = evaluate_nodes(cluster, trial, progress=progress)
+    fitting = [one for one in outcomes if one.fits]
+    nodes = tuple(pending.group_nodes(cluster, trial, outcomes))
     if fitting:
-        first = trial.on(cluster.nodes[fitting[0].node], cluster.usage)
+        first = trial.evaluate(cluster.nodes[fitting[0].node], cluster.usage)
         return Explanation(
             subject=subject,
             outcome=Outcome.FITS,
-            headline=f"on {len(fitting)} of {len(tried)} nodes, the first being {first.node}",
+            headline=f"on {len(fitting)} of {len(outcomes)} nodes, the first being {first.node}",
             scheduler=said,
             facts=tuple(allocated.planned_devices(trial.demands(first.node).documents, first)),
             nodes=nodes,
             advice=_unscheduled(cluster, pod),
         )
-    refused = any(one.answer.reasons is not None for one in tried)
-    stories = pending.explain_requests(cluster, trial, tried) if refused else []
+    refused = any(one.device_outcome.reasons is not None for one in outcomes)
+    requests = pending.explain_requests(cluster, trial, outcomes) if refused else []
     return Explanation(
         subject=subject,
         outcome=Outcome.PENDING,
-        headline=_headline(trial, tried, stories),
+        headline=_headline(trial, outcomes, requests),
         scheduler=said,
-        requests=tuple(stories),
+        requests=tuple(requests),
         nodes=nodes,
-        advice=tuple(advice.advise(cluster, trial, stories, tried)),
+        advice=tuple(advice.advise(cluster, trial, requests, outcomes)),
     )
 
 
-def _unscheduled(cluster: Cluster, pod: Document | None) -> tuple[str, ...]:
+def _unscheduled(cluster: Cluster, pod: Pod | None) -> tuple[str, ...]:
     """What to look at if a pod fits and is there, but is not scheduled."""
     if pod is None or not (pod.get("metadata") or {}).get("creationTimestamp"):
         return ()
@@ -304,35 +317,35 @@ def _unscheduled(cluster: Cluster, pod: Document | None) -> tuple[str, ...]:
     return (f"it should be scheduled any moment; if it is not, is {scheduler} running?",)
 
 
-def _headline(trial: Trial, tried: Sequence[NodeOutcome], stories: Sequence[RequestExplanation]) -> str:
-    total = len(tried)
+def _headline(trial: Trial, outcomes: Sequence[NodeOutcome], requests: Sequence[RequestExplanation]) -> str:
+    total = len(outcomes)
     if not total:
         return "there are no nodes"
-    errors = [one.answer.error for one in tried if one.answer.error]
+    errors = [one.device_outcome.error for one in outcomes if one.device_outcome.error]
     if errors:
         return f"allocation ends with an error: {errors[0]}"
-    with_devices = [one for one in tried if one.devices_fit]
+    with_devices = [one for one in outcomes if one.devices_fit]
     if with_devices:
         kinds = dict.fromkeys(cause.kind for one in with_devices for cause in one.causes)
         if not trial.all_demands.claims:
             return f"no node takes the pod: {', '.join(kinds)}"
         where = f"{len(with_devices)} of {total} nodes have" if total > 1 else "the node has"
         return f"{where} the devices, but the pod cannot go there: {', '.join(kinds)}"
-    elsewhere = [one for one in tried if one.elsewhere]
+    elsewhere = [one.allocated_elsewhere for one in outcomes if one.allocated_elsewhere]
     if elsewhere and len(elsewhere) == total:
-        return f"claim {elsewhere[0].elsewhere} is allocated for nodes that are not there"
-    for story in stories:
-        if not story.considered:
+        return f"claim {elsewhere[0]} is allocated for nodes that are not there"
+    for request in requests:
+        if not request.considered:
             return "no node has any device"
-        wanted = 1 if story.wanted is None else story.wanted
-        if not story.usable:
-            why = ", ".join(f"{one.count} {one.text}" for one in story.removed[:_CAUSES_TOLD])
-            return f"none of {story.considered} devices can serve request {story.request}: {why}"
-        if story.best.usable < wanted:
+        wanted = 1 if request.wanted is None else request.wanted
+        if not request.usable:
+            why = ", ".join(f"{one.count} {one.text}" for one in request.removed[:_CAUSES_SHOWN])
+            return f"none of {request.considered} devices can serve request {request.request}: {why}"
+        if request.best.usable < wanted:
             return (
-                f"request {story.request} wants {wanted} devices on one node; "
-                f"the best node, {story.best.name}, has {story.best.usable} usable"
+                f"request {request.request} wants {wanted} devices on one node; "
+                f"the best node, {request.best.name}, has {request.best.usable} usable"
             )
-    told = {id(one.answer): one.answer.reasons for one in tried}.values()
-    together = dict.fromkeys(text for reasons in told if reasons for text in reasons.together)
+    found = {id(one.device_outcome): one.device_outcome.reasons for one in outcomes}.values()
+    together = dict.fromkeys(text for reasons in found if reasons for text in reasons.together)
     return f"there are enough devices one by one, but not together: {'; '.join(list(together)[:3])}"

@@ -1,38 +1,42 @@
-"""Why claims cannot be had: the stories of their requests, and what the nodes say, like with like."""
+"""Why claims cannot be allocated: what removed the devices of each request, and which nodes fail for which causes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from dray.allocation import Cause, PoolID, Removal, RequestReasons
 from dray.allocation.devices import Device
+from dray.api.identity import ObjectKey
 from dray.explain.devices.equivalence import EquivalentDevices
 from dray.explain.devices.selectors import selector_attributes, selector_conditions
 from dray.explain.devices.states import Holder, in_class, readable
-from dray.explain.model.cluster import Cluster, Key
+from dray.explain.model.cluster import Cluster
 from dray.explain.model.explanation import BestNode, NodeGroup, RemovedDevices, RequestExplanation
-from dray.explain.model.snapshot import Document
 from dray.explain.nodes.trial import ClaimDemands, DeviceOutcome, NodeOutcome, Trial
 from dray.explain.render.phrases import describe, describe_briefly
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import ExactDeviceRequest, ResourceClaim
 
 _EXAMPLES = 3
 _HOLDERS = 4
 _SELECTORS = (Cause.CLASS_SELECTOR, Cause.CLAIM_SELECTOR, Cause.SELECTOR_ERROR)
-#: what to say where it is several owners or pools
+#: the detail where devices have several owners or pools
 _MANY = {Cause.TAKEN: "allocated to other claims", Cause.POOL_INCOMPLETE: "slices are missing"}
 _MOMENT = (Cause.TAKEN, Cause.CAPACITY, Cause.COUNTERS)
 
 
 def explain_requests(
-    cluster: Cluster, trial: Trial, tried: Sequence[NodeOutcome]
+    cluster: Cluster, trial: Trial, outcomes: Sequence[NodeOutcome]
 ) -> list[RequestExplanation]:
     """One for each request."""
     best: dict[tuple[str, str], tuple[int, str]] = {}
     in_reach: Counter[tuple[str, str]] = Counter()
-    for one in _first_of_each(tried):
-        for request in one.answer.reasons.requests if one.answer.reasons is not None else ():
+    for one in _first_of_each(outcomes):
+        for request in one.device_outcome.reasons.requests if one.device_outcome.reasons is not None else ():
             key = (request.claim, request.request)
             if key not in best or request.usable > best[key][0]:
                 best[key] = request.usable, one.node
@@ -47,11 +51,11 @@ def explain_requests(
     return found
 
 
-def _first_of_each(tried: Iterable[NodeOutcome]) -> Iterable[NodeOutcome]:
-    """The first node for each different answer."""
+def _first_of_each(outcomes: Iterable[NodeOutcome]) -> Iterable[NodeOutcome]:
+    """The first node for each different outcome."""
     found: dict[int, NodeOutcome] = {}
-    for one in tried:
-        found.setdefault(id(one.answer), one)
+    for one in outcomes:
+        found.setdefault(id(one.device_outcome), one)
     return found.values()
 
 
@@ -74,7 +78,7 @@ def _explain_request(
 
 
 def _merge(removals: Iterable[Removal]) -> list[Removal]:
-    """Devices that are just taken are one group, whoever has them."""
+    """The removals with allocated devices in one group, whoever has them."""
     found: dict[tuple[Cause, str], Removal] = {}
     for one in removals:
         key = (one.cause, "" if one.cause in (*_MOMENT, Cause.POOL_INCOMPLETE) else one.detail)
@@ -87,12 +91,14 @@ def _merge(removals: Iterable[Removal]) -> list[Removal]:
             found[key] = Removal(
                 one.cause, detail, known.count + one.count, examples, known.selector, known.source
             )
-    # That other drivers' devices are not in the class is said last, however many they are.
+    # Other drivers' devices, which are not in the class, come last however many they are.
     several = sorted(found.values(), key=lambda one: (one.cause is Cause.CLASS_SELECTOR, -one.count))
     return [one if one.detail else replace(one, detail=_MANY[one.cause]) for one in several]
 
 
-def _removed(cluster: Cluster, demands: ClaimDemands, request: Document, removal: Removal) -> RemovedDevices:
+def _removed(
+    cluster: Cluster, demands: ClaimDemands, request: ExactDeviceRequest, removal: Removal
+) -> RemovedDevices:
     source, features = removal.source, cluster.features
     reached = _reached(cluster, demands, request, removal) if source else []
     return RemovedDevices(
@@ -111,10 +117,10 @@ def _removed(cluster: Cluster, demands: ClaimDemands, request: Document, removal
 
 
 def _reached(
-    cluster: Cluster, demands: ClaimDemands, request: Document, removal: Removal
+    cluster: Cluster, demands: ClaimDemands, request: ExactDeviceRequest, removal: Removal
 ) -> list[EquivalentDevices]:
-    """The devices that got as far as a selector: all, or for the claim's own those of the class."""
-    everything = demands.equivalence.looks.groups()
+    """The devices that a selector is evaluated on: all, or for the claim's own selectors those of the class."""
+    everything = demands.equivalence.groups.groups()
     if removal.cause is Cause.CLASS_SELECTOR or removal.detail.startswith("class "):
         return everything
     selects = in_class(cluster, request.get("deviceClassName") or "")
@@ -128,12 +134,12 @@ def _devices(cluster: Cluster, like: Sequence[EquivalentDevices]) -> Iterator[De
 
 
 def _holders(cluster: Cluster, removal: Removal) -> tuple[str, ...]:
-    """Who has the devices themselves, or others that draw from the same counters."""
+    """The claims that have the devices themselves, or devices that consume the same counters."""
     counts: Counter[str] = Counter()
     for id in removal.examples:
         owners = list(cluster.owners(id))
         if not owners and removal.cause is Cause.COUNTERS:
-            owners = _drawing(cluster, id.pool_id, removal.detail)
+            owners = _counter_consumers(cluster, id.pool_id, removal.detail)
         for owner in owners:
             counts[str(Holder(owner, cluster.users_of(owner)))] += 1
     names = [name for name, _ in counts.most_common(_HOLDERS)]
@@ -142,7 +148,7 @@ def _holders(cluster: Cluster, removal: Removal) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _drawing(cluster: Cluster, pool_id: PoolID, detail: str) -> list[Key]:
+def _counter_consumers(cluster: Cluster, pool_id: PoolID, detail: str) -> list[ObjectKey]:
     pool = cluster.pools.get(pool_id)
     if pool is None:
         return []
@@ -150,13 +156,13 @@ def _drawing(cluster: Cluster, pool_id: PoolID, detail: str) -> list[Key]:
     counter_set = detail.partition("/")[0]
     return [
         owner
-        for device in (*pool.devices, *pool.elsewhere)
+        for device in (*pool.devices, *pool.other_nodes_devices)
         if part.touches(device.name) and any(d.counter_set == counter_set for d in device.consumes_counters)
         for owner in cluster.owners(device.id)
     ]
 
 
-def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
+def request_of(claims: Sequence[ResourceClaim], claim: str, name: str) -> ExactDeviceRequest:
     """The document of a request, or of an alternative ``request/alternative``."""
     base, _, alternative = name.partition("/")
     for document in claims:
@@ -170,49 +176,50 @@ def request_of(claims: Sequence[Document], claim: str, name: str) -> Document:
                 return request.get("exactly") or {}
             for one in request.get("firstAvailable") or ():
                 if one["name"] == alternative:
-                    return one
+                    # A subrequest has the fields of an exact request but for adminAccess, and a name.
+                    return cast("ExactDeviceRequest", one)
     return {}
 
 
 def _nearest_device(reasons: RequestReasons) -> str:
-    """The device that came closest, and what kept it if not all had the same in the way."""
+    """The device that came closest, and what removed it if devices were removed for different causes."""
     miss = reasons.nearest
     if miss is None or reasons.usable:
         return ""
     if len(reasons.removals) == 1:
         return str(miss.device)
-    kept = next(
+    removal = next(
         (one for one in reasons.removals if (one.cause, one.detail) == (miss.cause, miss.detail)), None
     )
-    return f"{miss.device}, {describe(kept)}" if kept is not None else str(miss.device)
+    return f"{miss.device}, {describe(removal)}" if removal is not None else str(miss.device)
 
 
 # --- nodes ---
 
 
-def group_nodes(cluster: Cluster, trial: Trial, tried: Sequence[NodeOutcome]) -> list[NodeGroup]:
-    """Nodes that say the same, the most promising first."""
+def group_nodes(cluster: Cluster, trial: Trial, outcomes: Sequence[NodeOutcome]) -> list[NodeGroup]:
+    """Nodes with the same outcome, the most promising first."""
     signatures: dict[int, object] = {}
     found: dict[object, list[NodeOutcome]] = {}
-    for one in tried:
-        devices = signatures.get(id(one.answer))
+    for one in outcomes:
+        devices = signatures.get(id(one.device_outcome))
         if devices is None:
-            devices = signatures[id(one.answer)] = _signature(one.answer)
-        found.setdefault((one.causes, devices, one.elsewhere), []).append(one)
+            devices = signatures[id(one.device_outcome)] = _signature(one.device_outcome)
+        found.setdefault((one.causes, devices, one.allocated_elsewhere), []).append(one)
     ranked = sorted(found.values(), key=lambda group: (-_rank(group[0]), -len(group)))
     return [_group(cluster, trial, group) for group in ranked]
 
 
-def _rank(tried: NodeOutcome) -> int:
-    return 2 * tried.devices_fit + (not tried.causes)
+def _rank(outcome: NodeOutcome) -> int:
+    return 2 * outcome.devices_fit + (not outcome.causes)
 
 
-def _signature(answer: DeviceOutcome) -> object:
+def _signature(outcome: DeviceOutcome) -> object:
     devices: object = ()
-    if answer.reasons is not None:
-        requests = answer.reasons.requests
-        devices = tuple((r.claim, r.request, r.short, _causes(r)) for r in requests), answer.reasons.together
-    return devices, bool(answer.error), answer.plan is not None
+    if outcome.reasons is not None:
+        requests = outcome.reasons.requests
+        devices = tuple((r.claim, r.request, r.short, _causes(r)) for r in requests), outcome.reasons.together
+    return devices, bool(outcome.error), outcome.plan is not None
 
 
 def _causes(reasons: RequestReasons) -> tuple[tuple[Cause, str], ...]:
@@ -224,8 +231,8 @@ def _causes(reasons: RequestReasons) -> tuple[tuple[Cause, str], ...]:
     )
 
 
-def _usable(tried: NodeOutcome) -> int:
-    reasons = tried.answer.reasons
+def _usable(outcome: NodeOutcome) -> int:
+    reasons = outcome.device_outcome.reasons
     return sum(request.usable for request in reasons.requests) if reasons is not None else 0
 
 
@@ -234,26 +241,26 @@ def _group(cluster: Cluster, trial: Trial, group: Sequence[NodeOutcome]) -> Node
         closest = min(group, key=lambda one: (-_usable(one), trial.shortfall(one)))
     else:
         closest = max(_first_of_each(group), key=_usable)
-    # Others that are alike have answered for it so far; what is told is its own.
-    closest = trial.on(cluster.nodes[closest.node], cluster.usage)
-    answer = closest.answer
+    # So far the node may share the outcome of an equivalent one; the group shows its own devices.
+    closest = trial.evaluate(cluster.nodes[closest.node], cluster.usage)
+    outcome = closest.device_outcome
     devices: list[str] = []
-    if closest.elsewhere:
-        devices.append(f"claim {closest.elsewhere} is allocated for other nodes")
-    if answer.error:
+    if closest.allocated_elsewhere:
+        devices.append(f"claim {closest.allocated_elsewhere} is allocated for other nodes")
+    if outcome.error:
         devices.append("the search ends with an error")
-    if answer.reasons is not None:
-        devices += [_counted(request) for request in answer.reasons.requests]
-        devices += answer.reasons.together
-        devices += [f"pool {pool}" for pool in answer.reasons.pools]
-    elif not closest.elsewhere and trial.all_demands.claims:
+    if outcome.reasons is not None:
+        devices += [_counted(request) for request in outcome.reasons.requests]
+        devices += outcome.reasons.together
+        devices += [f"pool {pool}" for pool in outcome.reasons.pools]
+    elif not closest.allocated_elsewhere and trial.all_demands.claims:
         devices.append("has the devices")
     return NodeGroup(
         len(group),
         closest.node,
         tuple(one.node for one in group[:_EXAMPLES]),
         closest.fits,
-        tuple(trial.told(closest.node, cause).detail for cause in closest.causes),
+        tuple(trial.message(closest.node, cause).detail for cause in closest.causes),
         tuple(devices),
     )
 

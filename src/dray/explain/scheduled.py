@@ -1,18 +1,22 @@
-"""What is past scheduling: running or allocated, or stuck on the way, and who holds it."""
+"""Pods and claims past scheduling: running, allocated, or stuck while being bound, prepared or deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from dray.allocation import DeviceID
 from dray.api import claims as pod_claims
+from dray.api.identity import DeviceID, ObjectKey, device_id
 from dray.explain.allocated import claims_of, devices_of_claim, devices_of_pod
-from dray.explain.model.cluster import Cluster, Key
+from dray.explain.model.cluster import Cluster
 from dray.explain.model.explanation import Explanation, Outcome
-from dray.explain.model.snapshot import Document
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Node, Pod
+    from dray.api.types.resource import ResourceClaim
 
 
-def explain_scheduled_pod(cluster: Cluster, key: Key, pod: Document) -> Explanation | None:
+def explain_scheduled_pod(cluster: Cluster, key: ObjectKey, pod: Pod) -> Explanation | None:
     """An explanation for a pod that is past scheduling; None while it is not."""
     subject = f"pod {key}"
     metadata, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
@@ -45,7 +49,7 @@ def explain_scheduled_pod(cluster: Cluster, key: Key, pod: Document) -> Explanat
     )
 
 
-def explain_allocated_claim(cluster: Cluster, key: Key, claim: Document) -> Explanation | None:
+def explain_allocated_claim(cluster: Cluster, key: ObjectKey, claim: ResourceClaim) -> Explanation | None:
     """An explanation for a claim that is allocated or being deleted."""
     subject = f"claim {key}"
     metadata = claim.get("metadata") or {}
@@ -68,18 +72,19 @@ def explain_allocated_claim(cluster: Cluster, key: Key, claim: Document) -> Expl
 # --- waiting to be bound ---
 
 
-def explain_binding_conditions(cluster: Cluster, key: Key, pod: Document) -> Explanation | None:
+def explain_binding_conditions(cluster: Cluster, key: ObjectKey, pod: Pod) -> Explanation | None:
     """A pod that has its devices but waits for them to become ready; None if it does not."""
     facts, drivers, failed = [], [], False
     for name in claims_of(pod):
-        claim = cluster.claims.get(Key(key.namespace, name)) or {}
+        claim = cluster.claims.get(ObjectKey(key.namespace, name)) or {}
         reported = {
-            (one.get("driver"), one.get("pool"), one.get("device")): one.get("conditions") or ()
+            DeviceID(one.get("driver", ""), one.get("pool", ""), one.get("device", "")): one.get("conditions")
+            or ()
             for one in (claim.get("status") or {}).get("devices") or ()
         }
         for result in ((pod_claims.allocation(claim) or {}).get("devices") or {}).get("results") or ():
-            place = (result["driver"], result["pool"], result["device"])
-            true = {c.get("type") for c in reported.get(place, ()) if c.get("status") == "True"}
+            device = device_id(result)
+            true = {c.get("type") for c in reported.get(device, ()) if c.get("status") == "True"}
             missing = [one for one in result.get("bindingConditions") or () if one not in true]
             broken = [one for one in result.get("bindingFailureConditions") or () if one in true]
             if missing or broken:
@@ -90,7 +95,7 @@ def explain_binding_conditions(cluster: Cluster, key: Key, pod: Document) -> Exp
                     if broken
                     else f"{', '.join(missing)} is not true yet"
                 )
-                facts.append(f"claim {name}, request {result['request']}: {DeviceID(*place)}: {state}")
+                facts.append(f"claim {name}, request {result['request']}: {device}: {state}")
     if not facts:
         return None
     who = ", ".join(dict.fromkeys(drivers))
@@ -108,7 +113,7 @@ def explain_binding_conditions(cluster: Cluster, key: Key, pod: Document) -> Exp
 # --- being deleted ---
 
 
-def holders_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
+def holders_of_claim(cluster: Cluster, key: ObjectKey, claim: ResourceClaim) -> Iterator[str]:
     finalizers = (claim.get("metadata") or {}).get("finalizers") or ()
     users = cluster.users_of(key)
     for user in users:
@@ -122,7 +127,7 @@ def holders_of_claim(cluster: Cluster, key: Key, claim: Document) -> Iterator[st
             yield "nobody uses it any longer; the claim controller must take the allocation back"
 
 
-def _claim_deletion_advice(cluster: Cluster, key: Key, claim: Document) -> Iterator[str]:
+def _claim_deletion_advice(cluster: Cluster, key: ObjectKey, claim: ResourceClaim) -> Iterator[str]:
     users = cluster.users_of(key)
     for user in users:
         if user in cluster.pods:
@@ -133,13 +138,13 @@ def _claim_deletion_advice(cluster: Cluster, key: Key, claim: Document) -> Itera
         yield "is the controller manager running?"
 
 
-def _state(pod: Document) -> str:
+def _state(pod: Pod) -> str:
     if (pod.get("metadata") or {}).get("deletionTimestamp"):
         return "terminating"
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
-def _deletion_holders(cluster: Cluster, pod: Document) -> Iterator[str]:
+def _deletion_holders(cluster: Cluster, pod: Pod) -> Iterator[str]:
     for finalizer in (pod.get("metadata") or {}).get("finalizers") or ():
         yield f"held by finalizer {finalizer}"
     node_name = (pod.get("spec") or {}).get("nodeName")
@@ -154,7 +159,7 @@ def _deletion_holders(cluster: Cluster, pod: Document) -> Iterator[str]:
     yield from cluster.warnings(pod)
 
 
-def _deletion_advice(cluster: Cluster, pod: Document) -> Iterator[str]:
+def _deletion_advice(cluster: Cluster, pod: Pod) -> Iterator[str]:
     node_name = (pod.get("spec") or {}).get("nodeName")
     node = cluster.nodes.get(node_name or "")
     metadata = pod.get("metadata") or {}
@@ -171,7 +176,7 @@ def _deletion_advice(cluster: Cluster, pod: Document) -> Iterator[str]:
         yield f"look at the drivers on {node_name}: unprepare must succeed before the pod goes"
 
 
-def _ready(node: Document) -> bool:
+def _ready(node: Node) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return all(c.get("status") == "True" for c in conditions if c.get("type") == "Ready")
 
@@ -179,10 +184,10 @@ def _ready(node: Document) -> bool:
 # --- being prepared ---
 
 
-def _prepare_facts(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
+def _prepare_facts(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
     uid = (pod.get("metadata") or {}).get("uid", "")
     for reference in pod_claims.references(pod):
-        claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
+        claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim or ""))
         if claim is None:
             yield f"claim {reference.claim} does not exist"
         elif pod_claims.allocation(claim) is None:
@@ -208,10 +213,10 @@ def _prepare_facts(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
                 yield f"container {container['name']} waits: {waiting.get('reason', '')}{message}"
 
 
-def _prepare_advice(cluster: Cluster, key: Key, pod: Document) -> Iterator[str]:
+def _prepare_advice(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
     spec = pod.get("spec") or {}
     for reference in pod_claims.references(pod):
-        claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
+        claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim or ""))
         if claim is None or pod_claims.allocation(claim) is None:
             yield "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead"
             return

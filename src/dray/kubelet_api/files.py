@@ -8,6 +8,10 @@ import threading
 from pathlib import Path
 
 
+class CorruptCheckpoint(Exception):
+    """The file is not what was written. Nothing is guessed: the node must be drained and the file removed."""
+
+
 def write(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = False, wait: bool = True) -> None:
     """Replaces ``path``. ``durable`` also survives a loss of power, at the price of a sync; nobody has to ``wait`` for
     that where the old content would do as well after such a loss."""

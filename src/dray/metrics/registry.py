@@ -1,4 +1,7 @@
-"""What a component counts about itself, in Prometheus' text format and under upstream's names."""
+"""Counters, gauges and histograms, and a registry that writes them in Prometheus' text format.
+
+A series is an entry in its family's dictionary, keyed by the label values in the order of the label names.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def exponential(first: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 class Counter:
-    """Only goes up."""
+    """A number that only goes up."""
 
     __slots__ = ("_values", "help", "labels", "name")
 
@@ -44,11 +47,11 @@ class Counter:
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.help, "counter")
         for values, count in self._values.items():
-            yield f"{self.name}{_labels(self.labels, values)} {count:g}"
+            yield f"{self.name}{_labels(self.labels, values)} {_number(count)}"
 
 
 class Gauge:
-    """Read when somebody asks."""
+    """Numbers that are read when the text is written."""
 
     __slots__ = ("_read", "help", "labels", "name")
 
@@ -59,11 +62,11 @@ class Gauge:
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.help, "gauge")
         for values, value in self._read():
-            yield f"{self.name}{_labels(self.labels, values)} {value:g}"
+            yield f"{self.name}{_labels(self.labels, values)} {_number(value)}"
 
 
 class Histogram:
-    """How often a value was how large."""
+    """How many observed values fell below each bound."""
 
     __slots__ = ("_bounds", "_series", "help", "labels", "name")
 
@@ -89,32 +92,46 @@ class Histogram:
             total = 0.0
             for bound, count in zip(bounds, series, strict=False):
                 total += count
-                yield f"{self.name}_bucket{_labels((*self.labels, 'le'), (*values, bound))} {total:g}"
-            yield f"{self.name}_sum{_labels(self.labels, values)} {series[-1]:g}"
-            yield f"{self.name}_count{_labels(self.labels, values)} {total:g}"
+                yield f"{self.name}_bucket{_labels((*self.labels, 'le'), (*values, bound))} {_number(total)}"
+            yield f"{self.name}_sum{_labels(self.labels, values)} {_number(series[-1])}"
+            yield f"{self.name}_count{_labels(self.labels, values)} {_number(total)}"
 
 
 class Registry:
-    """The families of one component."""
+    """The families of one component. ``stability`` is Kubernetes' level, which is written before the help."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
+        self._included: list[Callable[[], str]] = []
 
-    def counter(self, name: str, help: str, *labels: str) -> Counter:
-        return self._add(Counter(name, help, labels))
+    def counter(self, name: str, help: str, *labels: str, stability: str = "") -> Counter:
+        return self._add(Counter(name, _help(help, stability), labels))
 
-    def gauge(self, name: str, help: str, *labels: str, read: Callable[[], Reading]) -> Gauge:
-        return self._add(Gauge(name, help, labels, read))
+    def gauge(
+        self, name: str, help: str, *labels: str, read: Callable[[], Reading], stability: str = ""
+    ) -> Gauge:
+        return self._add(Gauge(name, _help(help, stability), labels, read))
 
-    def histogram(self, name: str, help: str, *labels: str, bounds: tuple[float, ...]) -> Histogram:
-        return self._add(Histogram(name, help, labels, bounds=bounds))
+    def histogram(
+        self, name: str, help: str, *labels: str, bounds: tuple[float, ...], stability: str = ""
+    ) -> Histogram:
+        return self._add(Histogram(name, _help(help, stability), labels, bounds=bounds))
+
+    def include(self, text: Callable[[], str]) -> None:
+        """Write the text of another component of this process after this one's."""
+        self._included.append(text)
 
     def _add(self, family: _F) -> _F:
         self._families[family.name] = family
         return family
 
     def text(self) -> str:
-        return "".join(f"{line}\n" for family in self._families.values() for line in family.lines())
+        own = "".join(f"{line}\n" for family in self._families.values() for line in family.lines())
+        return own + "".join(text() for text in self._included)
+
+
+def _help(help: str, stability: str) -> str:
+    return f"[{stability}] {help}" if stability else help
 
 
 def _head(name: str, help: str, kind: str) -> Iterator[str]:
@@ -133,3 +150,8 @@ _ESCAPES: Final[Mapping[int, str]] = str.maketrans({"\\": "\\\\", '"': '\\"', "\
 
 def _escape(value: str) -> str:
     return value.translate(_ESCAPES)
+
+
+def _number(value: float) -> str:
+    """The shortest text that reads as the same number; whole numbers have no point."""
+    return str(int(value)) if float(value).is_integer() else repr(value)

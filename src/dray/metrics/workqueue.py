@@ -1,4 +1,4 @@
-"""What work queues do, counted under upstream's names."""
+"""Metrics of work queues, under upstream's names."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class QueueMetrics:
 
 
 class QueueWatch:
-    """Told by one queue what happens to its items."""
+    """The metrics of one queue, which calls these methods for its items."""
 
     __slots__ = ("_all", "_begun", "_waiting", "name")
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from dray.api.errors import StatusError
 from dray.api.release import EffectiveVersion
@@ -19,6 +19,7 @@ from dray.node import pods
 from dray.node.agent import Agent, Shared
 from dray.node.metrics import Metrics
 from dray.node.options import NodeOptions
+from dray.node.quirks import version_of_server
 from dray.node.recovery import RecoveredPod, recovered_pods
 from dray.runtimes.interface import Runtime
 
@@ -119,7 +120,7 @@ class Nodes:
     async def _follow_runtime(self) -> None:
         async for status in self.shared.runtime.changes():
             if agent := self._owners.get(status.pod_uid):
-                agent.container_changed(status)
+                agent.workers.container_changed(status)
                 if status.pod_uid not in agent.workers:
                     del self._owners[status.pod_uid]
 
@@ -127,7 +128,7 @@ class Nodes:
 async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shared:
     """Finds out what nodes need to know about the cluster; ``ask`` for its release if they do not know it."""
     discovery = Discovery(client)
-    claims = await discovery.newest(RESOURCE_CLAIMS, CLAIM_VERSIONS)
+    claims = await discovery.first_served(RESOURCE_CLAIMS, CLAIM_VERSIONS)
     return Shared(
         runtime=runtime,
         metrics=Metrics(),
@@ -138,13 +139,17 @@ async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shar
     )
 
 
+class _VersionInfo(TypedDict):
+    """What a server says at ``/version``, as far as it is read here."""
+
+    minor: str
+
+
 async def _release(client: Client) -> EffectiveVersion:
-    """What a node should be like: a kubelet of the classic age on servers of that age, otherwise all at once."""
+    """The version that nodes follow which were not told one."""
     try:
-        version = (await client.request("GET", "/version")).object
+        version: _VersionInfo = (await client.request("GET", "/version")).object
         minor = int(str(version["minor"]).rstrip("+"))
     except (StatusError, KeyError, ValueError):
         return EffectiveVersion()
-    if minor > 30:
-        return EffectiveVersion()
-    return EffectiveVersion.parse(f"1.{minor}" if minor in (26, 27) else "1.30")
+    return version_of_server(minor)

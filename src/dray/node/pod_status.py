@@ -23,10 +23,21 @@ NO_TIME: Final = cast("str", None)
 
 
 class NodeFacts(NamedTuple):
-    """What a status says about the node."""
+    """What a pod's status and environment say about the node."""
 
     host_ip: str
     runtime: str
+    name: str = ""
+
+    def fields(self) -> dict[str, str]:
+        """The fields of a pod that the downward API offers and that the node decides."""
+        return {
+            "spec.nodeName": self.name,
+            "status.hostIP": self.host_ip,
+            "status.hostIPs": self.host_ip,
+            "status.podIP": self.host_ip,
+            "status.podIPs": self.host_ip,
+        }
 
 
 def pod_status(

@@ -1,513 +1,138 @@
-"""One pod on one node: asks what is to be done, does it, notes the outcome, reports the status.
-
-All decisions are ``lifecycle.decide``'s; this is the part that waits, calls and fails.
-"""
+"""The workers of one node's pods: one for each pod that is not over, found by the pod's uid or name."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from dray.api.errors import Conflict, NotFound, StatusError
-from dray.client.resources import PODS
-from dray.kubelet_api.failpoints import failpoint
+from dray.backoff import Backoff
 from dray.node import pods
-from dray.node.container import runtime_config, termination_message
-from dray.node.container.cdi import CdiError
-from dray.node.container.environment import ContainerConfigError
-from dray.node.container.lifecycle_hooks import POST_START_TIMEOUT, run_hook
-from dray.node.dra.claims import ClaimError
-from dray.node.pod_actions import (
-    DeletePod,
-    Failure,
-    KillPod,
-    KnownContainer,
-    PodState,
-    SetUpPod,
-    StartContainer,
-    StopContainer,
-    TearDownPod,
-    compute_pod_actions,
-    is_starting,
-    should_restart,
-)
-from dray.node.pod_status import pod_status
-from dray.node.prober import Prober, ResultUpdate
+from dray.node.container.runtime_config import NODE_LABEL
+from dray.node.pod_worker import PodDependencies, PodWorker
 from dray.node.recovery import RecoveredPod
-from dray.node.status_manager import StatusManager
-from dray.node.volume_manager import MountedVolumes, MountError
-from dray.runtimes.interface import ContainerConfig, ContainerStatus, RuntimeFailure, SandboxStatus, State
-from dray.runtimes.process.logfile import ROTATED_SUFFIX
+from dray.runtimes.interface import ContainerStatus, RuntimeFailure
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container, Pod, PodStatus
-    from dray.node.agent import Agent
+    from dray.api.types.core import Pod
 
 log = logging.getLogger(__name__)
 
+_RETRY = Backoff(initial=1.0, factor=2.0, maximum=300.0, jitter=0.2)
 
-class PodWorker:
-    """Takes one pod through its life. ``run`` ends when nothing is left to do for it."""
 
-    def __init__(self, agent: Agent, pod: Pod, *, recovered: RecoveredPod | None = None) -> None:
-        self.agent = agent
-        self.pod = pod
-        self.state = PodState()
-        self.mounted_volumes: MountedVolumes | None = None
-        self._wake = asyncio.Event()
-        self._reporter = StatusManager(
-            agent.client,
-            current=self._status_to_report,
-            unsettled=lambda: is_starting(self.pod, self.state),
+class PodWorkers:
+    """Starts a worker for each pod, and removes what is left of pods that are gone."""
+
+    def __init__(self, dependencies: PodDependencies) -> None:
+        self._dependencies = dependencies
+        self._workers: dict[str, PodWorker] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._orphans: set[str] = set()  # pods that are gone but whose containers may still run
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+
+    def stop(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        self._tasks = None
+
+    def __iter__(self) -> Iterator[PodWorker]:
+        return iter(self._workers.values())
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._workers
+
+    def get(self, uid: str) -> PodWorker | None:
+        return self._workers.get(uid)
+
+    def find(self, namespace: str, name: str) -> PodWorker | None:
+        for worker in self._workers.values():
+            metadata = worker.pod["metadata"]
+            if (metadata["namespace"], metadata["name"]) == (namespace, name):
+                return worker
+        return None
+
+    def update(self, pod: Pod, *, recovered: RecoveredPod | None = None) -> None:
+        """Tells the pod's worker of a change; a pod that needs a worker and has none gets one."""
+        uid = pods.uid(pod)
+        if uid in self._workers:
+            self._workers[uid].pod_changed(pod)
+            return
+        nothing_left = recovered is None and not self._dependencies.claims.holds_claims_of(uid)
+        if pods.is_finished(pod) and pods.deletion_deadline(pod) is None and nothing_left:
+            return
+        worker = self._workers[uid] = PodWorker(self._dependencies, pod, recovered=recovered)
+        assert self._tasks is not None
+        self._running[uid] = self._tasks.create_task(
+            self._run(uid, worker), name=f"pod {pods.full_name(pod)}"
         )
-        self._work: asyncio.Task[None] | None = None  # what is being done to get the pod going
-        self._pre_stop_done: set[str] = set()  # containers whose preStop hook has been run
-        self._probes: dict[str, asyncio.Task[None]] = {}
-        self._stops: dict[str, asyncio.Task[None]] = {}
-        if recovered:
-            self.state = recovered.state()
 
-    # What the world tells
-
-    def pod_changed(self, pod: Pod) -> None:
-        was_ending = pods.deletion_deadline(self.pod)
-        self.pod = pod
-        if pods.deletion_deadline(pod) != was_ending:
-            self._retry_now()
-            self._interrupt()
-        self._wake.set()
-
-    def pod_removed(self) -> None:
-        """The object is gone: its containers have no time left."""
-        self.state = replace(self.state, removed=True)
-        self._retry_now()
-        self._interrupt()
-        self._wake.set()
+    def remove(self, pod: Pod) -> None:
+        """The pod's object is gone."""
+        if worker := self._workers.get(pods.uid(pod)):
+            worker.pod_removed()
 
     def container_changed(self, status: ContainerStatus) -> None:
-        known = self.state.container(status.name)
-        if known.current is None or known.current.id != status.id or known.exited:
-            return
-        if status.state is State.EXITED:
-            self._end_probe(status.name)
-            status = self._with_termination_message(status)
-            changed = replace(known, current=status, stopping=False, started=False, ready=False, unhealthy="")
-            self.state = self.state.with_container(status.name, changed)
-            if changed.backoff and should_restart(self.pod, status.name, self.state):
-                text = f"Back-off restarting failed container {status.name} in pod {pods.full_name(self.pod)}"
-                self._event("Warning", "BackOff", text, status.name)
-            self._wake.set()
+        if worker := self._workers.get(status.pod_uid):
+            worker.container_changed(status)
 
-    def _with_termination_message(self, status: ContainerStatus) -> ContainerStatus:
-        spec = pods.roles(self.pod).find(status.name)
-        if status.message or spec is None or self.agent.simulated:
-            return status
-        file = termination_message.file_for(
-            self.agent.options.paths.pod(pods.uid(self.pod)), status.name, status.attempt
-        )
-        return replace(status, message=termination_message.message(spec, status, file))
+    def health_changed(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            if worker := self._workers.get(uid):
+                worker.health_changed()
 
-    def health_changed(self) -> None:
-        self._reporter.changed()
+    def retry_failed(self) -> None:
+        """Pods whose set-up or end has failed try again at once: what they waited for may be there now."""
+        for worker in self._workers.values():
+            if worker.state.failure:
+                worker.state = replace(worker.state, retry_at=0.0)
+                worker.pod_changed(worker.pod)
 
-    def _retry_now(self) -> None:
-        """Containers that are being stopped may have less time now, and what was to be tried later is tried now."""
-        self.state = replace(self.state, retry_at=0.0)
-        for name, known in self.state.containers.items():
-            if known.stopping:
-                self.state = self.state.with_container(name, replace(known, stopping=False))
-
-    def _interrupt(self) -> None:
-        """Nobody waits any more for what is being prepared, pulled or started. What came of it is torn down."""
-        if self._work:
-            self._work.cancel()
-
-    # The life of the pod
-
-    async def run(self) -> None:
-        reporting = asyncio.create_task(
-            self._reporter.run(self.pod), name=f"status of {pods.full_name(self.pod)}"
-        )
+    async def _run(self, uid: str, worker: PodWorker) -> None:
+        """Runs one worker. If it breaks, the other pods do not notice."""
         try:
-            if self.state.set_up:
-                await self._resume_containers()
-            await self._sync_loop()
+            while True:
+                try:
+                    await worker.run()
+                    return
+                except Exception:
+                    log.exception("pod %s", pods.full_name(worker.pod))
+                    await asyncio.sleep(1)
         finally:
-            tasks = [reporting, *self._probes.values(), *self._stops.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            self._workers.pop(uid, None)
+            self._running.pop(uid, None)
 
-    async def _sync_loop(self) -> None:
-        while True:
-            self._wake.clear()
-            decision = compute_pod_actions(self.pod, self.state, now=self.agent.clock())
-            self._reporter.changed()
-            for action in decision.actions:
-                await self._perform(action)
-            if decision.actions:
-                continue
-            if self.state.torn_down and self.state.removed:
-                return
-            timeout = None
-            moments = [m for m in (decision.wake_at, self._refresh_at()) if m is not None]
-            if moments:
-                timeout = max(min(moments) - self.agent.clock(), 0.0)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await self._wake.wait()
-            await self._refresh_volumes()
+    # Pods that went while no agent was running
 
-    async def _perform(self, action: object) -> None:
-        match action:
-            case SetUpPod():
-                await self._interruptibly(self._set_up())
-            case StartContainer(container=name, attempt=attempt):
-                await self._interruptibly(self._start(name, attempt))
-            case StopContainer(container=name, grace=grace, message=message):
-                self._begin_stop(name, grace, message)
-            case KillPod(reason=reason, message=message):
-                self._event("Warning", reason, message)
-                self.state = replace(self.state, killed=Failure(reason, message))
-            case TearDownPod():
-                await self._tear_down()
-            case DeletePod():
-                await self._delete()
+    def remove_orphans(self, recovered: Mapping[str, RecoveredPod]) -> None:
+        """Removes what the runtime still has of pods of this node that are gone."""
+        for uid, left in recovered.items():
+            node = self._dependencies.node.name
+            mine = left.sandbox is not None and left.sandbox.labels.get(NODE_LABEL) == node
+            if mine and uid not in self._workers and self._tasks:
+                self._orphans.add(uid)
+                self._tasks.create_task(self._remove_orphan(uid, left))
 
-    async def _interruptibly(self, work: Coroutine[Any, Any, None]) -> None:
-        self._work = asyncio.create_task(work)
-        try:
-            await self._work
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if current is None or current.cancelling():
-                raise
-        finally:
-            self._work = None
+    async def _remove_orphan(self, uid: str, left: RecoveredPod) -> None:
+        """First the containers; only then may the claims of the pod be unprepared."""
+        assert left.sandbox is not None
+        name = f"{left.sandbox.namespace}/{left.sandbox.name}"
+        log.info("pod %s is gone; what is left of it is removed", name)
+        for pause in _RETRY.pauses():
+            try:
+                await self._dependencies.runtime.remove_sandbox(left.sandbox.id)
+                break
+            except RuntimeFailure as e:
+                log.warning("containers of pod %s cannot be removed yet: %s", name, e)
+                await asyncio.sleep(pause)
+        self._orphans.discard(uid)
+        await self.reconcile_claims()
 
-    async def _set_up(self) -> None:
-        agent = self.agent
-        try:
-            # Each waits for disks and drivers most of the time, and neither needs the other.
-            both = (self._provide_volumes(), agent.manager.prepare(self.pod))
-            for problem in await asyncio.gather(*both, return_exceptions=True):
-                if problem is not None:
-                    raise problem
-            failpoint("node.pod.prepared")
-            sandbox = await self._open_sandbox()
-        except ClaimError as e:
-            self._event(
-                "Warning", "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {e}"
-            )
-            self._failed("FailedPrepareDynamicResources", str(e))
-        except MountError as e:
-            self._event("Warning", "FailedMount", str(e))
-            self._failed("FailedMount", str(e))
-        except RuntimeFailure as e:
-            self._event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {e}")
-            self._failed(e.reason, str(e))
-        else:
-            failpoint("node.pod.sandbox")
-            self.state = replace(self.state, set_up=True, sandbox=sandbox, failure=None, retry_at=0.0)
-
-    async def _provide_volumes(self) -> None:
-        if self.agent.volumes:
-            self.mounted_volumes = await self.agent.volumes.provide(self.pod, node=self.agent.node_fields())
-
-    async def _open_sandbox(self) -> SandboxStatus:
-        config = runtime_config.sandbox_config(self.pod, self.agent.options)
-        opening = asyncio.ensure_future(self.agent.runtime.run_sandbox(config))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            # Whatever comes of it has to be torn down.
-            with contextlib.suppress(RuntimeFailure):
-                self.state = replace(self.state, sandbox=await opening)
-            raise
-
-    def _failed(self, reason: str, message: str) -> None:
-        tries = self.state.failure.tries + 1 if self.state.failure else 1
-        failure = Failure(reason, message, tries)
-        self.state = replace(self.state, failure=failure, retry_at=self.agent.clock() + failure.pause)
-
-    async def _start(self, name: str, attempt: int) -> None:
-        """One attempt to run a container."""
-        agent, known = self.agent, self.state.container(name)
-        spec = pods.roles(self.pod).find(name)
-        assert spec is not None and self.state.sandbox is not None
-        if known.previous:
-            await self._forget(known.previous)
-        try:
-            image = spec.get("image", "")
-            policy = spec.get("imagePullPolicy") or "IfNotPresent"
-            await agent.runtime.ensure_image(image, policy=policy)
-            if not agent.simulated:
-                self._event("Normal", "Pulled", f'Container image "{image}" already present on machine', name)
-            config = await self._config(spec, attempt)
-            created = await agent.runtime.create_container(self.state.sandbox.id, config)
-            self._event("Normal", "Created", "Container created", name)
-        except (RuntimeFailure, CdiError, ContainerConfigError, MountError) as e:
-            reason = (
-                "CreateContainerConfigError"
-                if isinstance(e, ContainerConfigError)
-                else "CreateContainerError"
-            )
-            if isinstance(e, RuntimeFailure) and e.reason.startswith("ErrImage"):
-                reason = e.reason
-            self._cannot_start(name, known, reason, str(e))
-            return
-        fresh = KnownContainer(current=created, previous=known.current, backoff=known.next_backoff())
-        self.state = self.state.with_container(name, fresh)
-        try:
-            started = await agent.runtime.start_container(created.id)
-        except RuntimeFailure as e:
-            self._event("Warning", "Failed", f"Error: {e}", name)
-            now = agent.clock()
-            ended = replace(
-                created,
-                state=State.EXITED,
-                exit_code=128,
-                reason="StartError",
-                message=str(e),
-                finished_at=now,
-            )
-            self.state = self.state.with_container(name, replace(fresh, current=ended))
-            return
-        self._event("Normal", "Started", "Container started", name)
-        failpoint("node.container.started")
-        self._started(name, started)
-
-    def _started(self, name: str, status: ContainerStatus) -> None:
-        known = self.state.container(name)
-        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
-        if known.exited:
-            return  # it was quick
-        self.state = self.state.with_container(
-            name,
-            replace(
-                known,
-                current=status,
-                started=not spec.get("startupProbe"),
-                ready=not spec.get("readinessProbe") and not spec.get("startupProbe"),
-            ),
-        )
-        if Prober.wanted(spec) and not self.agent.simulated:
-            self._probes[name] = asyncio.create_task(self._prober(name, spec, status).run())
-        elif self.agent.simulated:
-            self.state = self.state.with_container(
-                name, replace(self.state.container(name), started=True, ready=True)
-            )
-        if (spec.get("lifecycle") or {}).get("postStart"):
-            self._stops[f"{name} postStart"] = asyncio.create_task(self._post_start(name, spec, status))
-
-    def _prober(self, name: str, spec: Container, status: ContainerStatus) -> Prober:
-        def report(result: ResultUpdate) -> None:
-            self._probed(name, status.id, result)
-
-        def failed(kind: str, text: str) -> None:
-            self._event("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {text}", name)
-
-        address = self.state.sandbox.ip if self.state.sandbox else ""
-        return Prober(
-            self.agent.runtime, status.id, spec, address=address or "127.0.0.1", report=report, failed=failed
-        )
-
-    def _probed(self, name: str, container_id: str, result: ResultUpdate) -> None:
-        known = self.state.container(name)
-        if known.current is None or known.current.id != container_id or not known.running:
-            return
-        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
-        if result.kind == "readiness":
-            known = replace(known, ready=result.ok)
-        elif result.kind == "startup" and result.ok:
-            known = replace(known, started=True, ready=not spec.get("readinessProbe"))
-        elif not result.ok:
-            text = f"Container {name} failed {result.kind} probe, will be restarted"
-            known = replace(known, unhealthy=text)
-        self.state = self.state.with_container(name, known)
-        self._wake.set()
-
-    def _end_probe(self, name: str) -> None:
-        if task := self._probes.pop(name, None):
-            task.cancel()
-
-    async def _config(self, spec: Container, attempt: int) -> ContainerConfig:
-        agent = self.agent
-        cdi_devices = tuple(agent.manager.cdi_devices(self.pod, spec))
-        edits = None
-        if cdi_devices and not agent.runtime.knows_cdi:
-            edits = agent.cdi_cache.resolve(cdi_devices)
-        if agent.volumes and self.mounted_volumes is None:
-            self.mounted_volumes = await agent.volumes.provide(self.pod, node=agent.node_fields())
-        return await runtime_config.container_config(
-            self.pod,
-            spec,
-            attempt=attempt,
-            agent=agent,
-            mounted_volumes=self.mounted_volumes,
-            sandbox=self.state.sandbox,
-            cdi_devices=cdi_devices,
-            edits=edits,
-        )
-
-    def _cannot_start(self, name: str, known: KnownContainer, reason: str, message: str) -> None:
-        self._event("Warning", "Failed", f"Error: {message}", name)
-        tries = known.failure.tries + 1 if known.failure else 1
-        failure = Failure(reason, message, tries)
-        failed = replace(known, failure=failure, retry_at=self.agent.clock() + failure.pause)
-        self.state = self.state.with_container(name, failed)
-
-    def _begin_stop(self, name: str, grace: float, message: str) -> None:
-        """Stopping takes its time; meanwhile the pod can change its mind about how much."""
-        known = self.state.container(name)
-        if known.current is None:
-            return
-        if name not in self._stops or self._stops[name].done():
-            self._event("Normal", "Killing", message, name)
-        self.state = self.state.with_container(name, replace(known, stopping=True))
-        if (old := self._stops.get(name)) and not old.done():
-            old.cancel()
-        self._stops[name] = asyncio.create_task(self._stop(name, known.current, grace))
-
-    async def _stop(self, name: str, status: ContainerStatus, grace: float) -> None:
-        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
-        began = self.agent.clock()
-        hook = (spec.get("lifecycle") or {}).get("preStop")
-        if hook and grace > 0 and status.state is State.RUNNING and status.id not in self._pre_stop_done:
-            self._pre_stop_done.add(status.id)
-            problem = await run_hook(self.agent.runtime, status.id, hook, timeout=grace)
-            if problem:
-                self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {problem}", name)
-        left = max(grace - (self.agent.clock() - began), 0.0)
-        try:
-            await self.agent.runtime.stop_container(status.id, grace=left)
-        except RuntimeFailure as e:
-            log.warning("container %s of %s: %s", name, pods.full_name(self.pod), e)
-            self._event("Warning", "FailedKillPod", f"error killing pod: {e}")
-            await asyncio.sleep(1)
-            known = self.state.container(name)
-            self.state = self.state.with_container(name, replace(known, stopping=False))
-            self._wake.set()
-            return
-        self._assume_ended(name, status)
-
-    def _assume_ended(self, name: str, status: ContainerStatus) -> None:
-        """The runtime usually tells how a container ended; if it has not, it has at least ended."""
-        known = self.state.container(name)
-        if known.current and known.current.id == status.id and known.alive:
-
-            def settle() -> None:
-                now = self.state.container(name)
-                if now.current and now.current.id == status.id and now.alive:
-                    ended = replace(
-                        status,
-                        state=State.EXITED,
-                        exit_code=137,
-                        reason="Error",
-                        finished_at=self.agent.clock(),
-                    )
-                    self.container_changed(ended)
-
-            asyncio.get_running_loop().call_later(0.5, settle)
-
-    async def _post_start(self, name: str, spec: Container, status: ContainerStatus) -> None:
-        hook = spec["lifecycle"]["postStart"]
-        if problem := await run_hook(self.agent.runtime, status.id, hook, timeout=POST_START_TIMEOUT):
-            self._event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}", name)
-            known = self.state.container(name)
-            self.state = self.state.with_container(name, replace(known, unhealthy="FailedPostStartHook"))
-            self._wake.set()
-
-    async def _tear_down(self) -> None:
-        """Claims are unprepared after the last container has ended and before anybody is told that the pod has."""
-        agent = self.agent
-        try:
-            if self.state.sandbox:
-                # Ended containers keep their place until here: their logs are of interest to the end.
-                await agent.runtime.remove_sandbox(self.state.sandbox.id)
-            failpoint("node.pod.sandbox_removed")
-            await agent.manager.unprepare(self.pod)
-        except (ClaimError, RuntimeFailure) as e:
-            self._event("Warning", "FailedKillPod", f"error killing pod: {e}")
-            self._failed("FailedKillPod", str(e))
-            return
-        if agent.volumes:
-            agent.volumes.clear(self.pod)
-        self.state = replace(self.state, torn_down=True, failure=None, retry_at=0.0)
-        if self.state.removed:
-            agent.remove_logs(self.pod)
-
-    async def _delete(self) -> None:
-        try:
-            await self._reporter.report(self.pod)
-        except StatusError as e:
-            log.info("last status of %s: %s", pods.full_name(self.pod), e)
-        metadata = self.pod["metadata"]
-        try:
-            await self.agent.client.delete(
-                PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace_seconds=0
-            )
-        except (NotFound, Conflict):
-            pass
-        except StatusError as e:
-            self._failed("FailedDelete", str(e))
-            return
-        self.state = replace(self.state, removed=True)
-        self.agent.remove_logs(self.pod)
-
-    async def _forget(self, status: ContainerStatus) -> None:
-        with contextlib.suppress(RuntimeFailure):
-            await self.agent.runtime.remove_container(status.id)
-        if status.log_path != Path():
-            for file in (status.log_path, status.log_path.with_name(status.log_path.name + ROTATED_SUFFIX)):
-                file.unlink(missing_ok=True)
-
-    # After the agent has been restarted
-
-    async def _resume_containers(self) -> None:
-        """The containers have been running all the while: go on watching them."""
-        for name, known in self.state.containers.items():
-            if known.running and known.current:
-                self._started(name, known.current)
-
-    # Volumes whose content changes
-
-    def _refresh_at(self) -> float | None:
-        return self.mounted_volumes.refresh_at if self.mounted_volumes and not self.state.torn_down else None
-
-    async def _refresh_volumes(self) -> None:
-        moment = self._refresh_at()
-        if moment is None or moment > self.agent.clock() or not self.agent.volumes:
-            return
-        try:
-            self.mounted_volumes = await self.agent.volumes.provide(self.pod, node=self.agent.node_fields())
-        except MountError as e:
-            log.info("volumes of %s: %s", pods.full_name(self.pod), e)
-            assert self.mounted_volumes is not None
-            self.mounted_volumes = replace(self.mounted_volumes, refresh_at=self.agent.clock() + 10)
-
-    # Telling the cluster
-
-    def _event(
-        self, kind: Literal["Normal", "Warning"], reason: str, message: str, container: str = ""
-    ) -> None:
-        self.agent.pod_event(self.pod, kind, reason, message, container=container)
-
-    def _status_to_report(self) -> PodStatus | None:
-        """What there is to report: nothing of a pod that is gone, nor of one that was over before this agent came."""
-        over_before = pods.is_finished(self.pod) and not self.state.containers
-        return None if self.state.removed or over_before else self.status()
-
-    def status(self) -> PodStatus:
-        return pod_status(
-            self.pod,
-            self.state,
-            node=self.agent.facts,
-            now=self.agent.clock(),
-            health=lambda spec: self.agent.container_health(self.pod, spec),
-        )
+    async def reconcile_claims(self) -> None:
+        """Unprepares the claims of pods that are gone and of which no container is left."""
+        await self._dependencies.claims.reconcile({*self._workers, *self._orphans})

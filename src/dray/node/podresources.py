@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dray.kubelet_api.services import POD_RESOURCES, handlers
 from dray.node import pods
+from dray.node.dra.manager import Manager
+from dray.node.pod_workers import PodWorkers
 from dray.wire.unix import SocketPath
 
 if TYPE_CHECKING:
     from dray.api.types.core import Container, Pod
-    from dray.node.agent import Agent
 
 
 class PodResources:
     """PodResources v1 on the node's socket."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, workers: PodWorkers, claims: Manager, socket: Path, *, shows_claims: bool) -> None:
+        self._workers = workers
+        self._claims = claims
+        self._socket = socket
+        self._shows_claims = shows_claims
         self._messages = POD_RESOURCES.module
         self._server: Any = None
         self._address: SocketPath | None = None
@@ -25,7 +30,7 @@ class PodResources:
     async def start(self) -> None:
         import grpc.aio
 
-        path = self._agent.options.paths.pod_resources
+        path = self._socket
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         self._address = SocketPath(path)
@@ -41,13 +46,13 @@ class PodResources:
             self._address.close()
 
     async def List(self, request: Any, context: Any) -> Any:
-        active = [w.pod for w in self._agent.workers.values() if not pods.is_finished(w.pod)]
+        active = [w.pod for w in self._workers if not pods.is_finished(w.pod)]
         return self._messages.ListPodResourcesResponse(pod_resources=[self._pod(p) for p in active])
 
     async def Get(self, request: Any, context: Any) -> Any:
         import grpc
 
-        worker = self._agent.find(request.pod_namespace, request.pod_name)
+        worker = self._workers.find(request.pod_namespace, request.pod_name)
         if worker is None:
             text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
             await context.abort(grpc.StatusCode.UNKNOWN, text)
@@ -69,8 +74,8 @@ class PodResources:
     def _container(self, pod: Pod, spec: Container) -> Any:
         messages = self._messages
         resources = []
-        shown = "KubeletPodResourcesDynamicResources" in self._agent.options.gates
-        for info, devices in self._agent.manager.container_devices(pod, spec) if shown else ():
+        shown = self._claims.container_devices(pod, spec) if self._shows_claims else ()
+        for info, devices in shown:
             claim = messages.DynamicResource(
                 class_name=info.class_name, claim_name=info.name, claim_namespace=info.namespace
             )

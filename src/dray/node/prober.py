@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dray.runtimes.interface import Runtime, RuntimeFailure
 from dray.wire.errors import WireError
@@ -52,6 +52,73 @@ class ResultCounter:
         return news or not ok
 
 
+class Readiness(NamedTuple):
+    """What is known about a container before any probe of it has succeeded."""
+
+    started: bool
+    ready: bool
+
+
+class Probes(Protocol):
+    """How a pod's worker finds out whether a container is well."""
+
+    def initially(self, spec: Container) -> Readiness: ...
+
+    def start(
+        self,
+        container_id: str,
+        spec: Container,
+        *,
+        address: str,
+        report: Callable[[ResultUpdate], None],
+        failed: Callable[[str, str], None],
+    ) -> asyncio.Task[None] | None:
+        """Begins to probe the container; None if there is nothing to probe."""
+
+
+class ProberManager:
+    """Probes containers as their pods say."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def initially(self, spec: Container) -> Readiness:
+        started = not spec.get("startupProbe")
+        return Readiness(started, ready=started and not spec.get("readinessProbe"))
+
+    def start(
+        self,
+        container_id: str,
+        spec: Container,
+        *,
+        address: str,
+        report: Callable[[ResultUpdate], None],
+        failed: Callable[[str, str], None],
+    ) -> asyncio.Task[None] | None:
+        if not (spec.get("startupProbe") or spec.get("livenessProbe") or spec.get("readinessProbe")):
+            return None
+        prober = Prober(self._runtime, container_id, spec, address=address, report=report, failed=failed)
+        return asyncio.create_task(prober.run())
+
+
+class NoProbes:
+    """For runtimes that run no programs: a container is ready as soon as it has started."""
+
+    def initially(self, spec: Container) -> Readiness:
+        return Readiness(started=True, ready=True)
+
+    def start(
+        self,
+        container_id: str,
+        spec: Container,
+        *,
+        address: str,
+        report: Callable[[ResultUpdate], None],
+        failed: Callable[[str, str], None],
+    ) -> asyncio.Task[None] | None:
+        return None
+
+
 class Prober:
     """Probes one running container until it is cancelled."""
 
@@ -72,10 +139,6 @@ class Prober:
         self._address = address
         self._report = report
         self._failed = failed
-
-    @staticmethod
-    def wanted(spec: Container) -> bool:
-        return bool(spec.get("startupProbe") or spec.get("livenessProbe") or spec.get("readinessProbe"))
 
     async def run(self) -> None:
         if probe := self._spec.get("startupProbe"):

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from dray.api.errors import NotFound, StatusError
 from dray.api.times import to_epoch
@@ -55,20 +55,41 @@ class MountedVolumes:
     refresh_at: float | None = None
 
 
+_NOTHING_MOUNTED = MountedVolumes({})
+
+
+class PodVolumes(Protocol):
+    """What a pod's worker does about volumes."""
+
+    async def mount(self, pod: Pod, *, node: Mapping[str, str]) -> MountedVolumes: ...
+
+    def unmount(self, pod: Pod) -> None: ...
+
+
+class NoVolumes:
+    """For runtimes whose containers see no files of the host."""
+
+    async def mount(self, pod: Pod, *, node: Mapping[str, str]) -> MountedVolumes:
+        return _NOTHING_MOUNTED
+
+    def unmount(self, pod: Pod) -> None:
+        return
+
+
 class VolumeManager:
-    """Provides and clears away the volumes of one node's pods."""
+    """Mounts and unmounts the volumes of one node's pods."""
 
     def __init__(self, client: Client, paths: HostPaths, *, clock: Callable[[], float] = time.time) -> None:
         self._client = client
         self._paths = paths
         self._clock = clock
 
-    async def provide(self, pod: Pod, *, node: Mapping[str, str]) -> MountedVolumes:
+    async def mount(self, pod: Pod, *, node: Mapping[str, str]) -> MountedVolumes:
         places: dict[str, Path] = {}
         refresh: list[float] = []
         for volume in pod["spec"].get("volumes") or []:
             try:
-                place, again = await self._provide(pod, volume, node)
+                place, again = await self._mount(pod, volume, node)
             except (OSError, StatusError, environment.ContainerConfigError) as e:
                 text = e.message if isinstance(e, StatusError) else str(e)
                 raise MountError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {text}') from e
@@ -77,11 +98,11 @@ class VolumeManager:
                 refresh.append(again)
         return MountedVolumes(places, min(refresh) if refresh else None)
 
-    def clear(self, pod: Pod) -> None:
+    def unmount(self, pod: Pod) -> None:
         """Removes everything of the pod below the kubelet's directory."""
         shutil.rmtree(self._paths.pod(pod["metadata"]["uid"]), ignore_errors=True)
 
-    async def _provide(self, pod: Pod, volume: Volume, node: Mapping[str, str]) -> tuple[Path, float | None]:
+    async def _mount(self, pod: Pod, volume: Volume, node: Mapping[str, str]) -> tuple[Path, float | None]:
         if source := volume.get("hostPath"):
             return self._host_path(source), None
         if "emptyDir" in volume or len(volume) == 1:

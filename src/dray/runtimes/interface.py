@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 
 class RuntimeFailure(Exception):
@@ -217,14 +217,25 @@ class PortConnection(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capabilities:
+    """What a runtime can do. The node agent builds its parts accordingly, once, when it starts."""
+
+    #: The runtime resolves CDI devices itself; otherwise the agent tells it what their specs say.
+    resolves_cdi: bool
+    #: Containers see files of the host: volumes, logs and termination messages.
+    mounts_host_files: bool = True
+    #: Programs run in containers, so that there is something to probe and to tell about in events.
+    runs_programs: bool = True
+
+
 class Runtime(Protocol):
     """Runs the containers of one node, or of several."""
 
     #: As in ``containerStatuses[].containerID``: ``<name>://<id>``.
     name: str
     version: str
-    #: Whether the runtime resolves CDI devices itself.
-    knows_cdi: bool
+    capabilities: Capabilities
 
     async def start(self) -> None: ...
 
@@ -262,19 +273,3 @@ class Runtime(Protocol):
 
     async def port_forward(self, sandbox: str, port: int) -> PortConnection:
         """Connects to a port on which something in the pod listens."""
-
-
-def document(value: Any) -> Any:
-    """A plain JSON form of the data above, for runtimes that live in another process."""
-    from dataclasses import asdict
-
-    def plain(v: Any) -> Any:
-        if isinstance(v, Path):
-            return str(v)
-        if isinstance(v, dict):
-            return {k: plain(x) for k, x in v.items()}
-        if isinstance(v, (list, tuple)):
-            return [plain(x) for x in v]
-        return v
-
-    return plain(asdict(value))

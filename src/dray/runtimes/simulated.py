@@ -15,6 +15,7 @@ from itertools import count
 from typing import NamedTuple
 
 from dray.runtimes.interface import (
+    Capabilities,
     ContainerConfig,
     ContainerStatus,
     ExecResult,
@@ -64,7 +65,8 @@ class SimulatedRuntime:
 
     name = "simulated"
     version = "1"
-    knows_cdi = True  # ids are taken on trust: there is nobody to see what they stand for
+    # CDI ids are taken on trust: no container is there to see what they stand for.
+    capabilities = Capabilities(resolves_cdi=True, mounts_host_files=False, runs_programs=False)
 
     def __init__(
         self,

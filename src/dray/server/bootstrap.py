@@ -6,7 +6,8 @@ import contextlib
 
 from dray.api.errors import AlreadyExists
 from dray.api.groups.scheduling import SYSTEM_CLASSES
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.server.apiserver import APIServer
 from dray.server.auth.user import AUTHENTICATED, MASTERS
 from dray.server.endpoints.requests import Request

@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.errors import BadRequest, NotFound, StatusError
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.server.apiserver import APIServer
 from dray.server.auth.user import AUTHENTICATED
 from dray.server.endpoints.requests import Request

@@ -45,7 +45,7 @@ class _Expiry(NamedTuple):
     revision: int
 
 
-class Options(TypedDict, total=False):
+class EmbeddedOptions(TypedDict, total=False):
     """What can be chosen for every embedded store."""
 
     clock: Callable[[], float]  # epoch seconds
@@ -138,7 +138,7 @@ class EmbeddedStore:
         entry = self._state.get(key)
         if entry is None:
             raise KeyNotFound(key)
-        if entry.modified != expected:
+        if entry.mod_revision != expected:
             raise RevisionMismatch(key, entry)
         return entry
 
@@ -222,7 +222,7 @@ class EmbeddedStore:
         while self._expiries and self._expiries[0].at <= now:
             due = heapq.heappop(self._expiries)
             entry = self._state.get(due.key)
-            if entry is None or entry.modified != due.revision:
+            if entry is None or entry.mod_revision != due.revision:
                 continue
             if due.key in self._in_flight:
                 heapq.heappush(self._expiries, due._replace(at=now + EXPIRY_RETRY))

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
+from dray.backoff import Backoff
 from dray.store.etcd_api import compaction, lease_manager
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.etcd_api.connection import EVERYTHING, Connection
@@ -42,8 +43,7 @@ _log = logging.getLogger(__name__)
 HISTORY_EVENTS: Final = 20_000
 #: How long a writer waits for its own event before it is answered without; the event comes when the watch is back.
 APPLY_TIMEOUT: Final = 5.0
-RECONNECT_PAUSE: Final = 0.1
-RECONNECT_PAUSE_MAX: Final = 2.0
+RECONNECT_BACKOFF: Final = Backoff(initial=0.1, maximum=2.0)
 
 
 class EtcdStore:
@@ -162,7 +162,7 @@ class EtcdStore:
             raise KeyNotFound(key)
         current = _entry(kvs[0])
         if repeated and operation.HasField("request_put") and current.value == operation.request_put.value:
-            return await self._applied(current.modified)
+            return await self._applied(current.mod_revision)
         raise RevisionMismatch(key, current) if expected else KeyExists(key)
 
     async def _lease(self, ttl: float | None) -> int:
@@ -221,12 +221,12 @@ class EtcdStore:
 
     async def _follow(self) -> None:
         """Feed everybody from one watch, which is opened again where it broke off."""
-        pause = RECONNECT_PAUSE
+        failures = 0
         while True:
             try:
                 async with self._connection.watch(after=self.revision) as stream:
                     async for events in stream:
-                        pause = RECONNECT_PAUSE
+                        failures = 0
                         self._receive(_events(events, after=self.revision))
             except Compacted as error:
                 # So long away that etcd has forgotten what happened meanwhile: everybody must read anew.
@@ -236,8 +236,8 @@ class EtcdStore:
                 self._progress.advance(error.oldest)
             except StoreError as error:
                 _log.warning("the watch on etcd broke off and is opened again: %s", error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, RECONNECT_PAUSE_MAX)
+                await asyncio.sleep(RECONNECT_BACKOFF.after(failures))
+                failures += 1
 
     def _receive(self, events: Sequence[Event]) -> None:
         if not events:

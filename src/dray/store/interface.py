@@ -16,8 +16,8 @@ class KeyValue(msgspec.Struct, frozen=True, gc=False):
 
     key: str
     value: bytes
-    created: int  # revision that created the key
-    modified: int  # revision that last wrote it
+    create_revision: int
+    mod_revision: int
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -37,7 +37,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         """What the key holds from this event on."""
         if self.value is None:
             return None
-        created = self.revision if self.previous is None else self.previous.created
+        created = self.revision if self.previous is None else self.previous.create_revision
         return KeyValue(self.key, self.value, created, self.revision)
 
 
@@ -178,7 +178,7 @@ class Store(Protocol):
 
         For a cache in this process: what happened between ``after`` and now is delivered before this method returns,
         and every later write has been delivered before the writer's own ``await`` returns, so nobody has to poll or
-        wait for the cache to catch up. Other processes' writes (etcd) arrive by themselves; ``caught_up`` waits for
+        wait for the cache to catch up. Other processes' writes (etcd) arrive by themselves; ``wait_until_fresh`` waits for
         them. Raises ``Compacted`` if ``after`` is too old. When the store can no longer deliver without a gap, or
         ``deliver`` raises, the subscription ends and ``lost`` is called: read the range anew and subscribe again.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from dray.store.embedded import EmbeddedStore, Options
+from dray.store.embedded import EmbeddedOptions, EmbeddedStore
 from dray.store.interface import Event, KeyValue
 from dray.store.state import State
 
@@ -12,7 +12,7 @@ from dray.store.state import State
 class MemoryStore(EmbeddedStore):
     """Memory is as durable as this store gets, so a write is done when it is decided."""
 
-    def __init__(self, **options: Unpack[Options]) -> None:
+    def __init__(self, **options: Unpack[EmbeddedOptions]) -> None:
         super().__init__(State(), **options)
 
     def _submit(self, key: str, value: bytes | None, previous: KeyValue | None, expires: float | None) -> int:

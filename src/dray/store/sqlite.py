@@ -23,7 +23,7 @@ from typing import Final, Unpack
 import msgspec
 
 from dray.store import sqlite_log
-from dray.store.embedded import EmbeddedStore, Options
+from dray.store.embedded import EmbeddedOptions, EmbeddedStore
 from dray.store.interface import Event, KeyValue, StoreUnavailable
 from dray.store.state import State
 
@@ -60,7 +60,9 @@ class _Decided(msgspec.Struct):
 class SqliteStore(EmbeddedStore):
     """See ``open``."""
 
-    def __init__(self, connection: sqlite3.Connection, state: State, **options: Unpack[Options]) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, state: State, **options: Unpack[EmbeddedOptions]
+    ) -> None:
         super().__init__(state, **options)
         self._connection = connection
         self._waiting: list[_Decided] = []
@@ -72,7 +74,7 @@ class SqliteStore(EmbeddedStore):
         self._thread.start()
 
     @classmethod
-    async def open(cls, path: Path, **options: Unpack[Options]) -> SqliteStore:
+    async def open(cls, path: Path, **options: Unpack[EmbeddedOptions]) -> SqliteStore:
         """Open or create the store in the file ``path``, which nobody else may have open."""
         try:
             connection, loaded = await asyncio.to_thread(_open_and_load, path)
@@ -81,7 +83,7 @@ class SqliteStore(EmbeddedStore):
             raise StoreUnavailable(f"cannot open {path}: {hint}") from error
         store = cls(connection, loaded.state, **options)
         for expires, entry in loaded.expiries:
-            store._expire_at(expires, entry.key, entry.modified)
+            store._expire_at(expires, entry.key, entry.mod_revision)
         store._discard(loaded.garbage)
         return store
 

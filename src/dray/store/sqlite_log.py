@@ -89,7 +89,7 @@ def load(connection: sqlite3.Connection) -> Loaded:
     for revision, key, created, expires, value in rows:
         superseded = base.pop(key, None)
         if superseded is not None:
-            garbage.append(superseded.modified)
+            garbage.append(superseded.mod_revision)
         if value is None:
             garbage.append(revision)
         else:
@@ -121,7 +121,7 @@ def append(connection: sqlite3.Connection, events: Sequence[Event], expiries: Se
     """
     row: list[str | int | float | bytes | None] = []
     for event, expires in zip(events, expiries, strict=True):
-        created = event.revision if event.previous is None else event.previous.created
+        created = event.revision if event.previous is None else event.previous.create_revision
         row += (event.revision, event.key, created, expires, event.value)
     connection.execute("INSERT INTO log VALUES (?,?,?,?,?)" + ",(?,?,?,?,?)" * (len(events) - 1), row)
 

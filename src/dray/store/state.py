@@ -46,7 +46,7 @@ class State:
                 entries[key] = KeyValue(key, value, revision, revision)
                 keys.add(key)
             else:
-                entries[key] = KeyValue(key, value, previous.created, revision)
+                entries[key] = KeyValue(key, value, previous.create_revision, revision)
             self.revision = revision
         self.history.extend(events)
 
@@ -94,7 +94,7 @@ class State:
         gone: list[int] = []
         for event in self.history.drop(revision):
             if event.previous is not None:
-                gone.append(event.previous.modified)
+                gone.append(event.previous.mod_revision)
             if event.value is None:
                 gone.append(event.revision)
         return gone

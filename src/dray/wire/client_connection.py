@@ -13,7 +13,7 @@ import httptools
 from dray.wire.duplex import Duplex
 from dray.wire.errors import ConnectionLost, ProtocolError, WireError
 
-#: Bytes received and not yet read, above which the other side is made to wait.
+#: Bytes received and not yet read, above which the server is made to wait.
 HIGH_WATER: Final = 4 * 2**20
 
 
@@ -23,10 +23,10 @@ class Head(NamedTuple):
 
 
 class ClientConnection(asyncio.Protocol):
-    """Use it for one exchange at a time: ``send``, ``head``, then ``read`` until it gives None.
+    """A connection carries one exchange at a time: ``send``, ``head``, then ``read`` until it gives None.
 
-    Once the answer's status is 101 it is a ``Wire``, which ``read`` and ``write`` use, or to which ``switch`` joins a
-    duplex.
+    Once an answer's status is 101 the connection has left HTTP: its user either goes on with ``read`` and ``write``, or
+    hands it to a duplex with ``switch``, to which it is the ``Wire``.
     """
 
     def __init__(self) -> None:
@@ -47,11 +47,6 @@ class ClientConnection(asyncio.Protocol):
         self.on_idle_close: Callable[[ClientConnection], None] | None = None
 
     # What the user of the connection calls
-
-    @property
-    def usable(self) -> bool:
-        """Whether another request can be sent: the last answer is complete and nobody has hung up."""
-        return self._error is None and self._transport is not None and not self._transport.is_closing()
 
     def send(self, data: bytes) -> None:
         """Begin an exchange."""
@@ -76,7 +71,7 @@ class ClientConnection(asyncio.Protocol):
             if self._error is not None:
                 raise self._error
             await self._wait()
-        # All that is there, in one piece: a reader that was away has less to do for it.
+        # Everything that has arrived is returned in one piece: a reader that was away has less to do then.
         data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
@@ -86,7 +81,7 @@ class ClientConnection(asyncio.Protocol):
     def reusable(self) -> bool:
         """Whether the answer ended in a way that leaves the connection good for the next request."""
         read_to_the_end = self._complete and not self._pieces and not self._upgraded
-        return self.usable and read_to_the_end and self._keep_alive
+        return not self.closed and read_to_the_end and self._keep_alive
 
     def switch(self, duplex: Duplex) -> None:
         """Leave HTTP: the duplex is given what has arrived already, and everything that arrives from now on."""
@@ -101,7 +96,7 @@ class ClientConnection(asyncio.Protocol):
         if self._error is not None:
             duplex.lost()
 
-    # What a wire has
+    # What makes it a wire
 
     @property
     def congested(self) -> bool:
@@ -109,7 +104,8 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        return not self.usable
+        """Whether either side has hung up."""
+        return self._error is not None or self._transport is None or self._transport.is_closing()
 
     def write(self, data: bytes) -> None:
         if self._error is None and self._transport is not None:
@@ -129,7 +125,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.close()
 
     def pause(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume(self) -> None:

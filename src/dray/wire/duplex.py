@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
-from typing import Final, Protocol
-
-_CHUNK: Final = 64 << 10
+from typing import Protocol
 
 
 class Sink(Protocol):
@@ -44,42 +41,6 @@ class Duplex(Protocol):
     def opened(self, wire: Wire) -> None: ...
     def received(self, data: bytes) -> None: ...
     def lost(self) -> None: ...
-
-
-class StreamWire:
-    """The wire over asyncio's streams."""
-
-    congested = False
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._room = asyncio.Event()
-        self._room.set()
-
-    async def read(self) -> bytes:
-        """What comes next, once there is room for it; nothing at the end."""
-        await self._room.wait()
-        return await self._reader.read(_CHUNK)
-
-    @property
-    def closed(self) -> bool:
-        return self._writer.is_closing()
-
-    def write(self, data: bytes) -> None:
-        self._writer.write(data)
-
-    async def drained(self) -> None:
-        with contextlib.suppress(OSError):
-            await self._writer.drain()
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def pause(self) -> None:
-        self._room.clear()
-
-    def resume(self) -> None:
-        self._room.set()
 
 
 class Throttle:

@@ -65,7 +65,7 @@ class ConnectionPool(Generic[K]):
         while idle:
             connection = idle.pop()
             connection.on_idle_close = None
-            if connection.usable:
+            if not connection.closed:
                 return connection
         return None
 

@@ -1,4 +1,4 @@
-"""HTTP over TLS or plain TCP: listens, owns every connection, sends away those that take too long, drains at the end."""
+"""The HTTP/1.1 server over TLS or plain TCP. It owns its connections and closes those whose client takes too long."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ from dray.wire.messages import Handler, Limits, R, Refusal, plain_refusal
 from dray.wire.server_connection import ServerConnection
 
 log = logging.getLogger(__name__)
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on the address; OSError if it cannot."""
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(1024)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 class HTTPServer(Generic[R]):
@@ -126,7 +139,7 @@ class HTTPServer(Generic[R]):
 
 
 class _Sniffer:
-    """Looks at the first byte a client sends to the TLS port, so that plain HTTP gets an answer it can read."""
+    """Looks at the first byte that a client sends to the TLS port, so that a client of plain HTTP gets an answer it can read."""
 
     def __init__(self, server: HTTPServer[Any], sock: socket.socket) -> None:
         self.server = server

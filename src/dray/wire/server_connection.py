@@ -35,7 +35,7 @@ _names: dict[bytes, str] = {}
 
 
 class ServerConnection(asyncio.Protocol):
-    """One client connection, and the sink its streaming responses write to."""
+    """One connection of a client. It is the sink of its streamed replies, and the wire of its duplex."""
 
     def __init__(self, server: HTTPServer[Any]) -> None:
         self.server = server
@@ -52,7 +52,7 @@ class ServerConnection(asyncio.Protocol):
         self._chunked = False
         self._refused = False
         self._reading = True
-        self._early: bytes | None = None  # what came after an offer to upgrade that is not decided yet
+        self._early: bytes | None = None  # what followed a request to upgrade, until the handler has decided
         self._room: asyncio.Event | None = None  # present while the peer is slow
         # the request being parsed
         self._method = ""  # when it is not one of the parser's
@@ -100,7 +100,7 @@ class ServerConnection(asyncio.Protocol):
         self._rest()
 
     def expire(self) -> None:
-        """The deadline has passed: say so if the client is in the middle of a request, else just close."""
+        """Close a connection whose deadline has passed; a client in the middle of a request is told why."""
         if self._task is None and (self._url or self._size) and self._room is None:
             self._refuse(408, "Request Timeout")
         else:
@@ -138,8 +138,8 @@ class ServerConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as e:
-            # The request itself is plain HTTP and is answered as such. Whose the bytes that follow are is known when
-            # the handler has accepted or ignored the offer.
+            # The request itself is plain HTTP and is answered as such. The bytes that follow belong to the new protocol
+            # if the handler accepts the upgrade, else to the next request.
             self._early = data[e.args[0] :]
             self._parser = httptools.HttpRequestParser(self)
         except httptools.HttpParserCallbackError as e:
@@ -155,7 +155,7 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(400, f"Bad Request: {e}")
 
     def _odd_method(self, data: bytes) -> None:
-        """A method the parser has never heard of still names a resource; the handler will say that it does not fit."""
+        """Parse a request whose method the parser does not know as a GET; the handler is told the real method."""
         found = _METHOD.match(data)
         if found is None or self._method:
             self._refuse(400, "Bad Request: invalid method")

@@ -1,7 +1,7 @@
 """SPDY/3.1, as far as Kubernetes uses it: many streams over one connection, each with headers, data and two ends.
 
 Commands, attached containers and forwarded ports travel this way between kubectl, API server, kubelet and container
-runtime. As with the others there, nobody sends or heeds window updates: a slow reader holds up the connection.
+runtime. None of them sends or obeys window updates, so a slow reader of one stream holds up the whole connection.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _CANCEL = 5
 
 
 class Stream:
-    """One of a connection's streams. Each side ends its own direction."""
+    """One stream of a connection. Each side ends its own direction."""
 
     def __init__(self, connection: Connection, number: int, headers: Mapping[str, str]) -> None:
         self.number = number
@@ -72,11 +72,11 @@ class Stream:
         self.replied = asyncio.Event()
         self._connection = connection
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
-        self._heard_all = False
-        self._said_all = False
+        self._received_all = False
+        self._ended = False
 
     async def read(self) -> bytes:
-        """What came next; nothing once the peer has ended its direction."""
+        """The next bytes; none once the peer has ended its direction."""
         piece = await self._pieces.get()
         if piece:
             self._connection.throttle.taken(len(piece))
@@ -90,45 +90,45 @@ class Stream:
 
     async def write(self, data: bytes) -> None:
         for start in range(0, len(data), _CHUNK):
-            if self._said_all:
+            if self._ended:
                 return
             self._connection.send_data(self.number, data[start : start + _CHUNK], end=False)
             await self._connection.drained()
 
     def end(self) -> None:
-        """Says that nothing more will be written."""
-        if not self._said_all:
-            self._said_all = True
+        """Tell the peer that nothing more will be written."""
+        if not self._ended:
+            self._ended = True
             self._connection.send_data(self.number, b"", end=True)
             self._forget_if_over()
 
     def reset(self) -> None:
-        """Gives the stream up in both directions."""
-        if not (self._said_all and self._heard_all):
+        """Give the stream up in both directions."""
+        if not (self._ended and self._received_all):
             self._connection.send_control(Kind.RST_STREAM, struct.pack(">II", self.number, _CANCEL))
             self.over()
 
-    # What the connection tells
+    # What the connection calls
 
-    def heard(self, data: bytes, *, end: bool) -> None:
-        if self._heard_all:
+    def received(self, data: bytes, *, end: bool) -> None:
+        if self._received_all:
             return
         if data:
             self._connection.throttle.arrived(len(data))
             self._pieces.put_nowait(data)
         if end:
-            self._heard_all = True
+            self._received_all = True
             self._pieces.put_nowait(b"")
             self._forget_if_over()
 
     def over(self) -> None:
-        self._said_all = True
+        self._ended = True
         self.replied.set()
-        self.heard(b"", end=True)
+        self.received(b"", end=True)
         self._forget_if_over()
 
     def _forget_if_over(self) -> None:
-        if self._heard_all and self._said_all:
+        if self._received_all and self._ended:
             self._connection.forget(self)
 
 
@@ -149,13 +149,13 @@ class Connection:
         self._on_lost = on_lost
         self._streams: dict[int, Stream] = {}
         self._next = 1 if client else 2
-        self._theirs = 0  # the number of the last stream that they opened
+        self._last_peer_stream = 0  # the number of the last stream that they opened
         self._parity = 0 if client else 1  # of their streams' numbers
         self._compress = zlib.compressobj(zdict=DICTIONARY)
         self._decompress = zlib.decompressobj(zdict=DICTIONARY)
         self._buffer = bytearray()
 
-    # What the server or the client's reader tells
+    # What the connection below calls
 
     def opened(self, wire: Wire) -> None:
         self._wire = self.throttle.wire = wire
@@ -179,7 +179,7 @@ class Connection:
         if self._on_lost:
             self._on_lost()
 
-    # What its user does
+    # What the user of the streams calls
 
     def open_stream(self, headers: Mapping[str, str]) -> Stream:
         number, self._next = self._next, self._next + 2
@@ -189,7 +189,7 @@ class Connection:
 
     def close(self) -> None:
         if self._wire:
-            self.send_control(Kind.GOAWAY, struct.pack(">II", self._theirs, 0))
+            self.send_control(Kind.GOAWAY, struct.pack(">II", self._last_peer_stream, 0))
             self._wire.close()
 
     async def drained(self) -> None:
@@ -226,7 +226,7 @@ class Connection:
         del buffer[: 8 + length]
         if not first & 0x80000000:
             if stream := self._streams.get(first):
-                stream.heard(body, end=bool(flags & _FIN))
+                stream.received(body, end=bool(flags & _FIN))
         elif first >> 16 != 0x8000 | _VERSION:
             raise ProtocolError(f"version {first >> 16 & 0x7FFF}")
         else:
@@ -240,10 +240,10 @@ class Connection:
                 self._take_stream(number, self._unpacked(body[10:]), end=end)
             case Kind.SYN_REPLY | Kind.HEADERS:
                 (number,) = struct.unpack_from(">I", body)
-                self._unpacked(body[4:])  # the state of the compression goes on, whoever it is for
+                self._unpacked(body[4:])  # even if the stream is gone, to keep the state of the decompression
                 if stream := self._streams.get(number):
                     stream.replied.set()
-                    stream.heard(b"", end=end)
+                    stream.received(b"", end=end)
             case Kind.RST_STREAM:
                 number, _ = struct.unpack(">II", body)
                 if stream := self._streams.get(number):
@@ -254,16 +254,16 @@ class Connection:
                     self.send_control(Kind.PING, body)
 
     def _take_stream(self, number: int, headers: Mapping[str, str], *, end: bool) -> None:
-        if number % 2 != self._parity or number <= self._theirs:
-            raise ProtocolError(f"stream {number} after {self._theirs}")
-        self._theirs = number
+        if number % 2 != self._parity or number <= self._last_peer_stream:
+            raise ProtocolError(f"stream {number} after {self._last_peer_stream}")
+        self._last_peer_stream = number
         if self._on_stream is None:
             self.send_control(Kind.RST_STREAM, struct.pack(">II", number, _CANCEL))
             return
         stream = self._streams[number] = Stream(self, number, headers)
         self.send_control(Kind.SYN_REPLY, struct.pack(">I", number) + self._packed({}))
         stream.replied.set()
-        stream.heard(b"", end=end)
+        stream.received(b"", end=end)
         self._on_stream(stream)
 
     def _packed(self, headers: Mapping[str, str]) -> bytes:

@@ -1,7 +1,7 @@
 """Addresses of unix sockets. The kernel allows 107 bytes; data directories may be longer than that.
 
-A long path is shortened through ``/proc/self/fd``: the directory is held open and the socket is named relative to
-it. The file is where everybody expects it, only this process spells its path differently.
+A long path is shortened through ``/proc/self/fd``: this process holds the directory open and names the socket relative
+to it. The file has the path that others expect.
 """
 
 from __future__ import annotations

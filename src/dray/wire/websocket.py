@@ -159,7 +159,7 @@ class ClientWebSocket:
                 return payload
 
     def close(self) -> None:
-        if self._connection.usable:
+        if not self._connection.closed:
             self._write(CLOSE, NORMAL)
 
     async def _read(self) -> bool:

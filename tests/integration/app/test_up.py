@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import yaml
 
-DRAY = str(Path(sys.executable).parent / "dray")
+from tests.support.paths import DRAY
 
 
 def dray(*arguments: str) -> subprocess.CompletedProcess[str]:

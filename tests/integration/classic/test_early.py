@@ -20,22 +20,11 @@ from dray.client.resources import (
 from dray.driver import classic
 from dray.drivers.cats import CatsController
 from tests.support.controlplane import ControlPlane, cluster, run_component
-from tests.support.paths import SEEDS
+from tests.support.seeds import manifests_of
 from tests.support.wait import wait_for
 
 pytestmark = pytest.mark.timeout(30)
 CLAIMS = ["pod-with-cats-cat-0", "pod-with-cats-cat-1"]
-
-
-def written_for(release: str, folder: Path) -> list[str]:
-    """The seeds' manifests, in the version that the release has."""
-    made = []
-    for name in ("claim-parameters-crd.yaml", "cats.yaml"):
-        text = (SEEDS / "classic-1.27" / name).read_text()
-        path = folder / name
-        path.write_text(text.replace("v1alpha2", "v1alpha1") if release == "1.26" else text)
-        made.append(str(path))
-    return made
 
 
 def kinds(release: str) -> tuple[Resource, Resource]:
@@ -60,7 +49,7 @@ async def test_two_cats_are_found_by_the_names_of_their_claims(release: str, tmp
     async with cluster(release) as scene:
         driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
-            await scene.apply(*written_for(release, tmp_path))
+            await scene.apply(*manifests_of(release, tmp_path))
             pod = await scene.wait_bound("pod-with-cats")
             assert "resourceClaimStatuses" not in pod["status"]
             found = await claims()
@@ -83,7 +72,7 @@ async def test_two_cats_are_found_by_the_names_of_their_claims(release: str, tmp
 
 async def test_a_claim_of_somebody_else_under_the_name_is_not_taken(tmp_path: Path) -> None:
     async with cluster("1.27") as scene:
-        crd, cats = written_for("1.27", tmp_path)
+        crd, cats = manifests_of("1.27", tmp_path)
         await scene.apply(crd)
         manifests = list(yaml.safe_load_all(Path(cats).read_text()))
         Path(cats).write_text(yaml.safe_dump_all(m for m in manifests if m["kind"] != "Pod"))
@@ -143,7 +132,7 @@ async def test_a_claim_of_that_age_is_found_again_after_an_upgrade() -> None:
 
 async def test_a_pod_that_got_its_node_without_the_scheduler_is_left_to_itself(tmp_path: Path) -> None:
     async with cluster("1.27") as scene:
-        crd, cats = written_for("1.27", tmp_path)
+        crd, cats = manifests_of("1.27", tmp_path)
         manifests = list(yaml.safe_load_all(Path(cats).read_text()))
         for manifest in manifests:
             if manifest["kind"] == "Pod":

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dray.explain.model import snapshot
 from tests.support.explain import claim, cluster, device, device_class, node, pod, slice_
-
-DRAY = str(Path(sys.executable).parent / "dray")
+from tests.support.paths import DRAY
 
 
 @pytest.fixture(scope="module")

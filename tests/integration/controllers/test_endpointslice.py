@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dray.client.resources import ENDPOINTS, PODS, SERVICES
-from dray.controllers.endpointslice import ENDPOINT_SLICES, HEADLESS, slices_for, subsets_for
+from dray.controllers.endpoints import subsets_for
+from dray.controllers.endpointslice import ENDPOINT_SLICES, HEADLESS, slices_for
 from tests.support.controlplane import control_plane
 from tests.support.wait import wait_for
 

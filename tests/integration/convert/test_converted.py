@@ -8,25 +8,12 @@ import pytest
 import yaml
 
 from dray.client.resources import RESOURCE_CLAIMS
-from dray.convert import convert_text, read_rules
+from dray.convert import convert_text
 from tests.support.controlplane import cluster
 from tests.support.paths import SEEDS
+from tests.support.seeds import RULES
 
 pytestmark = pytest.mark.timeout(30)
-RULES = read_rules(
-    {
-        "parameters": [
-            {
-                "apiGroup": "cats.resource.example.com",
-                "kind": "ClaimParameters",
-                "selectors": [
-                    'device.attributes["resource-driver.example.com"].color == {spec.color}',
-                    'device.attributes["resource-driver.example.com"].size == {spec.size}',
-                ],
-            }
-        ]
-    }
-)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from dray.convert import convert_text
 from dray.convert.collector import collect_manifests
 from dray.driver import classic
 from dray.drivers.cats import CatsController
-from tests.integration.classic.test_early import written_for
-from tests.integration.convert.test_converted import RULES
 from tests.support.controlplane import ControlPlane, cluster, run_component
+from tests.support.seeds import RULES, manifests_of
 
 pytestmark = pytest.mark.timeout(30)
 Doc = dict[str, Any]
@@ -44,7 +43,7 @@ async def test_a_running_pod_of_the_classic_age_can_be_run_today(release: str, t
     async with cluster(release) as scene:
         driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, CatsController(), options=classic.Options())):
-            await scene.apply(*written_for(release, tmp_path))
+            await scene.apply(*manifests_of(release, tmp_path))
             await scene.wait_bound("pod-with-cats")
             manifests = await read(scene)
     kinds = [m["kind"] for m in manifests]

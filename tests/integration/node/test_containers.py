@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.support import containerd
+from tests.support.paths import ROOT, TOOLS
 from tests.support.wait import wait_for_sync
-
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
-sys.path.insert(0, str(HERE))
-import containerd  # noqa: E402
 
 SCRIPT = "echo device $DEVICE; stat -c 'node %F' /dev/dev-3; cat /firmware/version; touch /firmware/x || echo read-only; sleep 1000"
 
@@ -34,9 +31,7 @@ def runc(tool: Callable[[str], str]) -> str:
 def socket(tmp_path: Path, runc: str) -> Iterator[Path]:
     # containerd's own sockets need short paths.
     directory = Path("/tmp") / f"dray-containerd-{os.getpid()}"
-    with containerd.running(
-        directory, cdi=tmp_path / "las1" / "cdi", tools=ROOT / ".tools" / "bin", runc=runc
-    ) as path:
+    with containerd.run_containerd(directory, cdi=tmp_path / "las1" / "cdi", tools=TOOLS, runc=runc) as path:
         yield path
 
 

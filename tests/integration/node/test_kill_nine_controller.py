@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.node import NodeUnderTest
+from tests.support.process import DrayProcess, dray_process
 from tests.support.wait import wait_for_sync
-
-from .conftest import NodeWorld, Server
 
 ALLOCATE = [
     *("negotiate.answered", "allocate.protected", "allocate.protected:2", "allocate.driver"),
@@ -27,62 +27,62 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrayProcess]:
     """API server, scheduler and controllers of 1.30, with a class and a template of the driver's."""
     directory = tmp_path_factory.mktemp("classic")
-    server = Server(directory / "data", "--emulate", "1.30")
-    world = NodeWorld(server, directory, "-", runtime="1.30")
-    try:
-        world.start("control")
-        server.request(
-            "POST",
-            f"{RESOURCE}/resourceclasses",
-            {"metadata": {"name": "kennel"}, "driverName": "kennel.example.com"},
-        )
-        template = {"metadata": {"name": "t"}, "spec": {"spec": {"resourceClassName": "kennel"}}}
-        server.request("POST", f"{RESOURCE}/namespaces/default/resourceclaimtemplates", template)
-        yield server
-    finally:
-        world.stop()
-        server.stop()
+    options = ("--emulate", "1.30", "--store", "memory", "--disable-admission-plugins", "ServiceAccount")
+    with dray_process(directory / "data", "server", *options) as server:
+        world = NodeUnderTest(server, directory, "-", runtime="1.30")
+        try:
+            world.start("control")
+            server.request(
+                "POST",
+                f"{RESOURCE}/resourceclasses",
+                {"metadata": {"name": "kennel"}, "driverName": "kennel.example.com"},
+            )
+            template = {"metadata": {"name": "t"}, "spec": {"spec": {"resourceClassName": "kennel"}}}
+            server.request("POST", f"{RESOURCE}/namespaces/default/resourceclaimtemplates", template)
+            yield server
+        finally:
+            world.stop()
 
 
 @pytest.fixture
-def world(cluster: Server, tmp_path: Path) -> Iterator[NodeWorld]:
-    made = NodeWorld(cluster, tmp_path, "-")
+def world(cluster: DrayProcess, tmp_path: Path) -> Iterator[NodeUnderTest]:
+    made = NodeUnderTest(cluster, tmp_path, "-")
     yield made
     made.stop()
 
 
-def make_pod(server: Server, name: str) -> None:
+def make_pod(server: DrayProcess, name: str) -> None:
     entries = [{"name": f"d{i}", "source": {"resourceClaimTemplateName": "t"}} for i in range(2)]
     container = {"name": "c", "image": "i", "resources": {"claims": [{"name": e["name"]} for e in entries]}}
     spec = {"containers": [container], "resourceClaims": entries, "terminationGracePeriodSeconds": 0}
     server.request("POST", PODS, {"metadata": {"name": name}, "spec": spec})
 
 
-def claims(server: Server) -> list[Any]:
+def claims(server: DrayProcess) -> list[Any]:
     return list(server.request("GET", CLAIMS)["items"])
 
 
-def given(server: Server) -> list[str]:
+def given(server: DrayProcess) -> list[str]:
     """The devices of all allocated claims."""
     allocations = [(claim.get("status") or {}).get("allocation") or {} for claim in claims(server)]
     return [handle["data"] for a in allocations for handle in a.get("resourceHandles") or ()]
 
 
-def held(world: NodeWorld) -> list[str]:
+def held(world: NodeUnderTest) -> list[str]:
     return sorted(p.name for p in world.directory.glob("dev-*"))
 
 
-def check(world: NodeWorld, devices: int) -> None:
+def check(world: NodeUnderTest, devices: int) -> None:
     """What the API says is given away is what the driver holds, each device for one claim."""
     devices_given = given(world.server)
     assert len(devices_given) == len(set(devices_given)) == devices
     assert sorted(devices_given) == held(world)
 
 
-def finish(world: NodeWorld, *pods: str) -> None:
+def finish(world: NodeUnderTest, *pods: str) -> None:
     for pod in pods:
         world.delete(pod)
     wait_for_sync("all claims to go", lambda: not claims(world.server))
@@ -92,7 +92,7 @@ def finish(world: NodeWorld, *pods: str) -> None:
 
 
 @pytest.mark.parametrize("where", ALLOCATE)
-def test_a_crash_while_allocating(world: NodeWorld, where: str) -> None:
+def test_a_crash_while_allocating(world: NodeUnderTest, where: str) -> None:
     driver = world.start("kennel", faults=where)
     make_pod(world.server, "first")
     driver.wait_killed()
@@ -104,7 +104,7 @@ def test_a_crash_while_allocating(world: NodeWorld, where: str) -> None:
 
 
 @pytest.mark.parametrize("where", DEALLOCATE)
-def test_a_crash_while_deallocating(world: NodeWorld, where: str) -> None:
+def test_a_crash_while_deallocating(world: NodeUnderTest, where: str) -> None:
     driver = world.start("kennel", faults=where)
     make_pod(world.server, "first")
     wait_for_sync("pod first to run", lambda: world.phase("first") == "Running")
@@ -119,7 +119,7 @@ def test_a_crash_while_deallocating(world: NodeWorld, where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["allocate.protected", "allocate.driver", "allocate.written"])
-def test_a_crash_while_allocating_at_once(world: NodeWorld, where: str) -> None:
+def test_a_crash_while_allocating_at_once(world: NodeUnderTest, where: str) -> None:
     driver = world.start("kennel", faults=where)
     spec = {"resourceClassName": "kennel", "allocationMode": "Immediate"}
     for name in ("one", "two"):
@@ -133,7 +133,7 @@ def test_a_crash_while_allocating_at_once(world: NodeWorld, where: str) -> None:
     finish(world)
 
 
-def test_a_pod_that_goes_while_the_driver_is_down_leaves_nothing(world: NodeWorld) -> None:
+def test_a_pod_that_goes_while_the_driver_is_down_leaves_nothing(world: NodeUnderTest) -> None:
     driver = world.start("kennel", faults="allocate.driver")
     make_pod(world.server, "first")
     driver.wait_killed()

@@ -6,9 +6,7 @@ Needs a kubelet binary, named by DRAY_TEST_KUBELET.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,12 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.support import containerd
+from tests.support.paths import TOOLS
+from tests.support.process import free_port
 from tests.support.wait import wait_for_sync
-
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
-sys.path.insert(0, str(HERE))
-import containerd  # noqa: E402
 
 BINARY = os.environ.get("DRAY_TEST_KUBELET", "")
 
@@ -54,8 +50,8 @@ def kubelet(directory: Path, server: Any, tool: Callable[[str], str]) -> Iterato
     for name in ("containerd", "ctr", "busybox", "containerd-shim-runc-v2"):
         tool(name)
     directory.mkdir()
-    tools = ROOT / ".tools" / "bin"
-    with containerd.running(
+    tools = TOOLS
+    with containerd.run_containerd(
         directory / "c", cdi=directory / "cdi", tools=tools, runc=tool("runc")
     ) as runtime:
         ca = server.kubeconfig.parent / "pki" / "ca.crt"
@@ -82,12 +78,6 @@ def kubelet(directory: Path, server: Any, tool: Callable[[str], str]) -> Iterato
         finally:
             process.terminate()
             process.wait(30)
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def test_our_driver_serves_a_real_kubelet(

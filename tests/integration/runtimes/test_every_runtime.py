@@ -221,7 +221,7 @@ def test_environment_mounts_and_devices_reach_the_container(kind: str, tmp_path:
     async def play(runtime: Runtime) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))
         script = "echo $COLOR $GPU; cat /var/run/some/where/file; echo; touch /var/run/some/where/new 2>/dev/null || echo read-only"
-        edits = Edits(env=(("GPU", "gpu-0"),)) if not runtime.knows_cdi else Edits()
+        edits = Edits(env=(("GPU", "gpu-0"),)) if not runtime.capabilities.resolves_cdi else Edits()
         config = shell(
             tmp_path,
             script,

@@ -5,29 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 
+from tests.support.paths import DRAY
+from tests.support.process import free_port
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 WRITERS = 8
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 @asynccontextmanager
 async def process(data: Path, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
     child = await asyncio.create_subprocess_exec(
-        str(Path(sys.executable).parent / "dray"), "server", "--data", str(data), "--listen", f"127.0.0.1:{port}",
+        DRAY, "server", "--data", str(data), "--listen", f"127.0.0.1:{port}",
         "--admin-token", "t", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     assert child.stdout is not None

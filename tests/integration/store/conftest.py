@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import socket
-import subprocess
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -15,73 +11,11 @@ import pytest
 
 from dray.store import open_store
 from dray.store.interface import Store
+from tests.support.etcd import Etcd
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 
 _numbers = itertools.count()
-
-
-class Etcd:
-    """A real etcd member on loopback with a data directory of its own."""
-
-    def __init__(self, binary: str, directory: Path, *, name: str = "only") -> None:
-        self.name = name
-        self._binary = binary
-        self._directory = directory
-        self._port, peer_port = _free_ports(2)
-        self.peer = f"http://127.0.0.1:{peer_port}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def endpoint(self) -> str:
-        return f"127.0.0.1:{self._port}"
-
-    def launch(self, *others: Etcd) -> None:
-        client = f"http://{self.endpoint}"
-        with (self._directory / f"{self.name}.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    self._binary,
-                    f"--name={self.name}",
-                    f"--data-dir={self._directory / self.name}",
-                    f"--listen-client-urls={client}",
-                    f"--advertise-client-urls={client}",
-                    f"--listen-peer-urls={self.peer}",
-                    f"--initial-advertise-peer-urls={self.peer}",
-                    f"--initial-cluster={','.join(f'{each.name}={each.peer}' for each in (self, *others))}",
-                    "--heartbeat-interval=20",
-                    "--election-timeout=200",
-                ],
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
-
-    def wait(self) -> None:
-        """Until it answers clients."""
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
-                return
-            time.sleep(0.02)
-        raise RuntimeError((self._directory / f"{self.name}.log").read_text())
-
-    def start(self) -> None:
-        self.launch()
-        self.wait()
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 @pytest.fixture(scope="session")

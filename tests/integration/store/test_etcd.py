@@ -42,7 +42,7 @@ async def test_several_servers_on_one_etcd_see_each_others_writes(etcd, root):
         assert [event.value for event in seen] == [b"1"]
         second = await other.update(root + "a", b"2", expected=first)
         entry = await one.get(root + "a")
-        assert entry is not None and (entry.value, entry.modified) == (b"2", second)
+        assert entry is not None and (entry.value, entry.mod_revision) == (b"2", second)
 
 
 async def test_caught_up_needs_no_write_of_ones_own_nor_under_ones_prefix(etcd, root):
@@ -126,7 +126,7 @@ async def test_any_member_of_a_cluster_can_be_lost_in_the_middle_of_a_write_load
         await asyncio.to_thread(etcd_cluster[0].stop)  # the one that is talked to
         await asyncio.gather(*writers)
         page = await store.range("/r/")
-        assert {entry.key: entry.modified for entry in page.entries} == written
+        assert {entry.key: entry.mod_revision for entry in page.entries} == written
         await store.wait_until_fresh()
         assert {event.key: event.revision for event in seen} == written
         assert [event.revision for event in seen] == sorted(written.values())

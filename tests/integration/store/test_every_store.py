@@ -113,7 +113,7 @@ async def test_of_many_writers_that_expect_the_same_revision_one_wins(opened, ro
         assert len(won) == 1
         assert all(isinstance(o, RevisionMismatch) for o in outcomes if not isinstance(o, int))
         entry = await store.get(root + "a")
-        assert entry is not None and entry.modified == won[0]
+        assert entry is not None and entry.mod_revision == won[0]
 
 
 async def test_concurrent_writers_get_revisions_of_their_own(opened, root):
@@ -121,7 +121,7 @@ async def test_concurrent_writers_get_revisions_of_their_own(opened, root):
         revisions = await asyncio.gather(*(store.create(f"{root}{n:03}", b"x") for n in range(100)))
         assert len(set(revisions)) == 100
         page = await store.range(root)
-        assert [entry.modified for entry in page.entries] == revisions
+        assert [entry.mod_revision for entry in page.entries] == revisions
 
 
 async def test_values_are_bytes_and_keys_any_text(opened, root):

@@ -71,7 +71,7 @@ async def test_every_acknowledged_write_survives_kill_9(tmp_path):
             assert entry is not None
             # A write may have reached the disk with its answer still on the way; never the other way round.
             assert turn_of(entry.value) >= turn
-            assert entry.modified >= revision
+            assert entry.mod_revision >= revision
         assert await store.current_revision() >= newest
         async with store.watch("/r/", after=watched) as watch:
             since = list(await anext(watch))
@@ -98,7 +98,7 @@ async def test_a_torn_write_ahead_log_costs_whole_commits_from_its_end_and_nothi
         torn.write_bytes(log[:length])
         again = await SqliteStore.open(copy)
         entries = (await again.range("/r/")).entries
-        assert [entry.modified for entry in entries] == revisions[: len(entries)]
+        assert [entry.mod_revision for entry in entries] == revisions[: len(entries)]
         assert all(turn_of(entry.value) == n for n, entry in enumerate(entries))
         assert await again.create("/r/next", b"") == again.revision == 2 + len(entries)
         await again.close()

@@ -7,14 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from dray.api.release import EffectiveVersion
 from dray.app import components
+from dray.app.quirks import Quirks
 
 
-@pytest.mark.parametrize("emulated", [False, True])
-def test_a_namespace_is_emptied_at_once_unless_a_release_is_emulated(tmp_path: Path, emulated: bool):
+@pytest.mark.parametrize("emulate", ["", "1.36"])
+def test_a_namespace_is_emptied_at_once_unless_a_release_is_emulated(tmp_path: Path, emulate: str):
     pem = tmp_path / "pem"
     pem.write_text("PEM")
-    api = SimpleNamespace(version=SimpleNamespace(emulated=emulated))
-    server = SimpleNamespace(api=api, pki=SimpleNamespace(ca=pem, ca_key=pem))
-    settings = components._controller_settings(SimpleNamespace(server=server))
-    assert (settings["namespace-controller"]["grace_seconds"] > 0) is emulated
+    server = SimpleNamespace(pki=SimpleNamespace(ca=pem, ca_key=pem))
+    quirks = Quirks.of(EffectiveVersion.parse(emulate))
+    settings = components._controller_settings(SimpleNamespace(server=server, quirks=quirks))
+    assert (settings["namespace-controller"]["grace_seconds"] > 0) is bool(emulate)

@@ -6,6 +6,7 @@ import pytest
 
 from dray.api.release import EffectiveVersion
 from dray.app.options import OptionError
+from dray.app.quirks import Quirks
 from dray.app.up import check_drivers, default_drivers
 
 
@@ -21,7 +22,7 @@ from dray.app.up import check_drivers, default_drivers
     ],
 )
 def test_the_drivers_fit_the_release(emulate: str, drivers: list[str]) -> None:
-    assert default_drivers(EffectiveVersion.parse(emulate)) == drivers
+    assert default_drivers(Quirks.of(EffectiveVersion.parse(emulate))) == drivers
     check_drivers(drivers, emulate)
 
 

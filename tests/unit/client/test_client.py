@@ -65,7 +65,7 @@ async def test_an_expired_version_of_the_callers_own_is_the_callers_problem(clie
 
 
 async def test_options_become_parameters_and_bodies(client, server):
-    server.put(f"{PODS_PATH}/p", {})
+    server.put(f"{PODS_PATH}/p", {"metadata": {"uid": "u"}})
     await client.patch(
         PODS, "a", "p", {"metadata": {}}, type=PatchType.STRATEGIC, field_manager="me", dry_run=True
     )

@@ -45,10 +45,10 @@ async def test_a_kind_known_by_name_is_found(discovery):
 
 
 async def test_the_newest_version_served_is_chosen(discovery):
-    assert await discovery.newest(RESOURCE_CLAIMS, ["v1", "v1beta2", "v1beta1"]) == RESOURCE_CLAIMS.at(
+    assert await discovery.first_served(RESOURCE_CLAIMS, ["v1", "v1beta2", "v1beta1"]) == RESOURCE_CLAIMS.at(
         "v1beta1"
     )
-    assert await discovery.newest(RESOURCE_CLAIMS, ["v1"]) is None
+    assert await discovery.first_served(RESOURCE_CLAIMS, ["v1"]) is None
     assert not await discovery.serves(RESOURCE_CLAIMS)
 
 
@@ -56,6 +56,6 @@ async def test_answers_are_kept_until_forgotten(discovery):
     for _ in range(3):
         await discovery.serves(RESOURCE_CLAIMS)
     assert len(discovery.server.asked) == 1
-    discovery.forget()
+    discovery.invalidate()
     await discovery.serves(RESOURCE_CLAIMS)
     assert len(discovery.server.asked) == 2

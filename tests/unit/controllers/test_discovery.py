@@ -31,8 +31,8 @@ def test_a_kind_counts_once_in_the_first_version_that_has_it():
 def test_a_kind_is_found_in_every_version_it_has():
     found = preferred_resources([offer("g", "v1", "cats"), offer("g", "v1beta1", "cats")])
     cats = Resource("g", "v2", "cats", "Cats")
-    assert found.newest(cats, ("v2", "v1beta1", "v1")) == cats.at("v1beta1")
-    assert found.newest(cats, ("v2",)) is None
+    assert found.first_served(cats, ("v2", "v1beta1", "v1")) == cats.at("v1beta1")
+    assert found.first_served(cats, ("v2",)) is None
     assert found.kinds["g/v1beta1", "Cats"] == cats.at("v1beta1")
 
 
@@ -47,7 +47,7 @@ def test_groups_that_do_not_answer_are_named():
 async def test_the_real_server_tells_all_at_once():
     async with server() as s:
         found = await discover(s.client)
-    assert found.newest(RESOURCE_CLAIMS, ("v1",)) == RESOURCE_CLAIMS
+    assert found.first_served(RESOURCE_CLAIMS, ("v1",)) == RESOURCE_CLAIMS
     assert not found.failed
     (pods,) = (s for s in found.resources if str(s.resource) == "pods")
     assert pods.allows("delete", "deletecollection", "list", "watch")

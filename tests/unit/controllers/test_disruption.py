@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.controllers import clusterroleaggregation, disruption, endpointslice
+from dray.controllers import clusterroleaggregation, disruption, endpoints, endpointslice
 
 Object = dict[str, Any]
 
@@ -88,11 +88,11 @@ def test_slices_hold_a_hundred_endpoints_of_one_family_each():
 
 
 def test_pods_that_are_not_ready_are_listed_apart():
-    (subset,) = endpointslice.subsets_for(service(), [pod("a"), pod("b", ready=False, ip="10.0.0.2")])
+    (subset,) = endpoints.subsets_for(service(), [pod("a"), pod("b", ready=False, ip="10.0.0.2")])
     assert [a["ip"] for a in subset["addresses"]] == ["10.0.0.1"]
     assert [a["ip"] for a in subset["notReadyAddresses"]] == ["10.0.0.2"]
     eager = service(publishNotReadyAddresses=True)
-    assert len(endpointslice.subsets_for(eager, [pod("b", ready=False)])[0]["addresses"]) == 1
+    assert len(endpoints.subsets_for(eager, [pod("b", ready=False)])[0]["addresses"]) == 1
 
 
 def test_aggregated_rules_come_in_order_once_and_never_from_the_role_itself():

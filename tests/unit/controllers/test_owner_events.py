@@ -23,7 +23,7 @@ class Keeper(list):
         def name(mark):
             return lambda one, *_: self.append(mark + one["metadata"]["name"])
 
-        news.follow(
+        news.add_handler(
             kind,
             on_change=lambda new, old: name("~" if old else "+")(new),
             on_delete=name("-"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import FakeAPIServer
 
 
 @pytest.fixture
-def fake_api() -> type[FakeApi]:
-    return FakeApi
+def fake_api() -> type[FakeAPIServer]:
+    return FakeAPIServer
 
 
 @pytest.fixture
-def api() -> FakeApi:
-    return FakeApi()
+def api() -> FakeAPIServer:
+    return FakeAPIServer()

@@ -54,7 +54,7 @@ async def test_a_deleted_slice_comes_back(api: Any) -> None:
     async with publishing(api, {"las1": Pool.of(devices(2))}):
         await wait_for("published devices", lambda: names(api))
         [found] = api.all("resourceslices")
-        api.delete(f"{SLICES}/{found['metadata']['name']}")
+        api.remove(f"{SLICES}/{found['metadata']['name']}")
         await wait_for("two published devices", lambda: names(api) == ["gpu-0", "gpu-1"])
 
 
@@ -113,7 +113,7 @@ async def test_an_old_server_gets_devices_in_its_own_shape(fake_api: Any) -> Non
 
 async def test_fields_that_the_server_drops_are_reported_once_and_not_fought_over(api: Any) -> None:
     errors: list[Exception] = []
-    store = api._store
+    store = api.put
 
     def forgetful(path: str, obj: dict[str, Any]) -> dict[str, Any]:
         for device in obj.get("spec", {}).get("devices") or []:
@@ -121,7 +121,7 @@ async def test_fields_that_the_server_drops_are_reported_once_and_not_fought_ove
         stored: dict[str, Any] = store(path, obj)
         return stored
 
-    api._store = forgetful
+    api.put = forgetful
     pool = Pool.of([Device(name="gpu-0", many_allocations=True)])
     async with publishing(api, {"las1": pool}, on_error=errors.append) as publisher:
         await wait_for("an error", lambda: errors)

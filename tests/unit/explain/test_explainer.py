@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from dray.api.identity import ObjectKey
 from dray.explain import Cluster, Snapshot
 from dray.explain.devices.selectors import split_conjunction
 from dray.explain.explainer import explain_claim, explain_pod
-from dray.explain.model.cluster import Key
 from dray.explain.model.explanation import Explanation, Outcome
 from tests.support.explain import claim, cluster, device, device_class, node, pod, slice_
 
@@ -11,7 +11,7 @@ MODEL = 'device.attributes["gpu.example.com"].model'
 
 
 def explained(*documents: dict[str, object], name: str = "p") -> Explanation:
-    return explain_pod(cluster(*documents), Key("default", name))
+    return explain_pod(cluster(*documents), ObjectKey("default", name))
 
 
 def test_pod_that_fits_is_told_its_node_and_devices() -> None:
@@ -96,7 +96,7 @@ def test_deleted_claim_names_the_pod_that_holds_it() -> None:
     held["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.example.com/keep"]}
     held["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "uid-p"}]
     world = cluster(node("n"), slice_("n", device("a")), held, pod("p", "c", nodeName="n"))
-    found = explain_claim(world, Key("default", "c"))
+    found = explain_claim(world, ObjectKey("default", "c"))
     assert found.outcome is Outcome.STUCK
     assert found.facts[0] == "held by pod default/p (Running), for which it is reserved"
     assert "x.example.com/keep" in found.facts[1]
@@ -105,7 +105,7 @@ def test_deleted_claim_names_the_pod_that_holds_it() -> None:
 def test_allocated_claim_tells_what_its_device_was_chosen_for() -> None:
     given = claim("c", f'{MODEL} == "A100"', taken=("n/a",))
     found = explain_claim(
-        cluster(node("n"), slice_("n", device("a")), device_class(), given), Key("default", "c")
+        cluster(node("n"), slice_("n", device("a")), device_class(), given), ObjectKey("default", "c")
     )
     assert found.outcome is Outcome.ALLOCATED
     assert "  it matches with device.driver=gpu.example.com, gpu.example.com/model=A100" in found.facts
@@ -127,7 +127,7 @@ def test_nothing_published_asks_for_the_driver() -> None:
 
 def test_empty_cluster_has_no_nodes() -> None:
     world = Cluster(Snapshot().with_objects([device_class(), claim("c"), pod("p", "c")]))
-    assert explain_pod(world, Key("default", "p")).headline == "there are no nodes"
+    assert explain_pod(world, ObjectKey("default", "p")).headline == "there are no nodes"
 
 
 def test_conjunction_is_split_only_at_its_top() -> None:
@@ -138,7 +138,7 @@ def test_conjunction_is_split_only_at_its_top() -> None:
 
 def test_nothing_is_made_up_about_what_one_may_not_read() -> None:
     blind = Snapshot(unread=("DeviceClass",)).with_objects([node("n"), claim("c"), pod("p", "c")])
-    found = explain_pod(Cluster(blind), Key("default", "p"))
+    found = explain_pod(Cluster(blind), ObjectKey("default", "p"))
     assert found.headline == "why cannot be told, as you may not read DeviceClass"
 
 

@@ -1,12 +1,6 @@
 from __future__ import annotations
 
-import asyncio
-
-import pytest
-
-from dray.client.workqueue import WorkQueue
 from dray.metrics.registry import Registry, exponential
-from dray.metrics.workqueue import QueueMetrics
 
 
 def test_families_are_written_as_prometheus_reads_them():
@@ -40,40 +34,24 @@ def test_buckets_grow_by_a_factor():
     assert exponential(1, 2, 4) == (1, 2, 4, 8)
 
 
-async def test_a_queue_tells_how_long_items_wait_and_take():
-    now = [100.0]
+def test_large_and_long_numbers_are_written_in_full():
     registry = Registry()
-    metrics = QueueMetrics(registry, clock=lambda: now[0])
-    queue: WorkQueue[str] = WorkQueue(watch=metrics.watch("jobs"))
-    for item in ("a", "b", "a"):
-        queue.add(item)
-    assert 'workqueue_depth{name="jobs"} 2' in registry.text()
-    now[0] += 2
-    item = await queue.get()
-    now[0] += 3
-    assert 'workqueue_unfinished_work_seconds{name="jobs"} 3' in registry.text()
-    assert 'workqueue_longest_running_processor_seconds{name="jobs"} 3' in registry.text()
-    queue.done(item)
-    assert metrics.adds.value("jobs") == 2
-    assert metrics.waits.count("jobs") == metrics.works.count("jobs") == 1
-    text = registry.text()
-    assert 'workqueue_queue_duration_seconds_sum{name="jobs"} 2' in text
-    assert 'workqueue_work_duration_seconds_sum{name="jobs"} 3' in text
+    seen = registry.counter("seen_total", "What was seen.")
+    seen.inc(by=1_234_567)
+    registry.gauge("share", "A part.", read=lambda: [((), 1 / 3)])
+    lines = registry.text().splitlines()
+    assert lines[2] == "seen_total 1234567" and lines[-1] == "share 0.3333333333333333"
 
 
-@pytest.mark.parametrize("failures", [1, 3])
-async def test_every_failure_is_a_retry(failures: int):
-    metrics = QueueMetrics(Registry())
-    queue: WorkQueue[str] = WorkQueue(watch=metrics.watch("jobs"), base_delay=0.0001)
-    left = [failures]
+def test_the_level_of_stability_is_written_before_the_help():
+    registry = Registry()
+    registry.counter("seen_total", "What was seen.", stability="STABLE")
+    assert registry.text().startswith("# HELP seen_total [STABLE] What was seen.\n")
 
-    async def work(item: str) -> None:
-        if left[0]:
-            left[0] -= 1
-            raise ValueError(item)
-        queue.close()
 
-    queue.add("a")
-    await asyncio.wait_for(queue.run(work), 10)
-    assert metrics.retries.value("jobs") == failures
-    assert metrics.adds.value("jobs") == failures + 1
+def test_the_text_of_other_components_comes_last():
+    registry, other = Registry(), Registry()
+    registry.include(other.text)
+    registry.counter("own_total", "Own.").inc()
+    other.counter("other_total", "Other.").inc()
+    assert registry.text().index("own_total 1") < registry.text().index("other_total 1")

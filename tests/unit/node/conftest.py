@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import FakeAPIServer
 
 
 @pytest.fixture
-def api() -> FakeApi:
-    return FakeApi()
+def api() -> FakeAPIServer:
+    return FakeAPIServer()

@@ -255,14 +255,14 @@ async def test_a_pod_that_runs_once_succeeds_after_its_claims_are_free(api: Any,
     phases: list[tuple[str, list[str]]] = []
     async with world.node(), world.driver(cats):
         world.claim("c", "cat-0", pods=("p",))
-        store = api._store
+        store = api.put
 
         def watching(path: str, obj: dict[str, Any]) -> Any:
             if path == f"{PODS}/p":
                 phases.append((obj["status"]["phase"], list(cats.unprepared)))
             return store(path, obj)
 
-        api._store = watching
+        api.put = watching
         world.pod("p", "true", claims=("c",), restartPolicy="Never")
         await wait_for("pod p to succeed", lambda: world.phase("p") == "Succeeded")
     assert [unprepared for phase, unprepared in phases if phase == "Succeeded"] == [["c"]]
@@ -274,7 +274,7 @@ async def test_an_unknown_command_is_reported(api: Any, tmp_path: Path) -> None:
         world.pod("p", restartPolicy="Never")
         found = api.objects[f"{PODS}/p"]
         container = {**found["spec"]["containers"][0], "command": ["no-such-thing"]}
-        world.api.delete(f"{PODS}/p")
+        world.api.remove(f"{PODS}/p")
         api.put(f"{PODS}/q", {**found, "metadata": {"namespace": "ns", "name": "q", "uid": "uid-q"},
                               "spec": {**found["spec"], "containers": [container]}})  # fmt: skip
         await wait_for("pod q to fail", lambda: world.phase("q") == "Failed")
@@ -309,7 +309,7 @@ async def test_what_is_left_of_pods_deleted_meanwhile_is_cleared_away(api: Any, 
             world.claim("c", "cat-0", pods=("p",))
             world.pod("p", claims=("c",))
             await wait_for("pod p to run", lambda: world.phase("p") == "Running")
-        api.delete(f"{PODS}/p")
+        api.remove(f"{PODS}/p")
         async with world.node() as nodes:
             await wait_for("claim c to be unprepared", lambda: cats.unprepared == ["c"])
             assert (await nodes.shared.runtime.list()).containers == []
@@ -559,7 +559,7 @@ async def test_a_pod_that_waits_for_its_next_try_goes_at_once_when_deleted(api: 
     async with world.node() as nodes:
         world.pod("p", claims=("missing",))
         await wait_for("an event", lambda: world.events)
-        worker = nodes.agents["las1"].find("ns", "p")
+        worker = nodes.agents["las1"].workers.find("ns", "p")
         assert worker is not None
         worker.state = replace(worker.state, retry_at=time.time() + 1000)
         world.delete("p")

@@ -42,7 +42,7 @@ async def test_a_service_account_volume_has_token_authority_and_namespace(api: A
             ]
         },
     }
-    provided = await VolumeManager(api.client, paths, clock=lambda: 1000.0).provide(pod(volume), node={})
+    provided = await VolumeManager(api.client, paths, clock=lambda: 1000.0).mount(pod(volume), node={})
     place = provided.places["kube-api-access"]
     assert {f: (place / f).read_text() for f in ("token", "ca.crt", "namespace")} == {
         "token": "a-token",
@@ -54,7 +54,7 @@ async def test_a_service_account_volume_has_token_authority_and_namespace(api: A
 
 async def test_secrets_config_maps_and_empty_directories(api: Any, paths: HostPaths) -> None:
     api.put("/api/v1/namespaces/ns/secrets/s", {"data": {"k": base64.b64encode(b"v").decode()}})
-    provided = await VolumeManager(api.client, paths).provide(
+    provided = await VolumeManager(api.client, paths).mount(
         pod(
             {"name": "s", "secret": {"secretName": "s", "defaultMode": 0o400}},
             {"name": "e", "emptyDir": {}},
@@ -72,13 +72,13 @@ async def test_what_cannot_be_provided_is_named(api: Any, paths: HostPaths) -> N
     with pytest.raises(
         MountError, match=r'MountVolume.SetUp failed for volume "c" : configmaps "x" not found'
     ):
-        await volumes.provide(pod({"name": "c", "configMap": {"name": "x"}}), node={})
+        await volumes.mount(pod({"name": "c", "configMap": {"name": "x"}}), node={})
     with pytest.raises(MountError, match="does not provide: nfs"):
-        await volumes.provide(pod({"name": "n", "nfs": {"server": "s"}}), node={})
+        await volumes.mount(pod({"name": "n", "nfs": {"server": "s"}}), node={})
 
 
 async def test_host_paths_of_a_node_among_several_are_its_own(api: Any, paths: HostPaths) -> None:
-    provided = await VolumeManager(api.client, paths).provide(
+    provided = await VolumeManager(api.client, paths).mount(
         pod(
             {"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/plugins_registry"}},
             {"name": "cdi", "hostPath": {"path": "/var/run/cdi"}},

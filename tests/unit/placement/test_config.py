@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dray.cli.components import scheduler
+from dray.cli.scheduler import scheduler
 from dray.placement.config import ConfigError, Configuration, SchedulerProfile, parse
 from dray.placement.placement import Placement
 from dray.placement.status import ScheduleResult

@@ -67,7 +67,7 @@ def test_compaction_forgets_the_past_and_nothing_else(sequence, data):
         else:
             assert state.range("", revision=revision).entries == [entries[key] for key in sorted(entries)]
             assert state.events("", after=revision) == [e for e in events if e.revision > revision]
-    still_asked_for = {e.modified for copy in copies[compacted - FIRST_REVISION :] for e in copy.values()}
+    still_asked_for = {e.mod_revision for copy in copies[compacted - FIRST_REVISION :] for e in copy.values()}
     assert sorted(gone) == sorted({e.revision for e in events if e.revision <= compacted} - still_asked_for)
 
 

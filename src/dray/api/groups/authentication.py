@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dray.api.scheme.kinds import Context, Kind, Object, Strategy, Version
-from dray.api.scheme.strategy import SPEC
+from dray.api.scheme.kinds import Kind, Object, Version
+from dray.api.scheme.strategy import SPEC, Context, Strategy
 from dray.api.validation import field
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.authentication import TokenRequest
 
 GROUP: Final = "authentication.k8s.io"
 _TEN_MINUTES: Final = 600
@@ -20,8 +23,8 @@ def _default_token_request(obj: Object) -> None:
         spec["expirationSeconds"] = 3600
 
 
-class TokenRequestStrategy(Strategy):
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+class TokenRequestStrategy(Strategy["TokenRequest"]):
+    def validate(self, obj: TokenRequest, ctx: Context) -> Sequence[FieldError]:
         seconds, path = obj.get("spec", {}).get("expirationSeconds", 0), SPEC.child("expirationSeconds")
         if seconds < _TEN_MINUTES:
             return [field.invalid(path, seconds, "may not specify a duration less than 10 minutes")]

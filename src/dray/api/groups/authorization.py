@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.golang import structs
-from dray.api.scheme.kinds import Context, Kind, Object, Strategy, Version
-from dray.api.scheme.strategy import METADATA, SPEC
+from dray.api.scheme.kinds import Kind, Version
+from dray.api.scheme.strategy import METADATA, SPEC, Context, Strategy
 from dray.api.validation import field, objectmeta
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.authorization import (
+        FieldSelectorAttributes,
+        LabelSelectorAttributes,
+        LocalSubjectAccessReview,
+        SubjectAccessReview,
+        SubjectAccessReviewSpec,
+    )
 
 GROUP: Final = "authorization.k8s.io"
 
 
-def _check_selector(selector: Mapping[str, Any] | None, path: Path) -> list[FieldError]:
+def _check_selector(
+    selector: FieldSelectorAttributes | LabelSelectorAttributes | None, path: Path
+) -> list[FieldError]:
     if selector is None:
         return []
     raw, requirements = selector.get("rawSelector", ""), selector.get("requirements") or ()
@@ -34,7 +45,7 @@ def _check_selector(selector: Mapping[str, Any] | None, path: Path) -> list[Fiel
     return found
 
 
-def _check_attributes(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_attributes(spec: SubjectAccessReviewSpec) -> list[FieldError]:
     resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     found: list[FieldError] = []
     if resource is not None and other is not None:
@@ -47,24 +58,26 @@ def _check_attributes(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _check_selectors(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_selectors(spec: SubjectAccessReviewSpec) -> list[FieldError]:
     resource, path = spec.get("resourceAttributes") or {}, SPEC.child("resourceAttributes")
     found = _check_selector(resource.get("fieldSelector"), path.child("fieldSelector"))
     return found + _check_selector(resource.get("labelSelector"), path.child("labelSelector"))
 
 
-def _check_empty(obj: Object, words: str, *, except_for: Sequence[str] = ()) -> list[FieldError]:
+def _check_empty(
+    obj: LocalSubjectAccessReview | SubjectAccessReview, words: str, *, except_for: Sequence[str] = ()
+) -> list[FieldError]:
     given = {k: v for k, v in obj.get("metadata", {}).items() if k not in ("managedFields", *except_for)}
     return [field.invalid(METADATA, obj["metadata"], words)] if given else []
 
 
-class SubjectAccessReviewStrategy(Strategy):
+class SubjectAccessReviewStrategy(Strategy["SubjectAccessReview"]):
     """What a user may do."""
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: SubjectAccessReview, ctx: Context) -> Sequence[FieldError]:
         return [*self.check_spec(obj.get("spec", {})), *_check_empty(obj, "must be empty")]
 
-    def check_spec(self, spec: Mapping[str, Any]) -> list[FieldError]:
+    def check_spec(self, spec: SubjectAccessReviewSpec) -> list[FieldError]:
         found = _check_attributes(spec)
         if not spec.get("user") and not spec.get("groups"):
             words = "at least one of user or group must be specified"
@@ -75,14 +88,14 @@ class SubjectAccessReviewStrategy(Strategy):
 class SelfSubjectAccessReviewStrategy(SubjectAccessReviewStrategy):
     """What the caller may do."""
 
-    def check_spec(self, spec: Mapping[str, Any]) -> list[FieldError]:
+    def check_spec(self, spec: SubjectAccessReviewSpec) -> list[FieldError]:
         return _check_attributes(spec) + _check_selectors(spec)
 
 
 class LocalSubjectAccessReviewStrategy(SubjectAccessReviewStrategy):
     """What a user may do in one namespace."""
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: LocalSubjectAccessReview, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec", {})
         found = self.check_spec(spec)
         found += _check_empty(obj, "must be empty except for namespace", except_for=("namespace",))
@@ -97,7 +110,7 @@ class LocalSubjectAccessReviewStrategy(SubjectAccessReviewStrategy):
         return found
 
 
-def _review(kind: str, rules: Strategy, *, namespaced: bool = False) -> Kind:
+def _review(kind: str, rules: Strategy[Any], *, namespaced: bool = False) -> Kind:
     return Kind(
         group=GROUP,
         kind=kind,

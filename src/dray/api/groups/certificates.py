@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.pod.projected import check_signer
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Strategy, UpdateStrategy, Version
-from dray.api.scheme.strategy import SPEC, STATUS, keep_fields
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import SPEC, STATUS, Context, Strategy, UpdateStrategy, keep_fields
 from dray.api.validation import field
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.certificates import CertificateSigningRequest
 
 _USAGES: Final = (
     "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
@@ -65,11 +68,11 @@ def _certificate_problem(encoded: str) -> str:
     return ""
 
 
-def _of(obj: Mapping[str, Any], kind: str) -> list[Any]:
+def _of(obj: CertificateSigningRequest, kind: str) -> list[Any]:
     return [c for c in obj.get("status", {}).get("conditions") or () if c.get("type") == kind]
 
 
-def _check_conditions(obj: Object) -> list[FieldError]:
+def _check_conditions(obj: CertificateSigningRequest) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     for i, condition in enumerate(obj.get("status", {}).get("conditions") or ()):
@@ -90,7 +93,7 @@ def _check_conditions(obj: Object) -> list[FieldError]:
     return found
 
 
-def _check(obj: Object) -> list[FieldError]:
+def _check(obj: CertificateSigningRequest) -> list[FieldError]:
     spec = obj.get("spec", {})
     found: list[FieldError] = []
     if problem := _request_problem(spec.get("request") or ""):
@@ -119,7 +122,9 @@ def _check(obj: Object) -> list[FieldError]:
     return found
 
 
-def _check_change(new: Object, old: Object, *, may_decide: bool, may_issue: bool) -> list[FieldError]:
+def _check_change(
+    new: CertificateSigningRequest, old: CertificateSigningRequest, *, may_decide: bool, may_issue: bool
+) -> list[FieldError]:
     found = _check(new)
     for kind in _LASTING:
         if len(_of(new, kind)) < len(_of(old, kind)):
@@ -143,7 +148,7 @@ def _check_change(new: Object, old: Object, *, may_decide: bool, may_issue: bool
     return found
 
 
-def _stamp(new: Object, old: Object, now: str) -> None:
+def _stamp(new: CertificateSigningRequest, old: CertificateSigningRequest, now: str) -> None:
     """Conditions without times get them; a condition that was there before keeps its transition time."""
     known = {
         (c.get("type"), c.get("status")): c.get("lastTransitionTime")
@@ -157,36 +162,36 @@ def _stamp(new: Object, old: Object, now: str) -> None:
             condition["lastTransitionTime"] = known.get(identity) or now
 
 
-class CertificateSigningRequestStrategy(Strategy):
+class CertificateSigningRequestStrategy(Strategy["CertificateSigningRequest"]):
     check_name = staticmethod(_any_name)
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
-        spec = {
+    def prepare_create(self, obj: CertificateSigningRequest, ctx: Context) -> None:
+        spec: Any = {
             k: v for k, v in obj.get("spec", {}).items() if k not in ("username", "uid", "groups", "extra")
         }
-        asked = {
-            "username": ctx.user.name,
-            "uid": ctx.user.uid,
-            "groups": list(ctx.user.groups),
-            "extra": {key: list(values) for key, values in ctx.user.extra.items()},
-        }
-        obj["spec"] = {**spec, **{part: value for part, value in asked.items() if value}}
+        obj["spec"] = spec | ctx.user.document()
         obj["status"] = {}
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: CertificateSigningRequest, ctx: Context) -> Sequence[FieldError]:
         return _check(obj)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, ctx: Context
+    ) -> None:
         keep_fields(new, old, "spec", "status")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, ctx: Context
+    ) -> Sequence[FieldError]:
         return _check_change(new, old, may_decide=False, may_issue=False)
 
 
-class CertificateSigningRequestStatusStrategy(UpdateStrategy):
+class CertificateSigningRequestStatusStrategy(UpdateStrategy["CertificateSigningRequest"]):
     """Where the signer puts the certificate."""
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, ctx: Context
+    ) -> None:
         keep_fields(new, old, "spec")
         status = new.setdefault("status", {})
         for kind in _DECISIONS:
@@ -200,32 +205,39 @@ class CertificateSigningRequestStatusStrategy(UpdateStrategy):
             status.pop("conditions", None)
         _stamp(new, old, ctx.now)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, ctx: Context
+    ) -> Sequence[FieldError]:
         return _check_change(new, old, may_decide=False, may_issue=True)
 
 
-class CertificateSigningRequestApprovalStrategy(UpdateStrategy):
+class CertificateSigningRequestApprovalStrategy(UpdateStrategy["CertificateSigningRequest"]):
     """Where a request is approved or denied."""
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, ctx: Context
+    ) -> None:
         _stamp(new, old, ctx.now)
         conditions = new.get("status", {}).get("conditions")
         keep_fields(new, old, "spec", "status")
-        new["status"] = {k: v for k, v in (new.get("status") or {}).items() if k != "conditions"}
+        new["status"] = (new.get("status") or {}).copy()
+        new["status"].pop("conditions", None)
         if conditions:
             new["status"]["conditions"] = conditions
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, ctx: Context
+    ) -> Sequence[FieldError]:
         return _check_change(new, old, may_decide=True, may_issue=False)
 
 
-def _state(obj: Object) -> str:
+def _state(obj: CertificateSigningRequest) -> str:
     decision = "Denied" if _of(obj, "Denied") else "Approved" if _of(obj, "Approved") else "Pending"
     failed = ",Failed" if _of(obj, "Failed") else ""
     return decision + failed + (",Issued" if obj.get("status", {}).get("certificate") else "")
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: CertificateSigningRequest, now: float) -> Sequence[object]:
     spec = obj.get("spec", {})
     seconds = spec.get("expirationSeconds")
     return (

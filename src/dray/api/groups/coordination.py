@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SPEC, SubdomainStrategy
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import SPEC, Context, SubdomainStrategy
 from dray.api.validation import field
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.coordination import Lease
 
 _GATE = "CoordinatedLeaderElection"
 
 
-class LeaseStrategy(SubdomainStrategy):
+class LeaseStrategy(SubdomainStrategy["Lease"]):
     create_on_update = True
     unconditional_update = False
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: Lease, ctx: Context) -> None:
         self.prepare_update(obj, {}, ctx)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Lease, old: Lease, ctx: Context) -> None:
         if _GATE in ctx.gates:
             return
-        for part in ("strategy", "preferredHolder"):
-            if part not in old.get("spec", {}):
-                new.get("spec", {}).pop(part, None)
+        spec, before = new.get("spec", {}), old.get("spec", {})
+        if "strategy" not in before:
+            spec.pop("strategy", None)
+        if "preferredHolder" not in before:
+            spec.pop("preferredHolder", None)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Lease, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec", {})
         found: list[FieldError] = []
         if (duration := spec.get("leaseDurationSeconds")) is not None and duration <= 0:
@@ -41,7 +47,7 @@ class LeaseStrategy(SubdomainStrategy):
             found.append(field.forbidden(SPEC.child("preferredHolder"), words))
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Lease, old: Lease, ctx: Context) -> Sequence[FieldError]:
         return self.validate(new, ctx)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.endpoints import check_special
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SubdomainStrategy, generation, immutable
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import Context, SubdomainStrategy, generation, immutable
 from dray.api.validation import addresses, checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.discovery import EndpointPort, EndpointSlice
 
 _TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _PORTS: Final = Path("ports")
@@ -18,13 +21,13 @@ _ENDPOINTS: Final = Path("endpoints")
 _SHOWN: Final = 3
 
 
-def _default(obj: Object) -> None:
+def _default(obj: EndpointSlice) -> None:
     for port in obj.get("ports") or ():
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")
 
 
-def _check_ports(ports: Sequence[Mapping[str, Any]]) -> list[FieldError]:
+def _check_ports(ports: Sequence[EndpointPort]) -> list[FieldError]:
     if len(ports) > 20000:
         return [field.too_many(_PORTS, len(ports), 20000)]
     found: list[FieldError] = []
@@ -55,7 +58,7 @@ def _check_address(address: str, kind: str, path: Path, index: int, ctx: Context
     return found + check_special(address, at)
 
 
-def _check_endpoints(obj: Object, ctx: Context) -> list[FieldError]:
+def _check_endpoints(obj: EndpointSlice, ctx: Context) -> list[FieldError]:
     endpoints, kind = obj.get("endpoints") or (), obj.get("addressType", "")
     if len(endpoints) > 1000:
         return [field.too_many(_ENDPOINTS, len(endpoints), 1000)]
@@ -93,21 +96,21 @@ def _check_hints(hints: Mapping[str, Any], path: Path) -> list[FieldError]:
     return found
 
 
-class EndpointSliceStrategy(SubdomainStrategy):
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+class EndpointSliceStrategy(SubdomainStrategy["EndpointSlice"]):
+    def prepare_create(self, obj: EndpointSlice, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: EndpointSlice, old: EndpointSlice, ctx: Context) -> None:
         parts = ("endpoints", "ports", "addressType")
         changed = any(new.get(part) != old.get(part) for part in parts)
         changed |= new["metadata"].get("labels") != old["metadata"].get("labels")
         new["metadata"]["generation"] = generation(old) + changed
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: EndpointSlice, ctx: Context) -> Sequence[FieldError]:
         found = checks.one_of(obj.get("addressType", ""), Path("addressType"), _TYPES)
         return found + _check_ports(obj.get("ports") or ()) + _check_endpoints(obj, ctx)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: EndpointSlice, old: EndpointSlice, ctx: Context) -> Sequence[FieldError]:
         found = checks.one_of(new.get("addressType", ""), Path("addressType"), _TYPES)
         found += _check_ports(new.get("ports") or ())
         if new.get("endpoints") != old.get("endpoints"):
@@ -123,7 +126,7 @@ def _list(shown: Sequence[str]) -> str:
     return text or "<unset>"
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: EndpointSlice, now: float) -> Sequence[object]:
     ports = [
         str(p["port"]) if p.get("port") is not None else p.get("name", "*") for p in obj.get("ports") or ()
     ]

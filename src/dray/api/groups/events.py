@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core import event
 from dray.api.groups.core.event import check_event
-from dray.api.scheme.kinds import Context, Kind, Object, Strategy, Version
-from dray.api.scheme.strategy import immutable, name_is_dns_subdomain
+from dray.api.scheme.kinds import Kind, Object, Version
+from dray.api.scheme.strategy import Context, Strategy, immutable, name_is_dns_subdomain
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Event, EventSeries
 
 #: This group's names and what the core group calls the same.
 _RENAMED: Final = {
@@ -34,7 +37,7 @@ _FROZEN: Final = (
 )  # fmt: skip
 
 
-def _to_core(obj: Object) -> Object:
+def _to_core(obj: Event) -> Object:
     event: Object = {
         "involvedObject": {},
         "source": {},
@@ -49,7 +52,7 @@ def _to_core(obj: Object) -> Object:
     return event
 
 
-def _from_core(obj: Object) -> Object:
+def _from_core(obj: Event) -> Object:
     event: Object = {
         "regarding": {},
         "deprecatedSource": {},
@@ -65,7 +68,7 @@ def _from_core(obj: Object) -> Object:
     return event
 
 
-def _check_series(series: Object) -> list[FieldError]:
+def _check_series(series: EventSeries) -> list[FieldError]:
     found = []
     if series.get("count", 0) < 2:
         found.append(field.invalid(Path("series.count"), "", "should be at least 2"))
@@ -74,11 +77,11 @@ def _check_series(series: Object) -> list[FieldError]:
     return found
 
 
-class EventStrategy(Strategy):
+class EventStrategy(Strategy["Event"]):
     check_name = staticmethod(name_is_dns_subdomain)
     create_on_update = True
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Event, ctx: Context) -> Sequence[FieldError]:
         found = check_event(obj, controller_field="reportingController")
         if obj.get("series") is not None:
             found += _check_series(obj["series"])
@@ -91,7 +94,7 @@ class EventStrategy(Strategy):
                 found.append(field.invalid(Path(part), "", "needs to be unset"))
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Event, old: Event, ctx: Context) -> Sequence[FieldError]:
         found = check_event(new, controller_field="reportingController")
         if new.get("series") is not None and new["series"] != old.get("series"):
             found += _check_series(new["series"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.golang import structs
 from dray.api.groups.core import resourcenames
@@ -11,40 +11,46 @@ from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.groups.core.pod.resources import check_requirements
 from dray.api.groups.core.pod.tolerations import check_tolerations
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SubdomainStrategy, immutable
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import Context, SubdomainStrategy, immutable
 from dray.api.validation import checks, field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Toleration
+    from dray.api.types.node import RuntimeClass
 
 _SCHEDULING: Final = Path("scheduling")
 
 
-def _default(obj: Object) -> None:
+def _default(obj: RuntimeClass) -> None:
     overhead = obj.get("overhead") or {}
     if overhead.get("podFixed"):
         overhead["podFixed"] = resourcenames.rounded(overhead["podFixed"])
 
 
-class RuntimeClassStrategy(SubdomainStrategy):
+class RuntimeClassStrategy(SubdomainStrategy["RuntimeClass"]):
     create_on_update = True
     unconditional_update = False
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: RuntimeClass, ctx: Context) -> Sequence[FieldError]:
         handler, path = obj.get("handler", ""), Path("handler")
         found = checks.dns_label(handler, path) if handler else [field.required(path)]
         if (overhead := obj.get("overhead")) is not None:
-            found += check_requirements({"limits": overhead.get("podFixed")}, Path("overhead"), claims=())
+            found += check_requirements(
+                {"limits": overhead.get("podFixed") or {}}, Path("overhead"), claims=()
+            )
         if (scheduling := obj.get("scheduling")) is not None:
             found += checks.labels(scheduling.get("nodeSelector"), _SCHEDULING.child("nodeSelector"))
             tolerations = scheduling.get("tolerations") or ()
             found += _check_tolerations(tolerations, _SCHEDULING.child("tolerations"), ctx)
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: RuntimeClass, old: RuntimeClass, ctx: Context) -> Sequence[FieldError]:
         return immutable(new.get("handler", ""), old.get("handler", ""), Path("handler"))
 
 
-def _check_tolerations(tolerations: Sequence[Any], path: Path, ctx: Context) -> list[FieldError]:
+def _check_tolerations(tolerations: Sequence[Toleration], path: Path, ctx: Context) -> list[FieldError]:
     found = check_tolerations(tolerations, path, PodValidationOptions(gates=ctx.gates))
     seen: set[tuple[str, ...]] = set()
     for i, toleration in enumerate(tolerations):

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dray.api.golang import structs
 from dray.api.groups.apps.workload import at_most_all, check_counts, int_or_percent
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SPEC, STATUS, SpecAndStatusStrategy, StatusStrategy
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import SPEC, STATUS, Context, SpecAndStatusStrategy, StatusStrategy
 from dray.api.validation import checks, field, objectmeta
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.policy import PodDisruptionBudget
 
 _UNHEALTHY: Final = ("AlwaysAllow", "IfHealthyBudget")
 _COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
-class PodDisruptionBudgetStrategy(SpecAndStatusStrategy):
+class PodDisruptionBudgetStrategy(SpecAndStatusStrategy["PodDisruptionBudget"]):
     unconditional_update = False
     empty_status: ClassVar[Mapping[str, Any]] = dict.fromkeys(_COUNTS, 0)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: PodDisruptionBudget, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec", {})
         found: list[FieldError] = []
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
@@ -37,14 +40,16 @@ class PodDisruptionBudgetStrategy(SpecAndStatusStrategy):
         return found
 
 
-class PodDisruptionBudgetStatusStrategy(StatusStrategy):
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+class PodDisruptionBudgetStatusStrategy(StatusStrategy["PodDisruptionBudget"]):
+    def validate_update(
+        self, new: PodDisruptionBudget, old: PodDisruptionBudget, ctx: Context
+    ) -> Sequence[FieldError]:
         status = new.get("status", {})
         found = objectmeta.validate_conditions(status.get("conditions") or (), STATUS.child("conditions"))
         return found + check_counts(status, STATUS, *_COUNTS)
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: PodDisruptionBudget, now: float) -> Sequence[object]:
     spec = obj.get("spec", {})
     allowed = obj.get("status", {}).get("disruptionsAllowed", 0)
     low, high = (str(spec.get(part, "N/A")) for part in ("minAvailable", "maxUnavailable"))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.golang import structs
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Strategy, Version
-from dray.api.scheme.strategy import name_is_path_segment
+from dray.api.scheme.kinds import Column, Kind, Object, Version
+from dray.api.scheme.strategy import Context, Strategy, T, name_is_path_segment
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.rbac import ClusterRole, PolicyRule, RoleBinding, Subject
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
@@ -18,16 +21,16 @@ _ROLE_REF: Final = Path("roleRef")
 _SELECTORS: Final = Path("aggregationRule").child("clusterRoleSelectors")
 
 
-class _RbacStrategy(Strategy):
+class _RbacStrategy(Strategy[T]):
     check_name = staticmethod(name_is_path_segment)
     create_on_update = True
     namespaced = True
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: T, old: T, ctx: Context) -> Sequence[FieldError]:
         return self.validate(new, ctx)
 
 
-def check_rule(rule: Mapping[str, Any], path: Path, *, namespaced: bool) -> list[FieldError]:
+def check_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> list[FieldError]:
     found: list[FieldError] = []
     if not rule.get("verbs"):
         found.append(field.required(path.child("verbs"), "verbs must contain at least one value"))
@@ -48,8 +51,8 @@ def check_rule(rule: Mapping[str, Any], path: Path, *, namespaced: bool) -> list
     return found
 
 
-class RoleStrategy(_RbacStrategy):
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+class RoleStrategy(_RbacStrategy["ClusterRole"]):
+    def validate(self, obj: ClusterRole, ctx: Context) -> Sequence[FieldError]:
         return [
             problem
             for i, rule in enumerate(obj.get("rules") or ())
@@ -60,7 +63,7 @@ class RoleStrategy(_RbacStrategy):
 class ClusterRoleStrategy(RoleStrategy):
     namespaced = False
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: ClusterRole, ctx: Context) -> Sequence[FieldError]:
         found = list(super().validate(obj, ctx))
         aggregation = obj.get("aggregationRule")
         if aggregation is None:
@@ -83,7 +86,7 @@ def _default_binding(obj: Object) -> None:
             subject["apiGroup"] = GROUP
 
 
-def _check_subject(subject: Mapping[str, Any], path: Path, *, namespaced: bool) -> list[FieldError]:
+def _check_subject(subject: Subject, path: Path, *, namespaced: bool) -> list[FieldError]:
     kind, name, group = subject.get("kind", ""), subject.get("name", ""), subject.get("apiGroup", "")
     found = [] if name else [field.required(path.child("name"))]
     if kind == "ServiceAccount":
@@ -101,10 +104,10 @@ def _check_subject(subject: Mapping[str, Any], path: Path, *, namespaced: bool) 
     return found
 
 
-class RoleBindingStrategy(_RbacStrategy):
+class RoleBindingStrategy(_RbacStrategy["RoleBinding"]):
     role_kinds: tuple[str, ...] = ("Role", "ClusterRole")
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: RoleBinding, ctx: Context) -> Sequence[FieldError]:
         ref = obj.get("roleRef") or {}
         found: list[FieldError] = []
         if (group := ref.get("apiGroup", "")) != GROUP:
@@ -117,7 +120,7 @@ class RoleBindingStrategy(_RbacStrategy):
             found += _check_subject(subject, Path("subjects").index(i), namespaced=self.namespaced)
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: RoleBinding, old: RoleBinding, ctx: Context) -> Sequence[FieldError]:
         found = list(self.validate(new, ctx))
         if new.get("roleRef") != old.get("roleRef"):
             shown = structs.render("rbac/v1.RoleRef", new.get("roleRef"))
@@ -130,7 +133,7 @@ class ClusterRoleBindingStrategy(RoleBindingStrategy):
     role_kinds = ("ClusterRole",)
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: RoleBinding, now: float) -> Sequence[object]:
     ref, subjects = obj.get("roleRef") or {}, obj.get("subjects") or ()
     users, groups = (
         ", ".join(s.get("name", "") for s in subjects if s.get("kind") == kind) for kind in ("User", "Group")

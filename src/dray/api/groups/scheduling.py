@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import METADATA, SubdomainStrategy, immutable, update_generation
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import METADATA, Context, SubdomainStrategy, immutable, update_generation
 from dray.api.validation import checks, field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.scheduling import PriorityClass
 
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 #: Classes that every cluster has, with their values and what they say about themselves.
@@ -26,11 +29,11 @@ SYSTEM_CLASSES: Final = {
 _POLICIES: Final = ("PreemptLowerPriority", "Never")
 
 
-def _default(obj: Object) -> None:
+def _default(obj: PriorityClass) -> None:
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
-def _system_problem(obj: Object) -> str:
+def _system_problem(obj: PriorityClass) -> str:
     name = obj["metadata"]["name"]
     if name not in SYSTEM_CLASSES:
         return f"{name} is not a known system priority class"
@@ -42,14 +45,14 @@ def _system_problem(obj: Object) -> str:
     return ""
 
 
-class PriorityClassStrategy(SubdomainStrategy):
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+class PriorityClassStrategy(SubdomainStrategy["PriorityClass"]):
+    def prepare_create(self, obj: PriorityClass, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: PriorityClass, old: PriorityClass, ctx: Context) -> None:
         update_generation(new, old, changed=False)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: PriorityClass, ctx: Context) -> Sequence[FieldError]:
         found: list[FieldError] = []
         if obj["metadata"].get("name", "").startswith("system-"):
             if problem := _system_problem(obj):
@@ -62,7 +65,7 @@ class PriorityClassStrategy(SubdomainStrategy):
             found += checks.one_of(policy, Path("preemptionPolicy"), _POLICIES)
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: PriorityClass, old: PriorityClass, ctx: Context) -> Sequence[FieldError]:
         found: list[FieldError] = []
         if new.get("value", 0) != old.get("value", 0):
             found.append(field.forbidden(Path("value"), "may not be changed in an update."))

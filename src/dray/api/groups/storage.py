@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SubdomainStrategy, immutable
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import Context, SubdomainStrategy, immutable
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.storage import StorageClass
 
 _RECLAIM: Final = ("Delete", "Retain")
 _BINDING: Final = ("Immediate", "WaitForFirstConsumer")
@@ -21,15 +24,15 @@ _DEFAULT_CLASS: Final = (
 )
 
 
-def _default(obj: Object) -> None:
+def _default(obj: StorageClass) -> None:
     obj.setdefault("reclaimPolicy", "Delete")
     obj.setdefault("volumeBindingMode", "Immediate")
 
 
-class StorageClassStrategy(SubdomainStrategy):
+class StorageClassStrategy(SubdomainStrategy["StorageClass"]):
     delete_returns_object = True
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: StorageClass, ctx: Context) -> Sequence[FieldError]:
         provisioner, path = obj.get("provisioner", ""), Path("provisioner")
         found = (
             checks.each(provisioner.lower(), path, names.qualified_name(provisioner.lower()))
@@ -46,12 +49,12 @@ class StorageClassStrategy(SubdomainStrategy):
         found += checks.one_of(obj.get("reclaimPolicy", ""), Path("reclaimPolicy"), _RECLAIM, needed=False)
         return found + checks.one_of(obj.get("volumeBindingMode", ""), Path("volumeBindingMode"), _BINDING)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: StorageClass, old: StorageClass, ctx: Context) -> Sequence[FieldError]:
         parts = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return [p for part in parts for p in immutable(new.get(part), old.get(part), Path(part))]
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: StorageClass, now: float) -> Sequence[object]:
     annotations = obj["metadata"].get("annotations") or {}
     is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
     return (

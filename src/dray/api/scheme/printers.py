@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dray.api.scheme.kinds import Column, Object, Printer
+from dray.api.scheme.kinds import Column, Printer
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.core import Container, PodSpec
 
 # The two descriptions every table carries are part of the wire format that clients compare.
 NAME = Column(
@@ -73,7 +77,7 @@ def since(timestamp: str | None, now: float) -> str:
 
 
 def name(obj: Object) -> str:
-    return str(obj["metadata"].get("name", ""))
+    return obj["metadata"].get("name", "")
 
 
 def age(obj: Object, now: float) -> str:
@@ -85,13 +89,13 @@ def labels(pairs: Mapping[str, str] | None) -> str:
     return ",".join(f"{k}={v}" for k, v in sorted(pairs.items())) if pairs else "<none>"
 
 
-def containers(pod_spec: Mapping[str, Any]) -> tuple[str, str]:
+def containers(pod_spec: PodSpec) -> tuple[str, str]:
     """Names and images of a pod's containers."""
-    listed: Iterable[Mapping[str, Any]] = pod_spec.get("containers") or ()
+    listed: Sequence[Container] = pod_spec.get("containers") or ()
     return ",".join(c["name"] for c in listed), ",".join(c.get("image", "") for c in listed)
 
 
-def printer(columns: Sequence[Column], cells: Callable[[Object, float], Sequence[Any]]) -> Printer:
+def printer(columns: Sequence[Column], cells: Callable[[Any, float], Sequence[Any]]) -> Printer:
     return Printer(columns=tuple(columns), cells=cells)
 
 

@@ -1,22 +1,127 @@
-"""Rules that many kinds share: how names are checked, and how spec and status are kept apart."""
+"""Strategies: what happens to an object when it is created, changed or deleted, and what is checked then.
+
+``Strategy`` and ``UpdateStrategy`` are what a kind provides; the others are for many kinds: how names are checked, and
+how spec and status are kept apart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from dray.api.golang import structs
-from dray.api.scheme.kinds import Context, Object, Strategy, UpdateStrategy
+from dray.api.quirks import NEWEST_QUIRKS, APIQuirks
+from dray.api.release import Gates
+from dray.api.user import ANONYMOUS, UserInfo
 from dray.api.validation import field, names
+from dray.api.validation.cache import ValidationCache
+from dray.api.validation.expressions import (
+    Compiler,
+    PolicyCompiler,
+    RuleCompiler,
+    accept_any_policy,
+    accept_any_rule,
+    accept_anything,
+)
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+
+T = TypeVar("T")
+_R = TypeVar("_R")
 
 METADATA = Path("metadata")
 SPEC = Path("spec")
 STATUS = Path("status")
 
 
+def _no_namespace(name: str) -> Mapping[str, str] | None:
+    return None
+
+
+def _allow(verb: str, group: str, resource: str, subresource: str, namespace: str, name: str) -> bool:
+    return True
+
+
+class Context(NamedTuple):
+    """What a strategy may know beside the object: gates, the time, the caller, and some look-ups."""
+
+    gates: Gates
+    quirks: APIQuirks = NEWEST_QUIRKS
+    now: str = ""  # RFC 3339, seconds
+    user: UserInfo = ANONYMOUS
+    namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_namespace
+    allows: Callable[[str, str, str, str, str, str], bool] = _allow  # may the caller do this other thing?
+    verb: str = "update"  # what the caller is doing: create, update, patch, ...
+    expressions: Compiler = accept_anything
+    policies: PolicyCompiler = accept_any_policy
+    rules: RuleCompiler = accept_any_rule  # those of custom resources' schemas
+    validation_cache: ValidationCache | None = None  # results of costly checks
+
+    def once(self, what: str, check: Callable[[], Sequence[_R]], *parts: Any) -> Sequence[_R]:
+        """What a pure check finds in these parts, all that it looks at beside the gates and the compilers."""
+        return check() if self.validation_cache is None else self.validation_cache.once(what, check, *parts)
+
+
+class UpdateStrategy(Generic[T]):
+    """How an object is changed through one resource: the main one or a subresource such as ``status``.
+
+    This is upstream's RESTUpdateStrategy. Objects are hub dicts. ``prepare_*`` may change ``new`` in place, never ``old``.
+    """
+
+    #: Paths that writes through this resource never change, such as ``(("metadata",), ("spec",))``, so that no field
+    #: manager comes to own them. None: ``status`` for a kind with a status subresource, ``spec`` for a subresource.
+    reset: tuple[tuple[str, ...], ...] | None = None
+
+    def prepare_update(self, new: T, old: T, ctx: Context) -> None:
+        """Reset what this resource must not change; drop gated fields that ``old`` does not use."""
+
+    def validate_update(self, new: T, old: T, ctx: Context) -> Sequence[FieldError]:
+        return ()
+
+    def warn_update(self, new: T, old: T, ctx: Context) -> Sequence[str]:
+        return ()
+
+
+class Strategy(UpdateStrategy[T]):
+    """How objects of a kind are created, changed and deleted: upstream's RESTCreateStrategy and RESTDeleteStrategy."""
+
+    #: PUT without a resourceVersion overwrites whatever is there.
+    unconditional_update = True
+    #: PUT of a name that does not exist creates it.
+    create_on_update = False
+    #: DELETE answers with the deleted object; otherwise with a Status.
+    delete_returns_object = False
+    #: How metadata.name is checked: called with (name, is_prefix), returns messages.
+    check_name: Callable[[str, bool], Sequence[str]] | None = None
+
+    def prepare_create(self, obj: T, ctx: Context) -> None:
+        """Clear status, set generation, drop gated fields."""
+
+    def validate(self, obj: T, ctx: Context) -> Sequence[FieldError]:
+        return ()
+
+    def warn(self, obj: T, ctx: Context) -> Sequence[str]:
+        return ()
+
+    def canonicalize(self, obj: T) -> None:
+        """Last touches before storing, after validation and once a generated name is known."""
+
+    def grace(self, obj: T, requested: int | None) -> int | None:
+        """Seconds to wait before the object is really removed; None: this kind knows no graceful deletion."""
+        return None
+
+    def begin_deletion(self, obj: T, ctx: Context) -> None:
+        """Mark an object whose deletion has just begun and that stays for now (its deletionTimestamp is set)."""
+
+    def held(self, obj: T) -> bool:
+        """Whether something beside metadata.finalizers and grace keeps a deleted object (a namespace's finalizers)."""
+        return False
+
+
 def mask_trailing_dash(check: Callable[[str], Sequence[str]]) -> Callable[[str, bool], Sequence[str]]:
-    """A name check that forgives the dash at which a generateName prefix usually ends."""
+    """A name check that allows the dash at which a generateName prefix usually ends."""
 
     def check_name(name: str, is_prefix: bool) -> Sequence[str]:
         if is_prefix and len(name) > 1 and name.endswith("-"):
@@ -43,11 +148,11 @@ def immutable(new: Any, old: Any, path: Path, *, type_name: str = "") -> Sequenc
     return (field.invalid(path, shown, "field is immutable"),)
 
 
-def generation(obj: Object) -> int:
+def generation(obj: Object | Mapping[str, Any]) -> int:
     return int(obj["metadata"].get("generation", 0))
 
 
-def update_generation(new: Object, old: Object, *, changed: bool) -> None:
+def update_generation(new: Any, old: Any, *, changed: bool) -> None:
     """Keep the old generation, one higher if what it counts has changed."""
     count = generation(old) + changed
     if count:
@@ -56,7 +161,7 @@ def update_generation(new: Object, old: Object, *, changed: bool) -> None:
         new["metadata"].pop("generation", None)
 
 
-def keep_fields(new: Object, old: Object, *parts: str) -> None:
+def keep_fields(new: Any, old: Any, *parts: str) -> None:
     """Take top-level parts of the object over from the old one."""
     for part in parts:
         if part in old:
@@ -65,40 +170,40 @@ def keep_fields(new: Object, old: Object, *parts: str) -> None:
             new.pop(part, None)
 
 
-class SubdomainStrategy(Strategy):
+class SubdomainStrategy(Strategy[T]):
     """An object named by a DNS subdomain, without further rules."""
 
     check_name = staticmethod(name_is_dns_subdomain)
 
 
-class SpecAndStatusStrategy(SubdomainStrategy):
-    """Spec and status are written through separate doors, and the generation counts changes of the spec."""
+class SpecAndStatusStrategy(SubdomainStrategy[T]):
+    """Spec and status are written through separate resources, and the generation counts changes of the spec."""
 
     #: What a status without content looks like on the wire.
     empty_status: ClassVar[Mapping[str, Any]] = {}
     #: Whether changed annotations count as a new generation too.
     annotations_count = False
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: Any, ctx: Context) -> None:
         obj["status"] = dict(self.empty_status)
         obj["metadata"]["generation"] = 1
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Any, old: Any, ctx: Context) -> None:
         keep_fields(new, old, "status")
         changed = new.get("spec") != old.get("spec")
         if self.annotations_count:
             changed |= new["metadata"].get("annotations") != old["metadata"].get("annotations")
         update_generation(new, old, changed=changed)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: T, old: T, ctx: Context) -> Sequence[FieldError]:
         return self.validate(new, ctx)
 
 
-class StatusStrategy(UpdateStrategy):
-    """The status door: everything but status and metadata stays as it was."""
+class StatusStrategy(UpdateStrategy[T]):
+    """The status subresource: everything but status and metadata stays as it was."""
 
     kept: tuple[str, ...] = ("spec",)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: T, old: T, ctx: Context) -> None:
         keep_fields(new, old, *self.kept)
         update_generation(new, old, changed=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from dray.api.validation import field
@@ -94,6 +95,6 @@ def warn_ip(value: str, path: Path) -> list[str]:
     return []
 
 
-def dual_stack(values: list[str]) -> bool:
+def dual_stack(values: Sequence[str]) -> bool:
     """Whether ranges of both families are among the values."""
     return {network.version for value in values if (network := parse_network(value))} == {4, 6}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.validation import field, names, objectmeta
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import LabelSelector
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
@@ -75,5 +78,5 @@ def labels(pairs: Mapping[str, str] | None, path: Path) -> list[FieldError]:
     return objectmeta.validate_labels(pairs, path) if pairs else []
 
 
-def label_selector(selector: Mapping[str, Any] | None, path: Path) -> list[FieldError]:
+def label_selector(selector: LabelSelector | None, path: Path) -> list[FieldError]:
     return objectmeta.validate_label_selector(selector, path) if selector else []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta
 
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 FIELD_MANAGER_LIMIT: Final = 128
@@ -49,7 +52,7 @@ def validate_object_meta(
 
 
 def validate_object_meta_update(
-    new: Mapping[str, Any], old: Mapping[str, Any], *, path: Path = _METADATA
+    new: ObjectMeta, old: ObjectMeta, *, path: Path = _METADATA
 ) -> list[FieldError]:
     """Metadata of a changed object beside what was stored."""
     if _only_upkeep(new, old):
@@ -225,7 +228,7 @@ def _is_plain(text: str) -> bool:
 
 
 def validate_label_selector(
-    selector: Mapping[str, Any] | None, path: Path, *, allow_invalid_values: bool = False
+    selector: LabelSelector | None, path: Path, *, allow_invalid_values: bool = False
 ) -> list[FieldError]:
     """A LabelSelector; stored ones may keep values that are no valid label values."""
     if selector is None:
@@ -244,7 +247,7 @@ def validate_label_selector(
     return found
 
 
-def validate_selector_operator(requirement: Mapping[str, Any], path: Path) -> list[FieldError]:
+def validate_selector_operator(requirement: LabelSelectorRequirement, path: Path) -> list[FieldError]:
     """The operator of a label or field selector requirement, and whether it has the values it needs."""
     operator, values = requirement.get("operator", ""), requirement.get("values")
     if operator in ("In", "NotIn"):
@@ -260,7 +263,7 @@ def validate_selector_operator(requirement: Mapping[str, Any], path: Path) -> li
     return []
 
 
-def validate_conditions(conditions: Iterable[Mapping[str, Any]], path: Path) -> list[FieldError]:
+def validate_conditions(conditions: Sequence[Condition], path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     for i, condition in enumerate(conditions):
@@ -272,7 +275,7 @@ def validate_conditions(conditions: Iterable[Mapping[str, Any]], path: Path) -> 
     return found
 
 
-def validate_condition(condition: Mapping[str, Any], path: Path) -> list[FieldError]:
+def validate_condition(condition: Condition, path: Path) -> list[FieldError]:
     found = validate_label_name(condition.get("type", ""), path.child("type"))
     if (status := condition.get("status", "")) not in _STATUSES:
         found.append(field.not_supported(path.child("status"), status, _STATUSES))

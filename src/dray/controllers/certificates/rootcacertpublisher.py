@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.client.resources import CONFIGMAPS, NAMESPACES
-from dray.controllers.controller import Controller, ControllerContext, NotConfigured
-from dray.controllers.serviceaccount import is_namespace_terminating
+from dray.controllers.controller import Controller, ControllerContext, NotConfigured, is_namespace_terminating
 
 if TYPE_CHECKING:
     from dray.api.types.meta import ObjectMeta

@@ -20,7 +20,7 @@ from dray.client.workqueue import BASE_DELAY, MAX_DELAY
 from dray.controllers import metadata
 from dray.controllers.controller import Controller, ControllerContext, for_each
 from dray.controllers.discovery import ServerResources, discover
-from dray.controllers.garbagecollector import deletion
+from dray.controllers.garbagecollector import deletion, patch
 from dray.controllers.garbagecollector.deletion import Decision, Delete, Keep, OwnerState, RemoveOwners
 from dray.controllers.garbagecollector.graph import (
     FOREGROUND,
@@ -175,12 +175,12 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
             case RemoveOwners(owners):
                 await self._patch(
                     identity,
-                    deletion.without_owners(identity.uid, owners),
-                    lambda current: deletion.without_owners_merge(current, owners),
+                    patch.without_owners(identity.uid, owners),
+                    lambda current: patch.without_owners_merge(current, owners),
                 )
             case Delete(policy, unblock):
                 if unblock:
-                    await self._patch(identity, deletion.unblocked(latest), deletion.unblocked_merge)
+                    await self._patch(identity, patch.unblocked(latest), patch.unblocked_merge)
                     latest = await self._read(identity)
                 await self._delete(identity, latest, policy)
             case Keep():
@@ -229,8 +229,8 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
             with contextlib.suppress(NotFound):
                 await self._patch(
                     identity,
-                    deletion.without_owners(identity.uid, [owner]),
-                    lambda current: deletion.without_owners_merge(current, [owner]),
+                    patch.without_owners(identity.uid, [owner]),
+                    lambda current: patch.without_owners_merge(current, [owner]),
                 )
 
         await for_each(self.graph.dependents(node), forget)
@@ -296,8 +296,8 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
             current = await metadata.get(self.context.client, resource, namespace, identity.name)
             if current["uid"] != identity.uid:
                 return
-            patch = deletion.without_finalizer(current, finalizer)
-            if patch is not None:
-                await self.context.client.patch(resource, namespace, identity.name, patch)
+            changes = patch.without_finalizer(current, finalizer)
+            if changes is not None:
+                await self.context.client.patch(resource, namespace, identity.name, changes)
         except NotFound:
             return

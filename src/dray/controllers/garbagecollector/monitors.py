@@ -133,13 +133,14 @@ class Monitors:
                 ) as stream:
                     async for batch in stream:
                         for event in batch:
-                            version = event.object["metadata"]["resourceVersion"]
+                            obj: Object = event.object
+                            version = obj["metadata"]["resourceVersion"]
                             if event.type == "DELETED":
-                                self._gone(event.object)
+                                self._gone(obj)
                             elif event.type != "BOOKMARK":
-                                self._seen(resource, event.object)
+                                self._seen(resource, obj)
                                 if _is_crd(resource):
-                                    self._crd_seen(event.object)
+                                    self._crd_seen(obj)
                         pauses = _BACKOFF.pauses()
             except (Expired, Gone):
                 version = ""

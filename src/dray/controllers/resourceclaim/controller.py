@@ -1,36 +1,30 @@
-"""Resource claims: watched, reserved for pods that bypassed the scheduler, released when nobody is left.
+"""The resource claim controller: it creates claims for pods, reserves and releases them, and deletes those left behind.
 
-Never allocates: that is the scheduler's. Handlers see every change of every pod and claim, thousands a second: they
-look things up, queue a key only where there is something to write, and leave the rest to the workers.
+The controller never allocates; the scheduler or a driver does. Its handlers see every change of every pod and claim,
+thousands a second: they look things up, queue a key only where there is something to write, and leave the rest to the
+workers. What differs between generations of claims is in ``generation``.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
 from dray.api import claims, pods
-from dray.api.claims import Document
 from dray.api.errors import NotFound
-from dray.api.groups.resource.classic import bridge
-from dray.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, ObjectKey, key_of
+from dray.client.informers import Informer
+from dray.client.resources import PODS, ObjectKey, Resource, key_of
 from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.resourceclaim.creator import ClaimCreator
-from dray.controllers.resourceclaim.reservation import (
-    count_claims,
-    has_needless_finalizer,
-    owning_pod,
-    released,
-    should_reserve,
-)
+from dray.controllers.resourceclaim.generation import Claim, Generation, Template
+from dray.controllers.resourceclaim.reservation import has_needless_finalizer, owning_pod
 
-Object = Any  # documents have no types here yet
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
+    from dray.api.types.meta import ObjectMeta, OwnerReference
+    from dray.api.types.resource import ResourceClaimConsumerReference
 
-#: Where claims have the shape that is dealt with here, newest first.
-VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
-#: Where they have the classic one, which another controller deals with.
-CLASSIC_VERSIONS: Final = ("v1alpha2",)
 _MAX_DELETED_PODS: Final = 5000
 
 
@@ -42,91 +36,57 @@ class WorkItem(NamedTuple):
     name: str
 
 
-class ResourceClaimController(Controller[WorkItem]):
-    name = "resourceclaim-controller"
+class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
+    """The controller of one generation of claims; subclasses name it and say which."""
+
     workers = 50
-    versions: ClassVar[tuple[str, ...]] = VERSIONS
-    #: Of the generation that may be served beside this.
-    other_versions: ClassVar[tuple[str, ...]] = CLASSIC_VERSIONS
-    finalizer = claims.FINALIZER
-    creator: ClassVar[type[ClaimCreator]] = ClaimCreator
 
-    def __init__(self, context: ControllerContext, *, creates_with_finalizer: bool = False) -> None:
-        """With ``creates_with_finalizer``, claims made here spare the scheduler a write: they have its finalizer."""
+    def __init__(self, context: ControllerContext, generation: Generation[Claim, Template]) -> None:
         super().__init__(context)
-        get = context.informers.get
-        self._resource = context.resource(RESOURCE_CLAIMS, *self.versions)
-        self._pods = get(PODS, indexers={"named claim": _named_claims})
-        self._claims = get(self._resource, indexers=ClaimCreator.INDEXERS)
-        self._templates = get(context.resource(RESOURCE_CLAIM_TEMPLATES, *self.versions))
-        others = None
-        if context.discovered is not None:
-            others = context.discovered.newest(RESOURCE_CLAIM_TEMPLATES, self.other_versions)
-        self._alone = others is None  # all claims are of this generation
-        self._creator = self.creator(
-            context,
-            claims=self._claims,
-            templates=self._templates,
-            others=get(others) if others is not None else None,
-            creates_with_finalizer=creates_with_finalizer,
-        )
-        self._fixed_names = self.creator.fixed_names
-        self._gone: dict[str, None] = {}  # uids of deleted pods, oldest first
-        self._pods_by_foreign_claim: dict[
-            ObjectKey, dict[ObjectKey, None]
-        ] = {}  # claim with a name taken from pods → pods
-        self._pods_only = context.quirks.skips_claims_with_other_consumers
-        self._in_order = context.quirks.stops_at_first_unusable_claim
-        if self.name == ResourceClaimController.name:
-            self._show()
-        self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_gone)
-        self._claims.add_handler(on_set=self._claim_set, on_delete=self._claim_gone)
-        self._templates.add_handler(on_set=self._template_set)
+        self._generation: Generation[Claim, Template] = generation
+        self._pods = generation.informers.pods
+        self._claims: Informer[Claim] = generation.informers.claims
+        self._resource: Resource[Claim] = self._claims.resource
+        self._creator: ClaimCreator[Claim, Template] = ClaimCreator(context, generation)
+        self._fixed_names = generation.names_follow_pods
+        self._deleted_pods: dict[str, None] = {}  # uids, oldest first
+        #: By a claim that has the name of a pod's claim and is not the pod's: the pods.
+        self._pods_by_foreign_claim: dict[ObjectKey, dict[ObjectKey, None]] = {}
+        self._skips_claims_with_other_consumers = context.quirks.skips_claims_with_other_consumers
+        self._stops_at_first_unusable_claim = context.quirks.stops_at_first_unusable_claim
+        self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_deleted)
+        self._claims.add_handler(on_set=self._claim_set, on_delete=self._claim_deleted)
+        generation.informers.templates.add_handler(on_set=self._template_set)
 
-    def _show(self) -> None:
-        self.context.metrics.registry.gauge(
-            "resourceclaim_controller_resource_claims",
-            "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be "
-            "'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty "
-            "(manually created by a user).",
-            "allocated", "admin_access", "source",
-            read=lambda: count_claims(self._claims.items()),
-        )  # fmt: skip
+    # -- events -----------------------------------------------------------------------------------------------------
 
-    # -- what generations differ in ---------------------------------------------------------------------------------
-
-    def is_of_this_generation(self, claim: Document) -> bool:
-        return self._alone or not bridge.is_classic(claim)
-
-    def released(self, claim: Document, remaining: Iterable[Document]) -> Object | None:
-        return released(claim, remaining)
-
-    def needs_pod_work(self, pod: Document, claim: Document) -> bool:
-        return should_reserve(pod, claim)
-
-    # -- what happens -----------------------------------------------------------------------------------------------
-
-    def _pod_set(self, pod: Object) -> None:
-        if "resourceClaims" not in pod["spec"] and _extended_resource_claim(pod) is None:
+    def _pod_set(self, pod: Pod) -> None:
+        if not self._has_claims(pod):
             return
         metadata = pod["metadata"]
-        if self._creator.told:
+        if self._creator.unobserved_statuses:
             self._creator.pod_observed(pod)
         if pods.is_done(pod):
             self._enqueue_claims_of(pod)
         elif "deletionTimestamp" not in metadata and self._pod_needs_work(pod):
             self.enqueue(WorkItem("pod", metadata["namespace"], metadata["name"]))
 
-    def _pod_gone(self, pod: Document) -> None:
+    def _has_claims(self, pod: Pod) -> bool:
+        """Whether a pod has claims that may be of this generation."""
         if "resourceClaims" not in pod["spec"] and _extended_resource_claim(pod) is None:
+            return False
+        return self._generation.concerns(pod)
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        if not self._has_claims(pod):
             return
-        self._creator.pod_gone(pod)
-        self._gone[pod["metadata"]["uid"]] = None
-        while len(self._gone) > _MAX_DELETED_PODS:
-            del self._gone[next(iter(self._gone))]
+        self._creator.pod_deleted(pod)
+        self._deleted_pods[pod["metadata"]["uid"]] = None
+        while len(self._deleted_pods) > _MAX_DELETED_PODS:
+            del self._deleted_pods[next(iter(self._deleted_pods))]
         self._enqueue_claims_of(pod)
 
-    def _enqueue_claims_of(self, pod: Document) -> None:
+    def _enqueue_claims_of(self, pod: Pod) -> None:
         namespace = pod["metadata"]["namespace"]
         for wanted in claims.references(pod, fixed_names=self._fixed_names):
             if wanted.claim is not None:
@@ -134,29 +94,29 @@ class ResourceClaimController(Controller[WorkItem]):
         if (extended := _extended_resource_claim(pod)) is not None:
             self.enqueue(WorkItem("claim", namespace, extended))
 
-    def _claim_set(self, claim: Object) -> None:
-        if not self.is_of_this_generation(claim):
+    def _claim_set(self, claim: Claim) -> None:
+        if not self._generation.is_of_this_generation(claim):
             return
         metadata = claim["metadata"]
         owner = owning_pod(claim)
-        if owner is not None and self._creator.unobserved:
+        if owner is not None and self._creator.unobserved_claims:
             self._creator.claim_observed(claim, owner)
         if self._claim_needs_work(claim, owner):
             self.enqueue(WorkItem("claim", metadata["namespace"], metadata["name"]))
         self._recheck_pods_of(claim, owner)
 
-    def _claim_gone(self, claim: Object) -> None:
-        self._recheck_pods_of(claim, owning_pod(claim), gone=True)
+    def _claim_deleted(self, claim: Claim) -> None:
+        self._recheck_pods_of(claim, owning_pod(claim), deleted=True)
 
-    def _recheck_pods_of(self, claim: Object, owner: Document | None, *, gone: bool = False) -> None:
+    def _recheck_pods_of(self, claim: Claim, owner: OwnerReference | None, *, deleted: bool = False) -> None:
         namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
         if owner is not None:
             pod = self._pods.get(namespace, owner["name"])
-            # The scheduler reserves claims for pods that it places; only others may need something from us.
+            # The scheduler reserves claims for pods that it places; only others may need something from the controller.
             if (
                 pod is not None
                 and pod["metadata"]["uid"] == owner["uid"]
-                and (gone or pod["spec"].get("nodeName"))
+                and (deleted or pod["spec"].get("nodeName"))
             ):
                 self._pod_set(pod)
         for pod in self._pods.by_index("named claim", f"{namespace}/{name}"):
@@ -164,8 +124,13 @@ class ResourceClaimController(Controller[WorkItem]):
         if self._pods_by_foreign_claim:
             self._recheck_pods(self._pods_by_foreign_claim.pop(ObjectKey(namespace, name), ()))
 
-    def _template_set(self, template: Object) -> None:
+    def _template_set(self, template: Template) -> None:
         self._recheck_pods(self._creator.template_observed(template))
+        if self._generation.is_secondary:
+            namespace = template["metadata"]["namespace"]
+            for pod in list(self._pods.items()):
+                if pod["metadata"]["namespace"] == namespace:
+                    self._pod_set(pod)
 
     def _recheck_pods(self, pods: Iterable[ObjectKey]) -> None:
         for key in pods:
@@ -173,33 +138,49 @@ class ResourceClaimController(Controller[WorkItem]):
             if pod is not None:
                 self._pod_set(pod)
 
-    def _pod_needs_work(self, pod: Object) -> bool:
-        """Whether a claim is to be made or reserved."""
+    def _pod_needs_work(self, pod: Pod) -> bool:
+        return self._needs_claims(pod) or (
+            self._fixed_names
+            and any(
+                self._generation.name_conflict(pod, entry)
+                for entry in pod["spec"].get("resourceClaims") or ()
+            )
+        )
+
+    def _needs_claims(self, pod: Pod) -> bool:
+        """Whether a claim is to be created or reserved for the pod."""
         namespace = pod["metadata"]["namespace"]
         for entry in pod["spec"].get("resourceClaims") or ():
             try:
                 wanted = claims.reference(pod, entry, fixed_names=self._fixed_names)
             except claims.ClaimNotCreated:
                 return True
-            stuck = wanted.claim is None  # long ago somebody found that none is needed
+            stuck = wanted.claim is None  # the pod turned out to need no claim for this entry
             if wanted.claim is None:
                 pass
             elif (claim := self._claims.get(namespace, wanted.claim)) is None:
                 uid = pod["metadata"]["uid"]
-                if wanted.generated and self._creator.made(uid, wanted.entry) != wanted.claim:
+                if wanted.generated and self._creator.created_name(uid, wanted.entry) != wanted.claim:
                     return True
                 stuck = not wanted.generated
             elif wanted.generated and claims.not_for_pod(pod, claim):
                 # Nothing can be done until that other claim is gone.
                 self._pods_by_foreign_claim.setdefault(key_of(claim), {})[key_of(pod)] = None
                 stuck = True
-            elif self.needs_pod_work(pod, claim):
+            elif self._generation.needs_pod_work(pod, claim):
                 return True
-            if stuck and self._in_order:
+            if stuck and self._stops_at_first_unusable_claim:
                 return False
         return False
 
-    def _claim_needs_work(self, claim: Document, owner: Document | None) -> bool:
+    def _claim_needs_work(self, claim: Claim, owner: OwnerReference | None) -> bool:
+        return self._needs_release(claim, owner) or (
+            self._generation.is_secondary
+            and owner is not None
+            and not self._pods.get(claim["metadata"]["namespace"], owner["name"])
+        )
+
+    def _needs_release(self, claim: Claim, owner: OwnerReference | None) -> bool:
         metadata = claim["metadata"]
         if "deletionTimestamp" in metadata:
             return True
@@ -208,19 +189,22 @@ class ResourceClaimController(Controller[WorkItem]):
             return not all(self._is_used_by(metadata["namespace"], entry) for entry in reserved)
         return owner is not None and self._is_abandoned(metadata["namespace"], owner)
 
-    def _is_used_by(self, namespace: str, consumer: Document) -> bool | None:
-        """Whether a consumer is still there; None if only the server can tell."""
+    def _is_used_by(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool | None:
+        """Whether a consumer still exists; None if only the server can tell."""
         if consumer.get("apiGroup") or consumer["resource"] != "pods":
-            return True  # somebody we do not know
-        if consumer["uid"] in self._gone:
-            return False
+            return True  # the controller knows nothing of consumers that are not pods
         pod = self._pods.get(namespace, consumer["name"])
-        if pod is None:
-            return None
-        return bool(pod["metadata"]["uid"] == consumer["uid"]) and not pods.is_done(pod)
+        same = pod is not None and pod["metadata"]["uid"] == consumer["uid"]
+        if same and self._generation.keeps_claims_of_finished_pods:
+            return True
+        if consumer["uid"] in self._deleted_pods:
+            return False
+        return None if pod is None else same and not pods.is_done(pod)
 
-    def _is_abandoned(self, namespace: str, owner: Document) -> bool:
+    def _is_abandoned(self, namespace: str, owner: OwnerReference) -> bool:
         """Whether the pod that a claim was made for is certain not to need it. A pod not known may just be new."""
+        if self._generation.keeps_claims_of_finished_pods:
+            return False  # the garbage collector deletes the claim
         pod = self._pods.get(namespace, owner["name"])
         return pod is not None and (pod["metadata"]["uid"] != owner["uid"] or pods.is_done(pod))
 
@@ -229,6 +213,8 @@ class ResourceClaimController(Controller[WorkItem]):
             await self._sync_pod(key)
         else:
             await self._sync_claim(key)
+            if self._generation.is_secondary:
+                await self._collect(key)
         return None
 
     # -- pods -------------------------------------------------------------------------------------------------------
@@ -239,15 +225,20 @@ class ResourceClaimController(Controller[WorkItem]):
             return
         await self._creator.create_for(pod)
         if pod["spec"].get("nodeName"):
-            await self.reserve_all(pod)
+            await self._reserve_all(key, pod)
 
-    async def reserve_all(self, pod: Object) -> None:
+    async def _reserve_all(self, key: WorkItem, pod: Pod) -> None:
+        """Do for a pod that got its node without the scheduler what the scheduler would have done."""
         for claim in self._usable(pod):
-            if should_reserve(pod, claim) and self.is_of_this_generation(claim):
-                await self.reserve(pod, claim)
+            if self._generation.awaits_driver(pod, claim):
+                if not await self._generation.select_node(pod):
+                    self.enqueue(key)
+                return
+            if self._generation.should_reserve(pod, claim):
+                await self._reserve(pod, claim)
 
-    def _usable(self, pod: Object) -> Iterator[Object]:
-        """The pod's claims up to the first that is not there or not the pod's, unless another generation has it."""
+    def _usable(self, pod: Pod) -> Iterator[Claim]:
+        """The pod's claims up to the first that is missing or not the pod's, unless it may be of another generation."""
         for entry in pod["spec"].get("resourceClaims") or ():
             wanted = claims.known_reference(pod, entry, fixed_names=self._fixed_names)
             if wanted is not None and wanted.claim is None:
@@ -255,72 +246,78 @@ class ResourceClaimController(Controller[WorkItem]):
             claim = self._claims.get(pod["metadata"]["namespace"], wanted.claim or "") if wanted else None
             if wanted and claim and not (wanted.generated and claims.not_for_pod(pod, claim)):
                 yield claim
-            elif self._alone:
+            elif self._generation.is_alone:
                 return
 
-    async def reserve(self, pod: Object, claim: Object) -> None:
-        status = claim["status"]
-        reserved = [*(status.get("reservedFor") or ()), claims.consumer_reference(pod)]
-        changed = {**claim, "status": {**status, "reservedFor": reserved}}
-        await self.context.client.update_status(self._resource, pod["metadata"]["namespace"], changed)  # type: ignore[arg-type]
+    async def _reserve(self, pod: Pod, claim: Claim) -> None:
+        reserved = [*(claim["status"].get("reservedFor") or ()), claims.consumer_reference(pod)]
+        changed: Claim = {**claim, "status": {**claim["status"], "reservedFor": reserved}}
+        await self.context.client.update_status(self._resource, pod["metadata"]["namespace"], changed)
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
     async def _sync_claim(self, key: WorkItem) -> None:
         claim = self._claims.get(key.namespace, key.name)
-        if claim is None or not self.is_of_this_generation(claim):
+        if claim is None or not self._generation.is_of_this_generation(claim):
             return
         consumers = (claim.get("status") or {}).get("reservedFor") or ()
-        if self._pods_only and any(c.get("apiGroup") or c["resource"] != "pods" for c in consumers):
+        if self._skips_claims_with_other_consumers and any(
+            c.get("apiGroup") or c["resource"] != "pods" for c in consumers
+        ):
             return
         remaining = [c for c in consumers if await self._is_still_used_by(key.namespace, c)]
-        status = self.released(claim, remaining)
-        if status is not None:
-            claim = await self.context.client.update_status(
-                self._resource, key.namespace, {**claim, "status": status}
-            )
-        looked_at = status is not None or "deletionTimestamp" in claim["metadata"]
-        if looked_at and has_needless_finalizer(claim, self.finalizer):
+        released = self._generation.released(claim, remaining)
+        if released is not None:
+            claim = await self.context.client.update_status(self._resource, key.namespace, released)
+        finalizer = self._generation.finalizer
+        may_go = released is not None or "deletionTimestamp" in claim["metadata"]
+        if may_go and has_needless_finalizer(claim, finalizer):
             metadata = claim["metadata"]
-            finalizers = [f for f in metadata["finalizers"] if f != self.finalizer]
-            changed = {**claim, "metadata": {**metadata, "finalizers": finalizers}}
-            claim = await self.context.client.update(self._resource, key.namespace, changed)  # type: ignore[arg-type]
+            finalizers = [f for f in metadata["finalizers"] if f != finalizer]
+            kept: ObjectMeta = {**metadata, "finalizers": finalizers}
+            changed: Claim = {**claim, "metadata": kept}
+            claim = await self.context.client.update(self._resource, key.namespace, changed)
         owner = owning_pod(claim)
         if remaining or owner is None or "deletionTimestamp" in claim["metadata"]:
             return
         # The garbage collector would do this, too, but perhaps not for a long time: finished pods stay.
         if self._is_abandoned(key.namespace, owner):
-            with contextlib.suppress(NotFound):
-                await self.context.client.delete(
-                    self._resource, key.namespace, key.name, uid=claim["metadata"]["uid"]
-                )
+            await self._delete(claim)
 
-    async def _is_still_used_by(self, namespace: str, consumer: Document) -> bool:
+    async def _collect(self, key: WorkItem) -> None:
+        """Delete a claim whose pod is deleted."""
+        claim = self._claims.get(key.namespace, key.name)
+        owner = owning_pod(claim) if claim is not None else None
+        if claim is None or owner is None or "deletionTimestamp" in claim["metadata"]:
+            return
+        consumer: ResourceClaimConsumerReference = {
+            "resource": "pods",
+            "name": owner["name"],
+            "uid": owner["uid"],
+        }
+        if not await self._is_still_used_by(key.namespace, consumer):
+            await self._delete(claim)
+
+    async def _delete(self, claim: Claim) -> None:
+        metadata = claim["metadata"]
+        with contextlib.suppress(NotFound):
+            await self.context.client.delete(
+                self._resource, metadata["namespace"], metadata["name"], uid=metadata["uid"]
+            )
+
+    async def _is_still_used_by(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
         known = self._is_used_by(namespace, consumer)
         if known is not None:
             return known
-        # Perhaps it is so new that no informer has shown it: to take its claim away would be bad.
+        # The pod may be so new that no informer has shown it; then its claim must stay reserved.
         try:
             pod = await self.context.client.get(PODS, namespace, consumer["name"])
         except NotFound:
             return False
-        return bool(pod["metadata"]["uid"] == consumer["uid"])
+        return pod["metadata"]["uid"] == consumer["uid"]
 
 
-def _extended_resource_claim(pod: Document) -> str | None:
-    """The claim that the scheduler made for the pod's extended resources."""
+def _extended_resource_claim(pod: Pod) -> str | None:
+    """The claim that the scheduler created for the pod's extended resources."""
     found = (pod.get("status") or {}).get("extendedResourceClaimStatus")
     return found["resourceClaimName"] if found else None
-
-
-def _named_claims(pod: Object) -> list[str]:
-    """The claims that a pod names itself; those made for it are found through their owner."""
-    entries = pod["spec"].get("resourceClaims")
-    if not entries:
-        return []
-    namespace = pod["metadata"]["namespace"]
-    return [
-        f"{namespace}/{name}"
-        for entry in entries
-        if (name := claims.claim_and_template_names(entry)[0]) is not None
-    ]

@@ -2,49 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from dray.api import claims
-from dray.api.claims import claim_generate_name
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Object
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
+    from dray.api.types.meta import ObjectMeta, OwnerReference
+    from dray.api.types.resource import (
+        DeviceRequest,
+        ExactDeviceRequest,
+        ResourceClaim,
+        ResourceClaimTemplate,
+    )
 
 
 class TemplateError(StatusError):
-    """A claim cannot be made from its template, for a reason that users are told."""
+    """A claim cannot be created from its template, for a reason that users are told."""
 
 
 def claim_from_template(
-    pod: Document, entry: str, template: Document, *, admin_access: bool, prioritized_list: bool
-) -> Object:
-    """The claim a template stands for in this pod."""
-    spec = template["spec"]
-    requests = (spec["spec"].get("devices") or {}).get("requests") or ()
-    # In old versions of the API what is now below "exactly" is in the request itself.
-    if not admin_access and any((r.get("exactly") or r).get("adminAccess") for r in requests):
+    pod: Pod, entry: str, template: ResourceClaimTemplate, *, admin_access: bool, prioritized_list: bool
+) -> ResourceClaim:
+    """The claim that a template stands for in this pod."""
+    spec = template["spec"]["spec"]
+    requests = (spec.get("devices") or {}).get("requests") or ()
+    if not admin_access and any(_exact(r).get("adminAccess") for r in requests):
         raise TemplateError("admin access is requested, but the feature is disabled")
     if not prioritized_list and any(r.get("firstAvailable") for r in requests):
         raise TemplateError(
             "template includes a prioritized list of subrequests, but the feature is disabled"
         )
-    wanted = spec.get("metadata") or {}
-    owner = pod["metadata"]
-    metadata: Object = {
-        "generateName": claim_generate_name(owner["name"], entry),
+    return {"metadata": claim_metadata(pod, entry, template["spec"].get("metadata") or {}), "spec": spec}
+
+
+def _exact(request: DeviceRequest) -> ExactDeviceRequest:
+    # In old versions of the API what is now below "exactly" is in the request itself.
+    return request.get("exactly") or cast("ExactDeviceRequest", request)
+
+
+def claim_metadata(
+    pod: Pod, entry: str, wanted: ObjectMeta, *, block_owner_deletion: bool = False
+) -> ObjectMeta:
+    """The metadata of a new claim for an entry of the pod; ``wanted`` is the template's."""
+    metadata = pod["metadata"]
+    owner: OwnerReference = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+    }
+    if block_owner_deletion:
+        owner["blockOwnerDeletion"] = True
+    found: ObjectMeta = {
+        "generateName": claims.claim_generate_name(metadata["name"], entry),
         "annotations": {**(wanted.get("annotations") or {}), claims.POD_CLAIM_ANNOTATION: entry},
-        "ownerReferences": [
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "name": owner["name"],
-                "uid": owner["uid"],
-                "controller": True,
-            }
-        ],
+        "ownerReferences": [owner],
     }
     if wanted.get("labels"):
-        metadata["labels"] = wanted["labels"]
-    return {"metadata": metadata, "spec": spec["spec"]}
+        found["labels"] = wanted["labels"]
+    return found

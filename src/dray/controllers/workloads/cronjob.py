@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.groups.batch.cron import Schedule, ScheduleError
 from dray.api.objects import controller_of
+from dray.api.times import from_epoch
 from dray.client.resources import CRONJOBS, JOBS, ObjectKey, key_of
-from dray.controllers.controller import Controller, ControllerContext
-from dray.controllers.serviceaccount import is_namespace_terminating
-from dray.controllers.workloads import owned_pods
+from dray.controllers.controller import Controller, ControllerContext, is_namespace_terminating
+from dray.controllers.workloads import controller_ref, owned_pods
 from dray.controllers.workloads.job import completion
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def job_from_template(cron: CronJob, when: datetime) -> Job:
             "name": f"{cron['metadata']['name']}-{int(when.timestamp()) // 60}",
             "labels": wanted.get("labels") or {},
             "annotations": {**(wanted.get("annotations") or {}), SCHEDULED_TIMESTAMP: _rfc3339(when)},
-            "ownerReferences": [owned_pods.owner_reference(CRONJOBS, cron)],
+            "ownerReferences": [controller_ref.owner_reference(CRONJOBS, cron)],
         },
         "spec": template["spec"],
     }
@@ -86,7 +86,7 @@ class CronJobController(Controller[ObjectKey]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._crons = context.informers.get(CRONJOBS)
-        self._jobs = context.informers.get(JOBS, indexers={"owner": owned_pods.by_owner})
+        self._jobs = context.informers.get(JOBS, indexers={"owner": controller_ref.by_owner})
         self._crons.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)), on_update=lambda o, n: self.enqueue(key_of(n))
         )
@@ -229,7 +229,7 @@ class CronJobController(Controller[ObjectKey]):
             raise
         else:
             self._record_event(cron, "Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
-        status["lastScheduleTime"] = owned_pods.timestamp(when.timestamp())
+        status["lastScheduleTime"] = from_epoch(when.timestamp())
         return [*active, _reference(made)]
 
     def _record_event(

@@ -1,4 +1,7 @@
-"""Not acting twice on old news: an owner is not counted again before what was done to its pods has been seen."""
+"""What a controller has done to pods and the informer has not shown yet.
+
+While it waits, the controller does not count the pods of that owner: it would act twice on old data.
+"""
 
 from __future__ import annotations
 
@@ -10,62 +13,62 @@ if TYPE_CHECKING:
     from dray.api.types.core import Pod
 
 
-#: After so long the news is given up on.
+#: After so long the controller does not wait any more.
 EXPECTATIONS_TIMEOUT_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
 class Expectations:
-    """Pods that were made or deleted but have not been seen so yet, by owner."""
+    """By owner: pods that were created or deleted and that the informer has not shown so yet."""
 
     clock: Callable[[], float]
-    _making: dict[Hashable, dict[str, float]] = field(default_factory=dict)  # owner → uid → when
-    _deleting: dict[Hashable, dict[str, float]] = field(default_factory=dict)
+    _creations: dict[Hashable, dict[str, float]] = field(default_factory=dict)  # owner → uid → when
+    _deletions: dict[Hashable, dict[str, float]] = field(default_factory=dict)
 
-    def made(self, owner: Hashable, uid: str) -> None:
-        self._making.setdefault(owner, {})[uid] = self.clock()
+    def expect_creation(self, owner: Hashable, uid: str) -> None:
+        self._creations.setdefault(owner, {})[uid] = self.clock()
 
-    def deleted(self, owner: Hashable, uid: str) -> None:
-        self._deleting.setdefault(owner, {})[uid] = self.clock()
+    def expect_deletion(self, owner: Hashable, uid: str) -> None:
+        self._deletions.setdefault(owner, {})[uid] = self.clock()
 
-    def there(self, owner: Hashable, pod: Pod) -> None:
-        """A pod was seen."""
+    def creation_observed(self, owner: Hashable, pod: Pod) -> None:
+        """The informer shows a pod."""
         uid = pod["metadata"]["uid"]
-        _lower(self._making, owner, uid)
+        _remove(self._creations, owner, uid)
         if "deletionTimestamp" in pod["metadata"]:
-            _lower(self._deleting, owner, uid)
+            _remove(self._deletions, owner, uid)
 
-    def gone(self, owner: Hashable, uid: str) -> None:
-        """A pod is no longer there, or could not be deleted."""
-        _lower(self._making, owner, uid)
-        _lower(self._deleting, owner, uid)
+    def deletion_observed(self, owner: Hashable, uid: str) -> None:
+        """A pod is gone, or could not be deleted."""
+        _remove(self._creations, owner, uid)
+        _remove(self._deletions, owner, uid)
 
-    def met(self, owner: Hashable, pods: Iterable[Pod]) -> bool:
-        """Whether the news has caught up, given the pods that are seen at present."""
-        making, deleting = self._making.get(owner), self._deleting.get(owner)
-        if not making and not deleting:
+    def satisfied(self, owner: Hashable, pods: Iterable[Pod]) -> bool:
+        """Whether the informer, which shows these pods at present, has caught up."""
+        creations, deletions = self._creations.get(owner), self._deletions.get(owner)
+        if not creations and not deletions:
             return True
         seen = {pod["metadata"]["uid"]: pod for pod in pods}
         for pod in seen.values():
-            self.there(owner, pod)
-        for uid in [u for u in deleting or () if u not in seen]:
-            _lower(self._deleting, owner, uid)
+            self.creation_observed(owner, pod)
+        for uid in [u for u in deletions or () if u not in seen]:
+            _remove(self._deletions, owner, uid)
         late = self.clock() - EXPECTATIONS_TIMEOUT_SECONDS
-        for kept in (self._making, self._deleting):
+        for kept in (self._creations, self._deletions):
             for uid in [u for u, when in kept.get(owner, {}).items() if when < late]:
-                _lower(kept, owner, uid)
-        return owner not in self._making and owner not in self._deleting
+                _remove(kept, owner, uid)
+        return owner not in self._creations and owner not in self._deletions
 
     def unobserved(self, owner: Hashable) -> tuple[frozenset[str], frozenset[str]]:
-        """The uids of pods that were made, and of those that were deleted, but have not been seen so yet."""
-        return frozenset(self._making.get(owner, ())), frozenset(self._deleting.get(owner, ()))
+        """The uids of pods that were created, and of those that were deleted, and that are not shown so yet."""
+        return frozenset(self._creations.get(owner, ())), frozenset(self._deletions.get(owner, ()))
 
     def forget(self, owner: Hashable) -> None:
-        self._making.pop(owner, None)
-        self._deleting.pop(owner, None)
+        self._creations.pop(owner, None)
+        self._deletions.pop(owner, None)
 
 
-def _lower(kept: dict[Hashable, dict[str, float]], owner: Hashable, uid: str) -> None:
+def _remove(kept: dict[Hashable, dict[str, float]], owner: Hashable, uid: str) -> None:
     found = kept.get(owner)
     if found is not None:
         found.pop(uid, None)

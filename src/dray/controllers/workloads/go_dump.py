@@ -46,7 +46,7 @@ _QUANTITY: Final = re.compile(r"(-?)0*([0-9]*)(?:\.([0-9]*))?([KMGTPE]i|[numkMGT
 
 def dump_for_hash(document: Mapping[str, Any], release: Release) -> str:
     """A pod template with all the fields that a release has."""
-    kind = type_of("core/v1.PodTemplateSpec", f"{release[0]}.{release[1]}")
+    kind = type_of("core/v1.PodTemplateSpec", release)
     return f"({kind.go}){_value(kind, document)}"
 
 

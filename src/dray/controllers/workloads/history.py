@@ -12,7 +12,7 @@ from dray.api.release import Release
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.client.resources import CONTROLLER_REVISIONS, ObjectKey, Resource
-from dray.controllers.workloads import owned_pods, pod_template_hash
+from dray.controllers.workloads import controller_ref, owned_pods, pod_template_hash
 
 if TYPE_CHECKING:
     from dray.api.types.apps import ControllerRevision, DaemonSet, StatefulSet
@@ -82,10 +82,10 @@ async def claim_revisions(
     metadata = owner["metadata"]
     known = [
         *informer.by_index("owner", metadata["uid"]),
-        *informer.by_index("owner", owned_pods.orphans_of(metadata["namespace"])),
+        *informer.by_index("owner", controller_ref.orphans_of(metadata["namespace"])),
     ]
-    test = owned_pods.matches(owner["spec"].get("selector"))
-    return await owned_pods.claim_objects(client, resource, owner, CONTROLLER_REVISIONS, known, test)
+    test = controller_ref.matches(owner["spec"].get("selector"))
+    return await controller_ref.claim_objects(client, resource, owner, CONTROLLER_REVISIONS, known, test)
 
 
 async def ensure_revision(
@@ -117,7 +117,7 @@ async def ensure_revision(
     metadata: ObjectMeta = {
         "name": f"{key.name[:_LONGEST_PREFIX]}-{digest}",
         "labels": {**labels, label: digest},
-        "ownerReferences": [owned_pods.owner_reference(resource, owner)],
+        "ownerReferences": [controller_ref.owner_reference(resource, owner)],
     }
     annotations = owner["metadata"].get("annotations")
     if annotations:

@@ -1,47 +1,28 @@
-"""Pods and their owner: finding, adopting, making, ranking and counting them."""
+"""What controllers of workloads do with the pods they own: create them from a template, and rank them for deletion."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dray.api.errors import Invalid, NotFound
-from dray.api.objects import controller_of
-from dray.api.selectors import label_selector
-from dray.api.times import from_epoch, to_epoch
-from dray.client.client import Client, PatchType
+from dray.api.pods import condition as pod_condition
+from dray.api.pods import is_terminal, phase
+from dray.api.times import to_epoch
 from dray.client.resources import Resource, T
 from dray.controllers.controller import for_each
-from dray.controllers.pod_status import pod_condition
+from dray.controllers.workloads.controller_ref import owner_reference
 
 if TYPE_CHECKING:
     from dray.api.types import Object
     from dray.api.types.core import Pod, PodTemplateSpec
-    from dray.api.types.meta import LabelSelector, ObjectMeta, OwnerReference
+    from dray.api.types.meta import ObjectMeta
 
 
 _AT_ONCE: Final = 64
 _LONGEST_NAME: Final = 253
 _encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def matches(selector: LabelSelector | None) -> Callable[[Object], bool]:
-    """Whether an object's labels satisfy a workload's selector. An empty one selects nothing."""
-    if not selector or not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        return lambda obj: False
-    test = label_selector(selector)
-    return lambda obj: test.matches(obj["metadata"].get("labels") or {})
-
-
-def owner_reference(resource: Resource[Any], owner: Object) -> OwnerReference:
-    metadata = owner["metadata"]
-    return {
-        "apiVersion": resource.api_version, "kind": resource.kind, "name": metadata["name"], "uid": metadata["uid"],
-        "controller": True, "blockOwnerDeletion": True,
-    }  # fmt: skip
 
 
 def pod_from_template(
@@ -69,21 +50,9 @@ def _prefix(name: str) -> str:
     return f"{name}-" if len(name) < _LONGEST_NAME else name
 
 
-def is_active(pod: Pod) -> bool:
-    return not is_finished(pod) and "deletionTimestamp" not in pod["metadata"]
-
-
 def is_terminating(pod: Pod) -> bool:
     """Deleted, and not over yet."""
-    return "deletionTimestamp" in pod["metadata"] and not is_finished(pod)
-
-
-def is_finished(pod: Pod) -> bool:
-    return phase(pod) in ("Succeeded", "Failed")
-
-
-def phase(pod: Pod) -> str:
-    return (pod.get("status") or {}).get("phase") or "Pending"
+    return "deletionTimestamp" in pod["metadata"] and not is_terminal(pod)
 
 
 def is_available(pod: Pod, min_ready: int, now: float) -> bool:
@@ -95,10 +64,6 @@ def is_available(pod: Pod, min_ready: int, now: float) -> bool:
 
 def seconds(text: str | None) -> float:
     return to_epoch(text) if text else 0.0
-
-
-def timestamp(moment: float) -> str:
-    return from_epoch(moment)
 
 
 def ranked_for_deletion(pods: Iterable[Pod], pods_per_node: Mapping[str, int] | None = None) -> list[Pod]:
@@ -142,93 +107,6 @@ def _restarts(pod: Pod) -> int:
 
 def semantic_equal(a: object, b: object) -> bool:
     return bool(_encode(a) == _encode(b))
-
-
-async def claim_objects(
-    client: Client,
-    resource: Resource[Any],
-    owner: Object,
-    of: Resource[T],
-    candidates: Iterable[T],
-    test: Callable[[T], bool],
-    *,
-    finalizers: Sequence[str] = (),
-) -> list[T]:
-    """The owner's objects of a kind: strays that match are adopted, own ones that no longer match are let go.
-
-    ``finalizers`` come and go with the ownership.
-    """
-    mine: list[T] = []
-    uid = owner["metadata"]["uid"]
-    leaving = "deletionTimestamp" in owner["metadata"]
-    adopts: bool | None = None  # not known before it matters
-    for one in candidates:
-        controller = controller_of(one)
-        if controller is not None:
-            if controller["uid"] != uid:
-                continue
-            if test(one):
-                mine.append(one)
-            elif not leaving:
-                await _release(client, of, one, uid, finalizers)
-        elif not leaving and "deletionTimestamp" not in one["metadata"] and test(one):
-            if adopts is None:
-                adopts = await _can_adopt(client, resource, owner)
-            if adopts:
-                adopted = await _adopt(client, of, one, owner_reference(resource, owner), finalizers)
-                if adopted is not None:
-                    mine.append(adopted)
-    return mine
-
-
-async def _can_adopt(client: Client, resource: Resource[Any], owner: Object) -> bool:
-    """What is about to go adopts nothing: its orphans, seen before its end is, would be caught in it."""
-    metadata = owner["metadata"]
-    try:
-        now = await client.get(resource, metadata["namespace"], metadata["name"])
-    except NotFound:
-        return False
-    return bool(now["metadata"]["uid"] == metadata["uid"] and "deletionTimestamp" not in now["metadata"])
-
-
-async def _adopt(
-    client: Client, of: Resource[T], one: T, reference: OwnerReference, finalizers: Sequence[str]
-) -> T | None:
-    metadata = one["metadata"]
-    changes: dict[str, Any] = {"uid": metadata["uid"], "ownerReferences": [reference]}
-    if finalizers:
-        changes["finalizers"] = list(finalizers)
-    try:
-        return await client.patch(
-            of, metadata["namespace"], metadata["name"], {"metadata": changes}, type=PatchType.STRATEGIC
-        )
-    except (NotFound, Invalid):
-        return None  # it is gone, or somebody else's by now
-
-
-async def _release(client: Client, of: Resource[T], one: T, owner: str, finalizers: Sequence[str]) -> None:
-    metadata = one["metadata"]
-    changes: dict[str, Any] = {
-        "uid": metadata["uid"],
-        "ownerReferences": [{"$patch": "delete", "uid": owner}],
-    }
-    if finalizers:
-        changes["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
-    with contextlib.suppress(NotFound, Invalid):
-        await client.patch(
-            of, metadata["namespace"], metadata["name"], {"metadata": changes}, type=PatchType.STRATEGIC
-        )
-
-
-def by_owner(obj: Object) -> list[str]:
-    """Index: the uid of an object's controller, or its namespace for strays."""
-    controller = controller_of(obj)
-    return [controller["uid"] if controller is not None else orphans_of(obj["metadata"]["namespace"])]
-
-
-def orphans_of(namespace: str) -> str:
-    """Under what the objects of a namespace that nobody owns are found in the index."""
-    return f"stray:{namespace}"
 
 
 def newer_of(seen: T | None, written: T | None) -> T | None:

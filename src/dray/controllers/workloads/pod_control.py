@@ -10,9 +10,8 @@ from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.objects import controller_of
 from dray.client.informers import Informer
 from dray.client.resources import PODS, ObjectKey, Resource, key_of
-from dray.controllers.controller import Controller, ControllerContext, Key
-from dray.controllers.serviceaccount import is_namespace_terminating
-from dray.controllers.workloads import owned_pods
+from dray.controllers.controller import Controller, ControllerContext, Key, is_namespace_terminating
+from dray.controllers.workloads import controller_ref, owned_pods
 from dray.controllers.workloads.expectations import Expectations
 
 if TYPE_CHECKING:
@@ -46,12 +45,12 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._owners: Informer[Owner] = context.informers.get(self.resource)
-        self._pods = context.informers.get(PODS, indexers={"owner": owned_pods.by_owner})
+        self._pods = context.informers.get(PODS, indexers={"owner": controller_ref.by_owner})
         self._expected = Expectations(context.clock)
         self._owners.add_handler(
             on_set=lambda n: self.enqueue(key_of(n)), on_delete=lambda o: self._forget(key_of(o))
         )
-        context.informers.owned(PODS).follow(
+        context.informers.owner_events(PODS).add_handler(
             self.resource.kind,
             on_change=self._pod_changed,
             on_delete=self._pod_gone,
@@ -66,19 +65,19 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
     def _pod_changed(self, pod: Pod, old: Pod | None = None) -> None:
         key = self._owner_of(pod)
         if key is not None:
-            self._expected.there(key, pod)
+            self._expected.creation_observed(key, pod)
             self.enqueue(key)
 
     def _pod_gone(self, pod: Pod) -> None:
         key = self._owner_of(pod)
         if key is not None:
-            self._expected.gone(key, pod["metadata"]["uid"])
+            self._expected.deletion_observed(key, pod["metadata"]["uid"])
             self.enqueue(key)
 
     def _pod_orphaned(self, pod: Pod) -> None:
         """A pod of nobody: whoever selects it may adopt it."""
         for owner in self._owners.items():
-            if owner["metadata"]["namespace"] == pod["metadata"]["namespace"] and owned_pods.matches(
+            if owner["metadata"]["namespace"] == pod["metadata"]["namespace"] and controller_ref.matches(
                 owner["spec"].get("selector")
             )(pod):
                 self.enqueue(key_of(owner))
@@ -99,9 +98,12 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
         self, owner: Owner, own: list[Pod], test: Callable[[Pod], bool] | None = None
     ) -> list[Pod]:
         """The owner's pods, with the strays that its selector (or the test) wants and without those it does not."""
-        known = [*own, *self._pods.by_index("owner", owned_pods.orphans_of(owner["metadata"]["namespace"]))]
-        wanted = test or owned_pods.matches(owner["spec"].get("selector"))
-        return await owned_pods.claim_objects(
+        known = [
+            *own,
+            *self._pods.by_index("owner", controller_ref.orphans_of(owner["metadata"]["namespace"])),
+        ]
+        wanted = test or controller_ref.matches(owner["spec"].get("selector"))
+        return await controller_ref.claim_objects(
             self.context.client, self.resource, owner, PODS, known, wanted, finalizers=self.finalizers
         )
 
@@ -117,20 +119,20 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
             message = self.words.not_created.format(pod=name, owner=key.name, problem=problem)
             self._record_event(owner, "Warning", "FailedCreate", message)
             raise
-        self._expected.made(key, pod["metadata"]["uid"])
+        self._expected.expect_creation(key, pod["metadata"]["uid"])
         message = self.words.created.format(pod=pod["metadata"]["name"], owner=key.name)
         self._record_event(owner, "Normal", "SuccessfulCreate", message)
 
     async def _delete_pod(self, key: ObjectKey, owner: Owner, pod: Pod) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        self._expected.deleted(key, uid)
+        self._expected.expect_deletion(key, uid)
         try:
             await self.context.client.delete(PODS, key.namespace, name, uid=uid)
         except NotFound:
-            self._expected.gone(key, uid)
+            self._expected.deletion_observed(key, uid)
             return
         except StatusError as problem:
-            self._expected.gone(key, uid)
+            self._expected.deletion_observed(key, uid)
             message = self.words.not_deleted.format(pod=name, owner=key.name, problem=problem)
             self._record_event(owner, "Warning", "FailedDelete", message)
             raise

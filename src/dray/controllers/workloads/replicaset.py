@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import StatusError
 from dray.api.objects import controller_of
+from dray.api.pods import is_active, is_ready
+from dray.api.times import from_epoch
 from dray.client.resources import REPLICASETS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each
-from dray.controllers.pod_status import is_ready
-from dray.controllers.workloads import owned_pods
+from dray.controllers.workloads import controller_ref, owned_pods
 from dray.controllers.workloads.pod_control import PodOwnerController
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._owners.add_index("owner", owned_pods.by_owner)
+        self._owners.add_index("owner", controller_ref.by_owner)
         self._counts_terminating = context.quirks.counts_terminating_replicas
 
     async def sync(self, key: ObjectKey) -> float | None:
@@ -74,16 +75,16 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
         if rs is None:
             return None
         own = self._owned_pods(rs)
-        selected = owned_pods.matches(rs["spec"]["selector"])
+        selected = controller_ref.matches(rs["spec"]["selector"])
         # Pods that have ended are left alone: they are neither adopted nor let go.
         active = await self._claim(
             rs,
-            [p for p in own if owned_pods.is_active(p)],
-            lambda pod: owned_pods.is_active(pod) and selected(pod),
+            [p for p in own if is_active(p)],
+            lambda pod: is_active(pod) and selected(pod),
         )
         problem: StatusError | None = None
         missing = 0
-        if "deletionTimestamp" not in rs["metadata"] and self._expected.met(key, own):
+        if "deletionTimestamp" not in rs["metadata"] and self._expected.satisfied(key, own):
             missing = rs["spec"].get("replicas", 1) - len(active)
             try:
                 await self._manage(key, rs, active, missing)
@@ -111,7 +112,7 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
             "status": "True",
             "reason": "FailedCreate" if missing > 0 else "FailedDelete",
             "message": str(problem) if missing > 0 else f"unable to delete pods: {problem}",
-            "lastTransitionTime": owned_pods.timestamp(self.context.clock()),
+            "lastTransitionTime": from_epoch(self.context.clock()),
         }
 
     async def _manage(self, key: ObjectKey, rs: ReplicaSet, active: list[Pod], missing: int) -> None:
@@ -130,8 +131,5 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
         above = controller_of(rs)
         sets = self._owners.by_index("owner", above["uid"]) if above is not None else ()
         return Counter(
-            pod["spec"].get("nodeName", "")
-            for one in sets
-            for pod in self._owned_pods(one)
-            if owned_pods.is_active(pod)
+            pod["spec"].get("nodeName", "") for one in sets for pod in self._owned_pods(one) if is_active(pod)
         )

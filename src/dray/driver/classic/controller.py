@@ -327,7 +327,7 @@ class Controller:
         group, kind, name = reference.get("apiGroup") or "", reference["kind"], reference["name"]
         resource = await self._resource(group, kind)
         if resource is None:
-            self._discovery.forget()
+            self._discovery.invalidate()
             raise CannotAllocate(f"parameters {kind} {name}: there is no such kind in {group or 'v1'}")
         where = cast("ResourceClassParametersReference", reference).get("namespace") or namespace
         try:

@@ -8,13 +8,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.driver.model import ClaimRef
 from dray.driver.verify.claims import Claims
 from dray.driver.verify.grpc_client import CallFailed, call, channel
 from dray.driver.verify.report import FreeDevice, Options, Report
 from dray.kubelet_api.services import Service, stub
+
+if TYPE_CHECKING:
+    from dray.kubelet_api.cdi import Spec
 
 _CDI_ID = re.compile(r"[A-Za-z][\w.-]*/[A-Za-z][\w.-]*=[A-Za-z0-9][\w.:-]*")
 
@@ -200,7 +203,7 @@ def defined(directories: Sequence[Path]) -> set[str]:
             try:
                 text = path.read_text()
                 if path.suffix == ".json":
-                    spec = json.loads(text)
+                    spec: Spec = json.loads(text)
                 else:
                     import yaml
 

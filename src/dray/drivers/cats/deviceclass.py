@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def class_exists(client: Client) -> bool:
     """Whether there is a class that asks for cats."""
-    classes = await Discovery(client).newest(DEVICE_CLASSES, VERSIONS)
+    classes = await Discovery(client).first_served(DEVICE_CLASSES, VERSIONS)
     return classes is not None and any(map(selects_cats, (await client.list(classes)).items))
 
 
@@ -31,7 +31,7 @@ async def wait_for_class(client: Client) -> None:
             calling.set()
 
     informers = Informers(client)
-    if classes := await Discovery(client).newest(DEVICE_CLASSES, VERSIONS):
+    if classes := await Discovery(client).first_served(DEVICE_CLASSES, VERSIONS):
         informers.get(classes).add_handler(on_add=look, on_update=lambda old, new: look(new))
     async with informers:
         await calling.wait()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Final
 
-from dray.api.errors import AlreadyExists
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
-    Resource,
-    T,
 )
 from dray.drivers.cats.parameters import CLAIM_PARAMETERS, DEFINITION, GROUP
 
@@ -50,16 +46,11 @@ async def install(client: Client, *, user: str) -> None:
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
     }
-    await _create(client, CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
+    await client.create_if_missing(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
     role: ClusterRole = {"metadata": {"name": user}, "rules": rules}
-    await _create(client, CLUSTER_ROLES, role)
-    await _create(client, CLUSTER_ROLE_BINDINGS, binding)
+    await client.create_if_missing(CLUSTER_ROLES, "", role)
+    await client.create_if_missing(CLUSTER_ROLE_BINDINGS, "", binding)
     discovery = Discovery(client)
     while not await discovery.serves(CLAIM_PARAMETERS):
-        discovery.forget()
+        discovery.invalidate()
         await asyncio.sleep(0.02)
-
-
-async def _create(client: Client, resource: Resource[T], wanted: T) -> None:
-    with contextlib.suppress(AlreadyExists):
-        await client.create(resource, "", wanted)

@@ -1,4 +1,4 @@
-"""An expression held against every device of a cluster: which match, which fail and how, and what it costs."""
+"""An expression evaluated on every device of a cluster: which devices match, which fail and how, and what it costs."""
 
 from __future__ import annotations
 

@@ -1,13 +1,17 @@
-"""Which devices are known to be sick: from what the kubelet reports in pods, and drivers in claims."""
+"""Unhealthy devices: those that the kubelet reports in the status of pods, and drivers in the status of claims."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dray.allocation import DeviceID
 from dray.api import claims
-from dray.explain.model.cluster import Cluster, Key
-from dray.explain.model.snapshot import Document
+from dray.api.identity import ObjectKey, device_id
+from dray.explain.model.cluster import Cluster
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, ResourceHealth
 
 
 def unhealthy(cluster: Cluster) -> dict[DeviceID, str]:
@@ -29,7 +33,7 @@ def unhealthy(cluster: Cluster) -> dict[DeviceID, str]:
     return found
 
 
-def _reports(pod: Document) -> Iterator[tuple[str, Document]]:
+def _reports(pod: Pod) -> Iterator[tuple[str, ResourceHealth]]:
     status = pod.get("status") or {}
     for group in ("containerStatuses", "initContainerStatuses"):
         for container in status.get(group) or ():
@@ -38,17 +42,17 @@ def _reports(pod: Document) -> Iterator[tuple[str, Document]]:
                     yield entry.get("name", ""), resource
 
 
-def _devices(cluster: Cluster, key: Key, pod: Document, name: str, resource_id: str) -> Iterator[DeviceID]:
+def _devices(cluster: Cluster, key: ObjectKey, pod: Pod, name: str, resource_id: str) -> Iterator[DeviceID]:
     """The devices behind ``claim:NAME`` or ``claim:NAME/REQUEST``; the id tells several of them apart."""
     if not name.startswith("claim:"):
         return
     entry, _, request = name.removeprefix("claim:").partition("/")
     for reference in claims.references(pod):
-        claim = cluster.claims.get(Key(key.namespace, reference.claim or ""))
+        claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim or ""))
         if reference.entry != entry or claim is None:
             continue
         results = ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()
         wanted = [r for r in results if not request or r["request"].partition("/")[0] == request]
         for result in wanted:
             if len(wanted) == 1 or resource_id.endswith(result["device"]):
-                yield DeviceID(result["driver"], result["pool"], result["device"])
+                yield device_id(result)

@@ -1,6 +1,6 @@
-"""What a selector asks about, and what the devices really have there.
+"""What a selector reads, and which values devices have there.
 
-A selector that is a conjunction is taken apart, so that one sees which of its conditions is the one that fails.
+A selector that is a conjunction is split into its conditions, so that the one that fails can be shown.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class SelectorCondition:
 
 def group_devices(source: str, devices: Iterable[Device], features: Features) -> list[EquivalentDevices]:
     """Devices grouped by all that a selector sees of them."""
-    looks = DeviceGroups([expression(source, features)], features)
+    groups = DeviceGroups([expression(source, features)], features)
     for device in devices:
-        looks.add(device)
-    return looks.groups()
+        groups.add(device)
+    return groups.groups()
 
 
 def selector_conditions(
@@ -191,7 +191,7 @@ def _value(device: Device, table: Table, domain: str, name: str) -> str | None:
     return None if attribute is None else format_value(value_of(attribute))
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -7,24 +7,28 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.allocation import DeviceID, Features, counters
 from dray.allocation.devices import Device
 from dray.allocation.pools import Pool
 from dray.allocation.selectors import Expression, expression
 from dray.allocation.usage import PoolUsage
+from dray.api.identity import ObjectKey
 from dray.api.quantity import Quantity
 from dray.cel import CompileError
 from dray.cel.environment.devices import Selector, compile
 from dray.explain.devices.health import unhealthy
-from dray.explain.model.cluster import Cluster, Key
+from dray.explain.model.cluster import Cluster
+
+if TYPE_CHECKING:
+    from dray.api.types import resource
 
 _LARGE = re.compile(r"(?<![\w.])\d{7,}(?![\w.])")
 
 
 class DeviceState(Enum):
-    """What to say about a device in one word, the most telling first."""
+    """The state of a device in one word; where several apply, the first one counts."""
 
     UNHEALTHY = "unhealthy"
     ALLOCATED = "allocated"
@@ -39,8 +43,8 @@ class DeviceState(Enum):
 class Holder:
     """A claim that has a device, and the pods it is reserved for."""
 
-    claim: Key
-    pods: tuple[Key, ...]
+    claim: ObjectKey
+    pods: tuple[ObjectKey, ...]
 
     def __str__(self) -> str:
         return f"{self.claim} ({', '.join(map(str, self.pods))})" if self.pods else str(self.claim)
@@ -53,7 +57,7 @@ class DeviceView:
     state: DeviceState
     holders: tuple[Holder, ...]
     note: str  # the taint, what is left, why it is blocked …
-    document: Mapping[str, Any] = field(repr=False)
+    document: resource.Device = field(repr=False)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -91,13 +95,13 @@ Wanted = Callable[[Device], bool]
 def list_devices(cluster: Cluster, *, wanted: Iterable[Wanted] = ()) -> Iterator[DeviceView]:
     """The devices of all pools that pass every test, pool by pool."""
     tests = tuple(wanted)
-    sick = unhealthy(cluster)
+    health = unhealthy(cluster)
     for id in sorted(cluster.pools):
         pool = cluster.pools[id]
         part = cluster.usage.of(id)
         for device in pool.devices or pool.withheld:
             if all(test(device) for test in tests):
-                yield _device_view(cluster, pool, part, device, sick.get(device.id, ""))
+                yield _device_view(cluster, pool, part, device, health.get(device.id, ""))
 
 
 def selected_by(source: str, features: Features) -> Wanted:
@@ -126,7 +130,7 @@ def in_class(cluster: Cluster, name: str) -> Wanted:
     return lambda device: all(test(device) for test in tests)
 
 
-def selected(cluster: Cluster, request: Mapping[str, Any]) -> Wanted:
+def selected(cluster: Cluster, request: resource.ExactDeviceRequest) -> Wanted:
     """Whether class and selectors of a request select a device."""
     sources = [(one.get("cel") or {}).get("expression") or "" for one in request.get("selectors") or ()]
     tests = [_test(expression(source, cluster.features)) for source in sources]
@@ -134,16 +138,16 @@ def selected(cluster: Cluster, request: Mapping[str, Any]) -> Wanted:
     return lambda device: of_class(device) and all(test(device) for test in tests)
 
 
-def _test(asked: Expression) -> Wanted:
-    """Whether an expression is true on a device; what looks the same to it is asked about once."""
+def _test(selector: Expression) -> Wanted:
+    """Whether an expression is true on a device, evaluated once for devices that look the same to it."""
     known: dict[Hashable, bool] = {}
 
     def selects(device: Device) -> bool:
-        fingerprint = asked.fingerprint(device.id.driver, device.document)
+        fingerprint = selector.fingerprint(device.id.driver, device.document)
         verdict = known.get(fingerprint) if fingerprint is not None else None
         if verdict is None:
             try:
-                verdict = device.shape.verdict(asked) is True
+                verdict = device.shape.verdict(selector) is True
             except CompileError:
                 verdict = False
             if fingerprint is not None:
@@ -198,12 +202,12 @@ def location(device: Device) -> str:
     return "all nodes" if selection.every else "selected nodes"
 
 
-def value_of(attribute: Mapping[str, Any]) -> Any:
+def value_of(attribute: resource.DeviceAttribute) -> object:
     """The value of an attribute, whatever its type."""
     return next(iter(attribute.values()), None)
 
 
-def taint_text(taint: Mapping[str, Any]) -> str:
+def taint_text(taint: resource.DeviceTaint) -> str:
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
 
@@ -224,19 +228,19 @@ def _binary(number: int) -> str:
     return str(number)
 
 
-def _device_view(cluster: Cluster, pool: Pool, part: PoolUsage, device: Device, sick: str) -> DeviceView:
+def _device_view(cluster: Cluster, pool: Pool, part: PoolUsage, device: Device, health: str) -> DeviceView:
     holders: tuple[Holder, ...] = ()
     if part.touches(device.name):
         holders = tuple(Holder(claim, cluster.users_of(claim)) for claim in cluster.owners(device.id))
-    state, note = _state(cluster, pool, part, device, sick)
+    state, note = _state(cluster, pool, part, device, health)
     return DeviceView(device.id, location(device), state, holders, note, device.document)
 
 
 def _state(
-    cluster: Cluster, pool: Pool, part: PoolUsage, device: Device, sick: str
+    cluster: Cluster, pool: Pool, part: PoolUsage, device: Device, health: str
 ) -> tuple[DeviceState, str]:
-    if sick:
-        return DeviceState.UNHEALTHY, sick
+    if health:
+        return DeviceState.UNHEALTHY, health
     if device.name in part.taken:
         return DeviceState.ALLOCATED, ""
     if part.touches(device.name):

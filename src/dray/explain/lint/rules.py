@@ -1,6 +1,6 @@
-"""What a good colleague would say about manifests that the server would take: rules that look at the whole.
+"""Rules about manifests that the API server would accept: selectors that match nothing, claims that nobody uses.
 
-Rules that need to know devices are asked only if there is a snapshot and it has any.
+Rules that need devices apply only if there is a snapshot and it has any.
 """
 
 from __future__ import annotations
@@ -9,18 +9,31 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from dray.allocation.devices import Device
+from dray.allocation.selectors import cel_device
 from dray.api import claims as pod_claims
+from dray.api.identity import ObjectKey
 from dray.cel import CompileError
-from dray.cel.environment.devices import Device as Visible
 from dray.explain.devices.selectors import group_devices, selector_attributes, split_conjunction
 from dray.explain.devices.states import compiled, in_class, selected
 from dray.explain.lint.validation import Finding, Level, finding
-from dray.explain.model.cluster import Cluster, Key
+from dray.explain.model.cluster import Cluster
 from dray.explain.model.manifests import Manifest
-from dray.explain.model.snapshot import Document
+from dray.explain.model.workloads import pod_template
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod, PodResourceClaim, PodSpec
+    from dray.api.types.resource import (
+        DeviceClass,
+        DeviceClassSpec,
+        ExactDeviceRequest,
+        ResourceClaim,
+        ResourceClaimSpec,
+        ResourceClaimTemplate,
+    )
+    from dray.explain.model.workloads import Workload
 
 RULES: Final[Mapping[str, str]] = {
     "schema": "The document does not have the shape of its kind.",
@@ -59,13 +72,13 @@ class LintContext:
         return [device for pool in self.cluster.pools.values() for device in pool.devices]
 
 
-def lint(world: LintContext) -> list[Finding]:
+def lint(context: LintContext) -> list[Finding]:
     return [
         found
-        for manifest in world.manifests
+        for manifest in context.manifests
         if not manifest.problems
         for rule in _RULES
-        for found in rule(world, manifest)
+        for found in rule(context, manifest)
     ]
 
 
@@ -75,22 +88,25 @@ Rule = Callable[[LintContext, Manifest], Iterator[Finding]]
 # --- selectors ---
 
 
-def _requests(manifest: Manifest) -> Iterator[tuple[str, Document]]:
+def _requests(manifest: Manifest) -> Iterator[tuple[str, ExactDeviceRequest]]:
     """Each request or alternative of a claim or template, with its path."""
-    spec, root = manifest.document.get("spec") or {}, "spec.devices.requests"
     if manifest.kind == "ResourceClaimTemplate":
-        spec, root = spec.get("spec") or {}, "spec.spec.devices.requests"
-    elif manifest.kind != "ResourceClaim":
+        template: ResourceClaimTemplate = manifest.document
+        spec, root = (template.get("spec") or {}).get("spec") or {}, "spec.spec.devices.requests"
+    elif manifest.kind == "ResourceClaim":
+        claim: ResourceClaim = manifest.document
+        spec, root = claim.get("spec") or {}, "spec.devices.requests"
+    else:
         return
     for position, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
         if request.get("exactly"):
             path = f"{root}[{position}].exactly"
             yield path if path in manifest.lines else f"{root}[{position}]", request["exactly"]
         for number, one in enumerate(request.get("firstAvailable") or ()):
-            yield f"{root}[{position}].firstAvailable[{number}]", one
+            yield f"{root}[{position}].firstAvailable[{number}]", cast("ExactDeviceRequest", one)
 
 
-def _sources(owner: Document) -> Iterator[tuple[int, str]]:
+def _sources(owner: DeviceClassSpec | ExactDeviceRequest) -> Iterator[tuple[int, str]]:
     for position, selector in enumerate(owner.get("selectors") or ()):
         source = (selector.get("cel") or {}).get("expression")
         if source:
@@ -99,29 +115,32 @@ def _sources(owner: Document) -> Iterator[tuple[int, str]]:
 
 def _selectors(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Every selector of a manifest with its path."""
-    owners = [("spec", manifest.document.get("spec") or {})] if manifest.kind == "DeviceClass" else []
-    for path, owner in (*owners, *_requests(manifest)):
+    owners: list[tuple[str, DeviceClassSpec | ExactDeviceRequest]] = [*_requests(manifest)]
+    if manifest.kind == "DeviceClass":
+        device_class: DeviceClass = manifest.document
+        owners.append(("spec", device_class.get("spec") or {}))
+    for path, owner in owners:
         for position, source in _sources(owner):
             yield f"{path}.selectors[{position}].cel.expression", source
 
 
-def _never_true(world: LintContext, manifest: Manifest) -> Iterator[Finding]:
+def _never_true(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
     for path, source in _selectors(manifest):
-        why = _contradiction(world, source)
+        why = _contradiction(context, source)
         if why:
             yield finding(manifest, "selector-never-true", Level.WARNING, f"{why}: {source}", path=path)
 
 
-def _contradiction(world: LintContext, source: str) -> str:
+def _contradiction(context: LintContext, source: str) -> str:
     try:
-        selector = compiled(source, world.cluster.features)
+        selector = compiled(source, context.cluster.features)
     except CompileError:
         return ""
     reads = selector.reads
     if reads is not None and not any(
         (reads.driver, reads.allow_multiple_allocations, reads.attributes, reads.capacity)
     ):
-        outcome = selector.outcome(Visible.of("", {"name": ""}))
+        outcome = selector.outcome(cel_device("", {"name": ""}))
         if (
             outcome.error is None
             and not outcome.match
@@ -138,50 +157,54 @@ def _contradiction(world: LintContext, source: str) -> str:
     return ""
 
 
-def _typos(world: LintContext, manifest: Manifest) -> Iterator[Finding]:
-    if not world.devices:
+def _typos(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
+    if not context.devices:
         return
     for path, source in _selectors(manifest):
-        features = world.cluster.features
-        groups = group_devices(source, world.devices, features)
-        for one in selector_attributes(source, groups, features, known=lambda: world.devices):
+        features = context.cluster.features
+        groups = group_devices(source, context.devices, features)
+        for one in selector_attributes(source, groups, features, known=lambda: context.devices):
             if not one.values and one.suggestion:
                 text = f"no known device has {one.name}; did you mean {one.suggestion}?"
                 yield finding(manifest, "attribute-typo", Level.WARNING, text, path=path)
 
 
-def _matches(world: LintContext, request: Document) -> list[Device]:
-    return list(filter(selected(world.cluster, request), world.devices))
+def _matches(context: LintContext, request: ExactDeviceRequest) -> list[Device]:
+    return list(filter(selected(context.cluster, request), context.devices))
 
 
-def _class_matches_nothing(world: LintContext, manifest: Manifest) -> Iterator[Finding]:
-    if manifest.kind != "DeviceClass" or not world.devices:
+def _class_matches_nothing(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
+    if manifest.kind != "DeviceClass" or not context.devices:
         return
-    if not any(map(in_class(world.cluster, manifest.name), world.devices)):
-        text = f"class {manifest.name} selects none of {len(world.devices)} known devices"
+    if not any(map(in_class(context.cluster, manifest.name), context.devices)):
+        text = f"class {manifest.name} selects none of {len(context.devices)} known devices"
         yield finding(manifest, "class-matches-nothing", Level.WARNING, text, path="spec.selectors")
 
 
-def _requests_matched(world: LintContext, manifest: Manifest) -> Iterator[Finding]:
+def _requests_matched(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
     for path, request in _requests(manifest):
         class_name = request.get("deviceClassName") or ""
-        if class_name not in world.cluster.classes:
-            if world.complete:
-                known = ", ".join(sorted(world.cluster.classes)) or "none"
+        if class_name not in context.cluster.classes:
+            if context.complete:
+                known = ", ".join(sorted(context.cluster.classes)) or "none"
                 text = f"there is no device class {class_name} (there are: {known})"
                 yield finding(manifest, "unknown-class", Level.WARNING, text, path=f"{path}.deviceClassName")
             continue
-        if not world.devices:
+        if not context.devices:
             continue
-        matching = _matches(world, request)
+        matching = _matches(context, request)
         if not matching:
-            text = f"class {class_name} and these selectors match none of {len(world.devices)} known devices"
+            text = (
+                f"class {class_name} and these selectors match none of {len(context.devices)} known devices"
+            )
             yield finding(manifest, "selector-matches-nothing", Level.WARNING, text, path=path)
             continue
         yield from _count(manifest, path, request, matching)
 
 
-def _count(manifest: Manifest, path: str, request: Document, matching: Sequence[Device]) -> Iterator[Finding]:
+def _count(
+    manifest: Manifest, path: str, request: ExactDeviceRequest, matching: Sequence[Device]
+) -> Iterator[Finding]:
     if request.get("allocationMode") == "All" or any(not d.available_on.name for d in matching):
         return
     per_node: dict[str, int] = {}
@@ -197,50 +220,47 @@ def _count(manifest: Manifest, path: str, request: Document, matching: Sequence[
 # --- pods ---
 
 
-def _pod_spec(manifest: Manifest) -> tuple[str, Document] | None:
-    spec = manifest.document.get("spec") or {}
-    match manifest.kind:
-        case "Pod":
-            return "spec", spec
-        case "CronJob":
-            inner = ((spec.get("jobTemplate") or {}).get("spec") or {}).get("template") or {}
-            return "spec.jobTemplate.spec.template.spec", inner.get("spec") or {}
-    template = spec.get("template")
-    if isinstance(template, Mapping) and "spec" in template:
-        return "spec.template.spec", template["spec"]
-    return None
+def _pod_spec(manifest: Manifest) -> tuple[str, PodSpec] | None:
+    if manifest.kind == "Pod":
+        pod: Pod = manifest.document
+        return "spec", pod.get("spec") or {}
+    template = pod_template(manifest.document)
+    if template is None:
+        return None
+    path = "spec.jobTemplate.spec.template.spec" if manifest.kind == "CronJob" else "spec.template.spec"
+    return path, template["spec"]
 
 
-def _containers(root: str, spec: Document) -> Iterator[tuple[str, Document]]:
+def _containers(root: str, spec: PodSpec) -> Iterator[tuple[str, Container]]:
     for group in ("containers", "initContainers"):
         for position, container in enumerate(spec.get(group) or ()):
             yield f"{root}.{group}[{position}]", container
 
 
-def _pods(world: LintContext, manifest: Manifest) -> Iterator[Finding]:
+def _pods(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
     found = _pod_spec(manifest)
     if found is None:
         return
     root, spec = found
-    namespace = (manifest.document.get("metadata") or {}).get("namespace") or "default"
+    namespace = manifest.namespace or "default"
     requests: dict[str, set[str] | None] = {}
     for position, entry in enumerate(spec.get("resourceClaims") or ()):
         path = f"{root}.resourceClaims[{position}]"
-        target = _target(world, namespace, entry)
-        if target is None and world.complete:
+        known_requests = _request_names(context, namespace, entry)
+        if known_requests is None and context.complete:
             name = " or ".join(filter(None, pod_claims.claim_and_template_names(entry)))
             text = f"there is no claim or template {name} in namespace {namespace}"
             yield finding(manifest, "unknown-claim", Level.WARNING, text, path=path)
-        requests[entry.get("name", "")] = _names(target)
+        requests[entry.get("name", "")] = known_requests
     used: set[str] = set()
     for path, container in _containers(root, spec):
-        for position, entry in enumerate((container.get("resources") or {}).get("claims") or ()):
-            used.add(entry.get("name", ""))
-            known = requests.get(entry.get("name", ""))
-            wanted = entry.get("request")
+        for position, use in enumerate((container.get("resources") or {}).get("claims") or ()):
+            used.add(use.get("name", ""))
+            known = requests.get(use.get("name", ""))
+            wanted = use.get("request")
             if wanted and known is not None and wanted not in known:
                 text = (
-                    f"container {container.get('name')} names request {wanted}, which claim {entry['name']} does not "
+                    f"container {container.get('name')} names request {wanted}, which claim {use['name']} does not "
                     f"have (it has: {', '.join(sorted(known))})"
                 )
                 where = f"{path}.resources.claims[{position}].request"
@@ -254,29 +274,31 @@ def _pods(world: LintContext, manifest: Manifest) -> Iterator[Finding]:
             yield finding(manifest, "unused-claim", Level.WARNING, text, path=path)
 
 
-def _target(world: LintContext, namespace: str, entry: Document) -> Document | None:
-    name, template = pod_claims.claim_and_template_names(entry)
+def _request_names(context: LintContext, namespace: str, entry: PodResourceClaim) -> set[str] | None:
+    """The requests of the claim or template that an entry of a pod names; None if it is not known."""
+    name, template_name = pod_claims.claim_and_template_names(entry)
+    spec: ResourceClaimSpec
     if name:
-        return world.cluster.claims.get(Key(namespace, name))
-    return world.cluster.templates.get(Key(namespace, template or ""))
+        claim = context.cluster.claims.get(ObjectKey(namespace, name))
+        if claim is None:
+            return None
+        spec = claim.get("spec") or {}
+    else:
+        template = context.cluster.templates.get(ObjectKey(namespace, template_name or ""))
+        if template is None:
+            return None
+        spec = (template.get("spec") or {}).get("spec") or {}
+    return {request["name"] for request in (spec.get("devices") or {}).get("requests") or ()}
 
 
-def _names(target: Document | None) -> set[str] | None:
-    """The requests of a claim or template, None if it is not known."""
-    if target is None:
-        return None
-    spec: Any = target.get("spec") or {}
-    devices = (spec.get("spec") or spec).get("devices") or {}
-    return {request["name"] for request in devices.get("requests") or ()}
-
-
-def _shared(world: LintContext, manifest: Manifest) -> Iterator[Finding]:
+def _shared(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
     """Pods of a workload that all name one claim share its devices, and must all go where they are."""
     found = _pod_spec(manifest)
     if found is None or manifest.kind == "Pod":
         return
     root, spec = found
-    outer = manifest.document.get("spec") or {}
+    workload: Workload = manifest.document
+    outer = workload.get("spec") or {}
     several = (
         manifest.kind == "DaemonSet" or max(outer.get("replicas") or 1, outer.get("parallelism") or 1) > 1
     )

@@ -1,17 +1,21 @@
-"""Checking manifests without a server: their shape, their validation and their CEL as the server sees them."""
+"""Manifests checked without a server: schema, validation and CEL expressions as the API server checks them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dray.api.objects import clone
+from dray.api.quirks import APIQuirks
 from dray.api.release import RESOURCE_GROUP, Gates, Serving
-from dray.api.scheme.kinds import Context
-from dray.api.scheme.strategy import name_is_path_segment
+from dray.api.scheme.strategy import Context, name_is_path_segment
 from dray.api.validation import expressions, objectmeta
 from dray.explain.model.manifests import Manifest
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 NOW = "1970-01-01T00:00:00Z"  # validation compares with it only what a manifest cannot have yet
 
@@ -53,6 +57,7 @@ def check(
     manifests: Iterable[Manifest],
     *,
     gates: Gates,
+    quirks: APIQuirks,
     compiler: expressions.Compiler,
     namespace_labels: Mapping[str, Mapping[str, str]] | None = None,
     served: Serving | None = None,
@@ -64,6 +69,7 @@ def check(
     labels = namespace_labels
     context = Context(
         gates=gates,
+        quirks=quirks,
         now=NOW,
         verb="create",
         expressions=compiler,
@@ -74,7 +80,7 @@ def check(
     ]
 
 
-#: Where namespaces are not known, nothing is held against them.
+#: The labels of a namespace that is not known: those that allow everything.
 _ANY: Mapping[str, str] = {
     "resource.kubernetes.io/admin-access": "true",
     "resource.k8s.io/admin-access": "true",
@@ -116,8 +122,8 @@ def _check(manifest: Manifest, context: Context) -> Iterator[Finding]:
     for problem in manifest.problems:
         yield finding(manifest, "schema", Level.ERROR, problem, path=_path_in(problem))
     kind = found.kind
-    obj: dict[str, Any] = _copy(manifest.document)
-    metadata = obj.setdefault("metadata", {})
+    obj: dict[str, Any] = clone(manifest.document)
+    metadata: ObjectMeta = obj.setdefault("metadata", {})
     if kind.namespaced:
         metadata.setdefault("namespace", "default")
     if metadata.get("generateName") and not metadata.get("name"):
@@ -160,11 +166,3 @@ def _path_in(problem: str) -> str:
 def _versioned(manifest: Manifest, path: str) -> str:
     """A path of the newest shape as the manifest's version has it: v1beta1 has no ``exactly``."""
     return path if path in manifest.lines else path.replace(".exactly", "")
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copy(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_copy(one) for one in value]
-    return value

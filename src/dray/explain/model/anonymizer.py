@@ -9,19 +9,51 @@ stay, as selectors mean nothing without them, except where a value is the name o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from dray.explain.model.snapshot import Document, Snapshot
+from dray.explain.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from dray.api.types import Object, resource
+    from dray.api.types.core import (
+        Container,
+        Namespace,
+        Node,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        PersistentVolumeSpec,
+        Pod,
+        PodResourceClaim,
+        PodResourceClaimStatus,
+        PodSpec,
+        PodStatus,
+        Taint,
+        Toleration,
+        Volume,
+    )
+    from dray.api.types.meta import ObjectMeta, OwnerReference
+    from dray.api.types.resource import (
+        DeviceAttribute,
+        DeviceClass,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceClaimSpec,
+        ResourceClaimTemplate,
+        ResourceSlice,
+    )
+    from dray.api.types.storage import StorageClass
+
+T = TypeVar("T")
+TaintT = TypeVar("TaintT", "Taint", "Toleration")
 
 _SERIAL = re.compile(r"(?i)(uuid|serial|mac(address)?|ip(address)?|hostname)")
 _POD_SPEC = (
     "nodeName", "nodeSelector", "affinity", "tolerations", "resourceClaims", "schedulerName",
     "priority", "resources", "overhead", "schedulingGates", "topologySpreadConstraints",
 )  # fmt: skip
-_CONTAINER = ("name", "resources", "restartPolicy", "ports")
-_NODE_STATUS = ("allocatable", "capacity", "conditions")
+_TYPE = ("apiVersion", "kind")
 
 
 class _Names:
@@ -49,8 +81,8 @@ def anonymize(snapshot: Snapshot) -> Snapshot:
     for node in snapshot.nodes:
         names.of("node", node["metadata"]["name"])
 
-    def each(documents: tuple[Document, ...], change: Callable[[_Names, Any], dict[str, Any]]) -> Any:
-        return tuple(change(names, document) for document in documents)
+    def each(objects: tuple[T, ...], change: Callable[[_Names, T], T]) -> tuple[T, ...]:
+        return tuple(change(names, obj) for obj in objects)
 
     return replace(
         snapshot,
@@ -65,58 +97,79 @@ def anonymize(snapshot: Snapshot) -> Snapshot:
         volumes=each(snapshot.volumes, _volume),
         storage_classes=each(snapshot.storage_classes, _storage_class),
         events=(),
-        classes=tuple(_typed(one, {"metadata": {"name": one["metadata"]["name"]}, "spec": one.get("spec") or {}}) for one in snapshot.classes),
-    )  # fmt: skip
+        classes=each(snapshot.classes, _device_class),
+    )
 
 
-def _typed(document: Document, rest: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: document[key] for key in ("apiVersion", "kind") if key in document} | dict(rest)
+def _kept(document: T, fields: Iterable[str]) -> T:
+    """The document with these fields alone."""
+    entries = cast("Mapping[str, Any]", document)
+    return cast("T", {key: entries[key] for key in fields if key in entries})
 
 
-def _metadata(names: _Names, document: Document, sort: str) -> dict[str, Any]:
+def _metadata(names: _Names, document: Object, sort: str) -> ObjectMeta:
     metadata = document.get("metadata") or {}
-    kept: dict[str, Any] = {"name": names.of(sort, metadata.get("name", ""))}
+    kept: ObjectMeta = {"name": names.of(sort, metadata.get("name", ""))}
     if metadata.get("namespace"):
         kept["namespace"] = names.of("ns", metadata["namespace"])
     if metadata.get("uid"):
         kept["uid"] = names.of("uid", metadata["uid"])
-    for key in ("deletionTimestamp", "creationTimestamp", "finalizers"):
-        if metadata.get(key):
-            kept[key] = metadata[key]
-    owners = [
-        {**owner, "name": names.of(str(owner.get("kind", "owner")).lower(), owner.get("name", "")),
-         "uid": names.of("uid", owner.get("uid", ""))}
-        for owner in metadata.get("ownerReferences") or ()
-    ]  # fmt: skip
-    return kept | ({"ownerReferences": owners} if owners else {})
+    if metadata.get("deletionTimestamp"):
+        kept["deletionTimestamp"] = metadata["deletionTimestamp"]
+    if metadata.get("creationTimestamp"):
+        kept["creationTimestamp"] = metadata["creationTimestamp"]
+    if metadata.get("finalizers"):
+        kept["finalizers"] = metadata["finalizers"]
+    if metadata.get("ownerReferences"):
+        kept["ownerReferences"] = [_owner(names, owner) for owner in metadata["ownerReferences"]]
+    return kept
 
 
-def _namespace(names: _Names, document: Document) -> dict[str, Any]:
-    metadata = _metadata(names, document, "ns")
-    labels = (document["metadata"].get("labels") or {}).items()
-    kept = {k: v if k.startswith("resource.kubernetes.io/") else _value(names, v) for k, v in labels}
-    return _typed(document, {"metadata": {**metadata, "labels": kept}})
+def _owner(names: _Names, owner: OwnerReference) -> OwnerReference:
+    sort = str(owner.get("kind", "owner")).lower()
+    return {
+        **owner,
+        "name": names.of(sort, owner.get("name", "")),
+        "uid": names.of("uid", owner.get("uid", "")),
+    }
 
 
-def _node(names: _Names, document: Document) -> dict[str, Any]:
-    labels = document["metadata"].get("labels") or {}
-    metadata = {**_metadata(names, document, "node"), "labels": _labels(names, labels)}
-    spec = {k: v for k, v in (document.get("spec") or {}).items() if k in ("taints", "unschedulable")}
+def _device_class(names: _Names, device_class: DeviceClass) -> DeviceClass:
+    metadata: ObjectMeta = {"name": device_class["metadata"]["name"]}
+    return {**_kept(device_class, _TYPE), "metadata": metadata, "spec": device_class.get("spec") or {}}
+
+
+def _namespace(names: _Names, namespace: Namespace) -> Namespace:
+    metadata = _metadata(names, namespace, "ns")
+    labels = (namespace["metadata"].get("labels") or {}).items()
+    metadata["labels"] = {
+        k: v if k.startswith("resource.kubernetes.io/") else _value(names, v) for k, v in labels
+    }
+    return {**_kept(namespace, _TYPE), "metadata": metadata}
+
+
+def _node(names: _Names, node: Node) -> Node:
+    metadata = _metadata(names, node, "node")
+    metadata["labels"] = _labels(names, node["metadata"].get("labels") or {})
+    spec = _kept(node.get("spec") or {}, ("taints", "unschedulable"))
     if spec.get("taints"):
         spec["taints"] = [_taint(names, taint) for taint in spec["taints"]]
-    status = {k: v for k, v in (document.get("status") or {}).items() if k in _NODE_STATUS}
+    status = _kept(node.get("status") or {}, ("allocatable", "capacity", "conditions"))
     if status.get("conditions"):
         status["conditions"] = _without_messages(status["conditions"])
-    return _typed(document, {"metadata": metadata, "spec": spec, "status": status})
+    return {**_kept(node, _TYPE), "metadata": metadata, "spec": spec, "status": status}
 
 
 def _labels(names: _Names, labels: Mapping[str, str]) -> dict[str, str]:
     return {key: _value(names, value) for key, value in labels.items()}
 
 
-def _taint(names: _Names, taint: Mapping[str, Any]) -> dict[str, Any]:
+def _taint(names: _Names, taint: TaintT) -> TaintT:
     """A taint or a toleration."""
-    return {**taint, "value": _value(names, taint["value"])} if taint.get("value") else dict(taint)
+    changed = taint.copy()
+    if taint.get("value"):
+        changed["value"] = _value(names, taint["value"])
+    return changed
 
 
 def _value(names: _Names, value: str) -> str:
@@ -126,23 +179,24 @@ def _value(names: _Names, value: str) -> str:
     return names.known("node", value) or names.of("value", value)
 
 
-def _slice(names: _Names, document: Document) -> dict[str, Any]:
-    spec = dict(document["spec"])
+def _slice(names: _Names, resource_slice: ResourceSlice) -> ResourceSlice:
+    spec = resource_slice["spec"].copy()
     spec["pool"] = {**spec["pool"], "name": _pool(names, spec["pool"]["name"])}
     if spec.get("nodeName"):
         spec["nodeName"] = names.of("node", spec["nodeName"])
     spec["devices"] = [_device(names, device) for device in spec.get("devices") or ()]
     if spec.get("nodeSelector"):
         spec["nodeSelector"] = _selector(names, spec["nodeSelector"])
-    return _typed(document, {"metadata": _metadata(names, document, "slice"), "spec": spec})
+    metadata = _metadata(names, resource_slice, "slice")
+    return {**_kept(resource_slice, _TYPE), "metadata": metadata, "spec": spec}
 
 
 def _pool(names: _Names, name: str) -> str:
     return names.known("node", name) or names.of("pool", name)
 
 
-def _device(names: _Names, device: Mapping[str, Any]) -> dict[str, Any]:
-    changed = dict(device)
+def _device(names: _Names, device: resource.Device) -> resource.Device:
+    changed = device.copy()
     if device.get("nodeName"):
         changed["nodeName"] = names.of("node", device["nodeName"])
     if device.get("nodeSelector"):
@@ -153,7 +207,7 @@ def _device(names: _Names, device: Mapping[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _attribute(names: _Names, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+def _attribute(names: _Names, name: str, value: DeviceAttribute) -> DeviceAttribute:
     text = value.get("string")
     if text is None:
         return value
@@ -182,16 +236,16 @@ def _selector(names: _Names, selector: Any) -> Any:
     return changed
 
 
-def _claim(names: _Names, document: Document) -> dict[str, Any]:
-    status = dict(document.get("status") or {})
+def _claim(names: _Names, claim: ResourceClaim) -> ResourceClaim:
+    status = (claim.get("status") or {}).copy()
     if reserved := status.get("reservedFor"):
         status["reservedFor"] = [
             {**one, "name": names.of("pod", one.get("name", "")), "uid": names.of("uid", one.get("uid", ""))}
             for one in reserved
         ]
-    if allocation := status.get("allocation"):
-        allocation = dict(allocation)
-        devices = dict(allocation.get("devices") or {})
+    if status.get("allocation"):
+        allocation = status["allocation"].copy()
+        devices = (allocation.get("devices") or {}).copy()
         devices.pop("config", None)
         devices["results"] = [
             {**one, "pool": _pool(names, one["pool"])} for one in devices.get("results") or ()
@@ -201,44 +255,51 @@ def _claim(names: _Names, document: Document) -> dict[str, Any]:
             allocation["nodeSelector"] = _selector(names, allocation["nodeSelector"])
         status["allocation"] = allocation
     if reported := status.get("devices"):
-        keep = ("driver", "pool", "device", "conditions", "shareID")
         status["devices"] = [
             {
-                **{k: v for k, v in one.items() if k in keep},
+                **_kept(one, ("driver", "pool", "device", "conditions", "shareID")),
                 "pool": _pool(names, one["pool"]),
                 "conditions": _without_messages(one.get("conditions") or ()),
             }
             for one in reported
         ]
-    rest = {
-        "metadata": _metadata(names, document, "claim"),
-        "spec": _claim_spec(document.get("spec") or {}),
+    return {
+        **_kept(claim, _TYPE),
+        "metadata": _metadata(names, claim, "claim"),
+        "spec": _claim_spec(claim.get("spec") or {}),
         "status": status,
     }
-    return _typed(document, rest)
 
 
-def _claim_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    devices = {k: v for k, v in (spec.get("devices") or {}).items() if k != "config"}
+def _claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    devices = (spec.get("devices") or {}).copy()
+    devices.pop("config", None)
     return {"devices": devices}
 
 
-def _template(names: _Names, document: Document) -> dict[str, Any]:
-    inner = (document.get("spec") or {}).get("spec") or {}
-    return _typed(
-        document, {"metadata": _metadata(names, document, "template"), "spec": {"spec": _claim_spec(inner)}}
-    )
+def _template(names: _Names, template: ResourceClaimTemplate) -> ResourceClaimTemplate:
+    inner = _claim_spec((template.get("spec") or {}).get("spec") or {})
+    metadata = _metadata(names, template, "template")
+    return {**_kept(template, _TYPE), "metadata": metadata, "spec": {"spec": inner}}
 
 
-def _pod(names: _Names, document: Document) -> dict[str, Any]:
-    old = document.get("spec") or {}
-    spec = {key: old[key] for key in _POD_SPEC if key in old}
+def _pod(names: _Names, pod: Pod) -> Pod:
+    metadata = _metadata(names, pod, "pod")
+    if labels := (pod.get("metadata") or {}).get("labels"):
+        metadata["labels"] = _labels(names, labels)
+    spec, status = _pod_spec(names, pod.get("spec") or {}), _pod_status(names, pod.get("status") or {})
+    return {**_kept(pod, _TYPE), "metadata": metadata, "spec": spec, "status": status}
+
+
+def _pod_spec(names: _Names, old: PodSpec) -> PodSpec:
+    spec = _kept(old, _POD_SPEC)
     if spec.get("nodeName"):
         spec["nodeName"] = names.of("node", spec["nodeName"])
-    for field in ("affinity", "topologySpreadConstraints"):
-        if spec.get(field):
-            spec[field] = _selector(names, spec[field])
-    volumes = [v for v in old.get("volumes") or () if v.get("persistentVolumeClaim")]
+    if spec.get("affinity"):
+        spec["affinity"] = _selector(names, spec["affinity"])
+    if spec.get("topologySpreadConstraints"):
+        spec["topologySpreadConstraints"] = _selector(names, spec["topologySpreadConstraints"])
+    volumes = [volume for volume in old.get("volumes") or () if volume.get("persistentVolumeClaim")]
     if volumes:
         spec["volumes"] = [_volume_of_pod(names, volume) for volume in volumes]
     if spec.get("nodeSelector"):
@@ -247,76 +308,96 @@ def _pod(names: _Names, document: Document) -> dict[str, Any]:
         spec["tolerations"] = [_taint(names, toleration) for toleration in spec["tolerations"]]
     if spec.get("resourceClaims"):
         spec["resourceClaims"] = [_entry(names, entry) for entry in spec["resourceClaims"]]
-    for group in ("containers", "initContainers"):
-        if old.get(group):
-            spec[group] = [_container(names, container) for container in old[group]]
-    status = document.get("status") or {}
-    kept = {key: status[key] for key in ("phase", "conditions", "nominatedNodeName") if key in status}
-    if status.get("resourceClaimStatuses"):
-        kept["resourceClaimStatuses"] = [_entry(names, e) for e in status["resourceClaimStatuses"]]
-    if kept.get("nominatedNodeName"):
-        kept["nominatedNodeName"] = names.of("node", kept["nominatedNodeName"])
-    if kept.get("conditions"):
-        kept["conditions"] = _without_messages(kept["conditions"])
-    if status.get("extendedResourceClaimStatus"):
-        name = status["extendedResourceClaimStatus"].get("resourceClaimName", "")
-        kept["extendedResourceClaimStatus"] = {"resourceClaimName": names.of("claim", name)}
-    metadata = _metadata(names, document, "pod")
-    if labels := (document.get("metadata") or {}).get("labels"):
-        metadata["labels"] = _labels(names, labels)
-    return _typed(document, {"metadata": metadata, "spec": spec, "status": kept})
+    if old.get("containers"):
+        spec["containers"] = [_container(names, container) for container in old["containers"]]
+    if old.get("initContainers"):
+        spec["initContainers"] = [_container(names, container) for container in old["initContainers"]]
+    return spec
 
 
-def _volume_of_pod(names: _Names, volume: Mapping[str, Any]) -> dict[str, Any]:
+def _pod_status(names: _Names, old: PodStatus) -> PodStatus:
+    status = _kept(old, ("phase", "conditions", "nominatedNodeName"))
+    if old.get("resourceClaimStatuses"):
+        status["resourceClaimStatuses"] = [_claim_status(names, one) for one in old["resourceClaimStatuses"]]
+    if status.get("nominatedNodeName"):
+        status["nominatedNodeName"] = names.of("node", status["nominatedNodeName"])
+    if status.get("conditions"):
+        status["conditions"] = _without_messages(status["conditions"])
+    if extended := old.get("extendedResourceClaimStatus"):
+        name = names.of("claim", extended.get("resourceClaimName", ""))
+        status["extendedResourceClaimStatus"] = {"resourceClaimName": name}
+    return status
+
+
+def _volume_of_pod(names: _Names, volume: Volume) -> Volume:
     claim = names.of("pvc", volume["persistentVolumeClaim"].get("claimName", ""))
     return {"name": names.of("volume", volume.get("name", "")), "persistentVolumeClaim": {"claimName": claim}}
 
 
-def _volume_claim(names: _Names, document: Document) -> dict[str, Any]:
-    spec = document.get("spec") or {}
-    kept = {
-        "volumeName": names.of("pv", spec.get("volumeName") or ""),
-        "storageClassName": names.of("storage", spec.get("storageClassName") or ""),
+def _volume_claim(names: _Names, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    spec = claim.get("spec") or {}
+    return {
+        **_kept(claim, _TYPE),
+        "metadata": _metadata(names, claim, "pvc"),
+        "spec": {
+            "volumeName": names.of("pv", spec.get("volumeName") or ""),
+            "storageClassName": names.of("storage", spec.get("storageClassName") or ""),
+        },
     }
-    return _typed(document, {"metadata": _metadata(names, document, "pvc"), "spec": kept})
 
 
-def _volume(names: _Names, document: Document) -> dict[str, Any]:
-    affinity = (document.get("spec") or {}).get("nodeAffinity")
-    spec = {"nodeAffinity": _selector(names, affinity)} if affinity else {}
-    return _typed(document, {"metadata": _metadata(names, document, "pv"), "spec": spec})
+def _volume(names: _Names, volume: PersistentVolume) -> PersistentVolume:
+    affinity = (volume.get("spec") or {}).get("nodeAffinity")
+    spec: PersistentVolumeSpec = {"nodeAffinity": _selector(names, affinity)} if affinity else {}
+    return {**_kept(volume, _TYPE), "metadata": _metadata(names, volume, "pv"), "spec": spec}
 
 
-def _storage_class(names: _Names, document: Document) -> dict[str, Any]:
-    mode = {"volumeBindingMode": document.get("volumeBindingMode")}
-    return _typed(document, {"metadata": _metadata(names, document, "storage"), **mode})
+def _storage_class(names: _Names, storage_class: StorageClass) -> StorageClass:
+    return {
+        **_kept(storage_class, _TYPE),
+        "metadata": _metadata(names, storage_class, "storage"),
+        "volumeBindingMode": storage_class.get("volumeBindingMode"),  # type: ignore[typeddict-item]
+    }
 
 
-def _without_messages(conditions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in one.items() if key != "message"} for one in conditions]
+def _without_messages(conditions: Iterable[T]) -> list[T]:
+    return [
+        cast("T", {key: value for key, value in cast("Mapping[str, Any]", one).items() if key != "message"})
+        for one in conditions
+    ]
 
 
-def _container(names: _Names, container: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: container[key] for key in _CONTAINER if key in container}
+def _container(names: _Names, container: Container) -> Container:
+    kept = _kept(container, ("name", "resources", "restartPolicy", "ports"))
     kept["name"] = names.of("container", container.get("name", ""))
-    used = (container.get("resources") or {}).get("claims")
-    if used:
-        claims = [{**one, "name": names.of("entry", one.get("name", ""))} for one in used]
-        kept["resources"] = {**kept["resources"], "claims": claims}
+    resources = container.get("resources") or {}
+    if used := resources.get("claims"):
+        kept["resources"] = {
+            **resources,
+            "claims": [{**one, "name": names.of("entry", one.get("name", ""))} for one in used],
+        }
     return kept
 
 
-def _entry(names: _Names, entry: Mapping[str, Any]) -> dict[str, Any]:
-    changed = {**entry, "name": names.of("entry", entry.get("name", ""))}
-    for key, sort in (("resourceClaimName", "claim"), ("resourceClaimTemplateName", "template")):
-        if changed.get(key):
-            changed[key] = names.of(sort, changed[key])
+def _entry(names: _Names, entry: PodResourceClaim) -> PodResourceClaim:
+    changed: PodResourceClaim = {**entry, "name": names.of("entry", entry.get("name", ""))}
+    if changed.get("resourceClaimName"):
+        changed["resourceClaimName"] = names.of("claim", changed["resourceClaimName"])
+    if changed.get("resourceClaimTemplateName"):
+        changed["resourceClaimTemplateName"] = names.of("template", changed["resourceClaimTemplateName"])
     return changed
 
 
-def _rule(names: _Names, document: Document) -> dict[str, Any]:
-    spec = dict(document.get("spec") or {})
+def _claim_status(names: _Names, status: PodResourceClaimStatus) -> PodResourceClaimStatus:
+    changed: PodResourceClaimStatus = {**status, "name": names.of("entry", status.get("name", ""))}
+    if changed.get("resourceClaimName"):
+        changed["resourceClaimName"] = names.of("claim", changed["resourceClaimName"])
+    return changed
+
+
+def _rule(names: _Names, rule: DeviceTaintRule) -> DeviceTaintRule:
+    spec = (rule.get("spec") or {}).copy()
     selector = spec.get("deviceSelector")
     if selector and selector.get("pool"):
         spec["deviceSelector"] = {**selector, "pool": _pool(names, selector["pool"])}
-    return _typed(document, {"metadata": _metadata(names, document, "rule"), "spec": spec})
+    return {**_kept(rule, _TYPE), "metadata": _metadata(names, rule, "rule"), "spec": spec}

@@ -1,66 +1,64 @@
-"""A snapshot with everything looked up and added together: devices, what is taken, who is where."""
+"""A snapshot with its look-ups: objects by name, the inventory of devices, what claims have allocated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from dray.allocation import DeviceID, Features, Inventory, PoolID, Usage
 from dray.allocation.pools import Pool, Slice, build_pool, newest_generation
 from dray.allocation.taints import with_taint_rules
-from dray.api.release import EMULATED, EffectiveVersion, Gates
-from dray.explain.model.snapshot import Document, Snapshot
-from dray.explain.nodes.causes import NodeFilters
+from dray.api.identity import ObjectKey, object_key
+from dray.api.release import EMULATED, EffectiveVersion, Gates, Release
+from dray.explain.model.snapshot import Snapshot
 
-
-class Key(NamedTuple):
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-
-def key_of(document: Document) -> Key:
-    metadata = document.get("metadata") or {}
-    return Key(metadata.get("namespace") or "", metadata.get("name") or "")
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.core import Namespace, Node, Pod
+    from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+    from dray.explain.nodes.filters import NodeFilters
 
 
 class Cluster:
-    """Look-ups over a snapshot, each worked out when it is first asked for."""
+    """Look-ups over a snapshot, each made when it is needed for the first time."""
 
-    def __init__(
-        self, snapshot: Snapshot, *, node_filters: Callable[[Cluster], NodeFilters] | None = None
-    ) -> None:
-        """``scheduling`` brings the scheduler's filters; without it nodes are asked for their devices only."""
+    def __init__(self, snapshot: Snapshot, *, filters_nodes: bool = False) -> None:
+        """``filters_nodes``: the scheduler's filters apply. Otherwise a node's devices alone decide."""
         self.snapshot = snapshot
-        self._node_filters = node_filters
+        self._filters_nodes = filters_nodes
 
     def node_filters(self) -> NodeFilters | None:
-        """The nodes as the scheduler sees them, made anew."""
-        return None if self._node_filters is None else self._node_filters(self)
+        """The scheduler's filters over the nodes and pods of the snapshot, made anew."""
+        if not self._filters_nodes:
+            return None
+        from dray.explain.nodes.filters import NodeFilters
+
+        return NodeFilters(self)
 
     def changed(self, snapshot: Snapshot) -> Cluster:
         """Another state of the same cluster."""
-        return Cluster(snapshot, node_filters=self._node_filters)
+        return Cluster(snapshot, filters_nodes=self._filters_nodes)
+
+    @cached_property
+    def version(self) -> EffectiveVersion:
+        return EffectiveVersion.parse(_emulated(self.snapshot.release))
 
     @cached_property
     def gates(self) -> Gates:
-        release = EffectiveVersion.parse(_emulated(self.snapshot.release))
-        known = release.gates()
-        return known if self.snapshot.gates is None else Gates(self.snapshot.gates, known.release)
+        gates = self.snapshot.gates
+        return self.version.gates() if gates is None else Gates(gates)
 
     @cached_property
     def features(self) -> Features:
-        return Features.of(self.gates.release, self.gates)
+        return Features.of(self.version.release, self.gates)
 
     @cached_property
     def inventory(self) -> Inventory:
         rules = self.snapshot.taint_rules if self.features.device_taints else ()
-        slices = (
-            (with_taint_rules(one, rules) for one in self.snapshot.slices) if rules else self.snapshot.slices
-        )
+        slices: Iterable[ResourceSlice] = self.snapshot.slices
+        if rules:
+            slices = (with_taint_rules(one, rules) for one in slices)
         return Inventory(slices=slices, classes=self.snapshot.classes)
 
     @cached_property
@@ -68,40 +66,40 @@ class Cluster:
         return Usage.by(self.snapshot.claims, sharing=self.features.consumable_capacity)
 
     @cached_property
-    def nodes(self) -> dict[str, Document]:
-        return {key_of(node).name: node for node in self.snapshot.nodes}
+    def nodes(self) -> dict[str, Node]:
+        return {object_key(node).name: node for node in self.snapshot.nodes}
 
     @cached_property
-    def pods(self) -> dict[Key, Document]:
-        return {key_of(pod): pod for pod in self.snapshot.pods}
+    def pods(self) -> dict[ObjectKey, Pod]:
+        return {object_key(pod): pod for pod in self.snapshot.pods}
 
     @cached_property
-    def claims(self) -> dict[Key, Document]:
-        return {key_of(claim): claim for claim in self.snapshot.claims}
+    def claims(self) -> dict[ObjectKey, ResourceClaim]:
+        return {object_key(claim): claim for claim in self.snapshot.claims}
 
     @cached_property
-    def templates(self) -> dict[Key, Document]:
-        return {key_of(template): template for template in self.snapshot.templates}
+    def templates(self) -> dict[ObjectKey, ResourceClaimTemplate]:
+        return {object_key(template): template for template in self.snapshot.templates}
 
     @cached_property
-    def classes(self) -> dict[str, Document]:
-        return {key_of(one).name: one for one in self.snapshot.classes}
+    def classes(self) -> dict[str, DeviceClass]:
+        return {object_key(one).name: one for one in self.snapshot.classes}
 
     @cached_property
-    def namespaces(self) -> dict[str, Document]:
-        return {key_of(one).name: one for one in self.snapshot.namespaces}
+    def namespaces(self) -> dict[str, Namespace]:
+        return {object_key(one).name: one for one in self.snapshot.namespaces}
 
-    def users_of(self, claim: Key) -> tuple[Key, ...]:
+    def users_of(self, claim: ObjectKey) -> tuple[ObjectKey, ...]:
         """The pods that a claim is reserved for."""
         reserved = ((self.claims.get(claim) or {}).get("status") or {}).get("reservedFor") or ()
         return tuple(
-            self._pods_by_uid.get(entry.get("uid")) or Key(claim.namespace, entry.get("name", ""))
+            self._pods_by_uid.get(entry.get("uid")) or ObjectKey(claim.namespace, entry.get("name", ""))
             for entry in reserved
         )
 
-    def warnings(self, document: Document, *, most: int = 3) -> list[str]:
-        """What was last warned of about an object, each thing once."""
-        uid = (document.get("metadata") or {}).get("uid")
+    def warnings(self, obj: Object, *, most: int = 3) -> list[str]:
+        """The newest warning events about an object, each text once."""
+        uid = (obj.get("metadata") or {}).get("uid")
         about = [
             one for one in self.snapshot.events if uid and (one.get("involvedObject") or {}).get("uid") == uid
         ]
@@ -110,7 +108,7 @@ class Cluster:
         return list(said)[:most]
 
     @cached_property
-    def _pods_by_uid(self) -> dict[str | None, Key]:
+    def _pods_by_uid(self) -> dict[str | None, ObjectKey]:
         return {(pod.get("metadata") or {}).get("uid"): key for key, pod in self.pods.items()}
 
     @cached_property
@@ -134,21 +132,18 @@ class Cluster:
         """The newest generation of a pool, as far as it is there."""
         return newest_generation(self._slices_by_pool.get(pool, ()))
 
-    def owners(self, device: DeviceID) -> Iterator[Key]:
+    def owners(self, device: DeviceID) -> Iterator[ObjectKey]:
         """The claims that use a device."""
         for name in self.usage.owners(device):
             namespace, _, name = name.rpartition("/")
-            yield Key(namespace, name)
+            yield ObjectKey(namespace, name)
 
 
 def _emulated(release: str) -> str:
-    """The release whose rules are known and nearest below; empty: the newest of all."""
+    """The newest release up to this one that can be emulated; empty: emulate none."""
     try:
-        number = tuple(map(int, release.split(".")[:2]))
+        wanted = Release.parse(release)
     except ValueError:
         return ""
-    known = {tuple(known): str(known) for known in EMULATED}
-    if not number or number > max(known):
-        return ""
-    older = [one for one in known if one <= number]
-    return known[max(older)] if older else ""
+    older = [known for known in EMULATED if known <= wanted]
+    return str(max(older)) if older and wanted <= max(EMULATED) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dray.api.errors import StatusError
 from dray.client.client import Client
@@ -24,7 +24,19 @@ from dray.client.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from dray.explain.model.snapshot import Document, Documents, Snapshot
+from dray.explain.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from dray.api.types import Object
+
+    class VersionInfo(TypedDict, total=False):
+        """The part of ``/version`` that counts."""
+
+        major: str
+        minor: str
+
 
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
@@ -33,9 +45,9 @@ _GATE = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} 1$', re.MU
 
 
 async def collect_snapshot(client: Client, *, namespace: str = "") -> Snapshot:
-    """Everything that has a say in who gets which device. What one may not read is left out, and that is noted.
+    """All objects that decide who gets which device. Kinds that the user may not read are left out and noted.
 
-    Of kinds that one may not read everywhere, those in ``namespace`` are better than nothing.
+    Of kinds that the user may not read in all namespaces, the objects of ``namespace`` are taken.
     """
     discovery = Discovery(client)
     resources: dict[str, Resource[Any]] = {
@@ -64,17 +76,17 @@ async def collect_snapshot(client: Client, *, namespace: str = "") -> Snapshot:
         release=version.result(),
         gates=gates.result(),
         unread=tuple(resources[name].kind for name, one in found.items() if not one.whole),
-        **{name: one.documents for name, one in found.items()},
+        **{name: one.objects for name, one in found.items()},
     )
 
 
 class _Found(NamedTuple):
-    documents: Documents
-    whole: bool = True  # one may read all there are
+    objects: tuple[Any, ...]
+    whole: bool = True  # the user may read all there are
 
 
 async def _collected(client: Client, discovery: Discovery, resource: Resource[Any], namespace: str) -> _Found:
-    """All objects in the newest shape, as far as one may read them."""
+    """All objects of a resource in the newest shape, as far as the user may read them."""
     ours = resource.group == RESOURCE_SLICES.group
     served = await _served(discovery, resource) if ours else resource
     if served is None:
@@ -91,18 +103,20 @@ async def _collected(client: Client, discovery: Discovery, resource: Resource[An
 
 
 async def _served(discovery: Discovery, resource: Resource[Any]) -> Resource[Any] | None:
-    return await discovery.newest(resource, _RULE_VERSIONS if resource is DEVICE_TAINT_RULES else _VERSIONS)
+    return await discovery.first_served(
+        resource, _RULE_VERSIONS if resource is DEVICE_TAINT_RULES else _VERSIONS
+    )
 
 
 async def device_state_resources(client: Client) -> list[Resource[Any]]:
-    """What changes when devices change their state, in the versions that the server has."""
+    """The resources that change when devices change their state, in the versions that the server has."""
     discovery = Discovery(client)
     resources = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_TAINT_RULES)
     return [served for one in resources if (served := await _served(discovery, one)) is not None]
 
 
-async def _list(client: Client, resource: Resource[Any], namespace: str = "") -> Documents | None:
-    """None: one may not read them."""
+async def _list(client: Client, resource: Resource[Any], namespace: str = "") -> tuple[Any, ...] | None:
+    """None: the user may not read them."""
     chosen = "type=Warning" if resource is EVENTS else ""
     try:
         items = (await client.list(resource, namespace, field_selector=chosen)).items
@@ -116,22 +130,23 @@ async def _list(client: Client, resource: Resource[Any], namespace: str = "") ->
     return tuple({**typed, **_without_managed_fields(item)} for item in items)
 
 
-def _without_managed_fields(item: Document) -> dict[str, Any]:
-    """The object without the record of who owns which field, which is half of it."""
-    metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
+def _without_managed_fields(item: Object) -> Object:
+    """The object without managedFields, which is half of it."""
+    metadata = item["metadata"].copy()
+    metadata.pop("managedFields", None)
     return {**item, "metadata": metadata}
 
 
 async def _version(client: Client) -> str:
     try:
-        version = (await client.request("GET", "/version")).object
+        version: VersionInfo = (await client.request("GET", "/version")).object
     except StatusError:
         return ""
     return f"{version.get('major', '1')}.{re.sub(r'[^0-9]', '', version.get('minor', ''))}"
 
 
 async def _gates(client: Client) -> frozenset[str] | None:
-    """The feature gates that the server's metrics tell of, which only administrators may read."""
+    """The feature gates that are on according to the server's metrics, which only administrators may read."""
     try:
         async with client.transport.stream("/metrics", query={}) as pieces:
             text = b"".join([piece async for piece in pieces]).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Manifests: files of objects in any served version, read as the server reads them, with the line of every field."""
+"""Manifests: objects in files, in any version, decoded as the API server decodes them, with the line of every field."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api import schema
 from dray.api.errors import BadRequest
 from dray.api.scheme.registry import KindVersion, scheme
-from dray.explain.model.snapshot import Document, SnapshotError
+from dray.explain.model.snapshot import SnapshotError
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
 
 Lines = Mapping[str, int]
 
@@ -23,19 +26,25 @@ _FIELDS = 200_000
 class Manifest:
     """One object of a file."""
 
-    document: Document  # in the newest shape, with defaults filled in
+    document: Any  # an object of any kind in the newest shape, with defaults filled in
     api_version: str
     kind: str
     file: str = ""
     line: int = 1
     lines: Lines = field(default_factory=dict)  # field path → line
-    problems: tuple[str, ...] = ()  # what a strict reader objects to
+    problems: tuple[str, ...] = ()  # what strict decoding objects to
     found: KindVersion | None = None  # None: a kind that is not known here
 
     @property
     def name(self) -> str:
-        metadata = self.document.get("metadata") or {}
+        obj: Object = self.document
+        metadata = obj.get("metadata") or {}
         return metadata.get("name") or metadata.get("generateName") or ""
+
+    @property
+    def namespace(self) -> str:
+        obj: Object = self.document
+        return (obj.get("metadata") or {}).get("namespace") or ""
 
     def line_of(self, path: str) -> int:
         """The line of a field, or of the nearest thing around it that is there."""
@@ -62,7 +71,7 @@ def read_files(
 ) -> list[Manifest]:
     """The objects of files, folders of YAML and JSON files, or ``-`` for standard input.
 
-    With ``unreadable`` files that make no sense are told there, and left out from where they do not.
+    ``unreadable`` gets the errors of files that cannot be read, which are then left out from that place on.
     """
     found: list[Manifest] = []
     for path in paths:
@@ -145,7 +154,9 @@ def _walk(node: Any, path: str, lines: dict[str, int]) -> None:
             _walk(value, here, lines)
 
 
-def manifest(document: Document, *, file: str = "", line: int = 1, lines: Lines | None = None) -> Manifest:
+def manifest(
+    document: Mapping[str, Any], *, file: str = "", line: int = 1, lines: Lines | None = None
+) -> Manifest:
     """An object as the server would take it in. Kinds that are not known stay as they are."""
     api_version, kind = str(document.get("apiVersion") or ""), str(document.get("kind") or "")
     group, _, version = api_version.rpartition("/")
@@ -171,7 +182,7 @@ def _hub(obj: dict[str, Any], found: KindVersion) -> dict[str, Any]:
     return {**typed, **{k: v for k, v in hub.items() if k not in typed}}
 
 
-def newest(document: Document) -> Document:
+def newest(document: Mapping[str, Any]) -> Any:
     """An object from an API server in the newest shape."""
     return manifest(document).document
 

@@ -8,12 +8,35 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-Document = Any
-Documents = tuple[Document, ...]
+from dray.api.identity import ObjectKey, object_key
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from dray.api.types import Object
+    from dray.api.types.core import Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+    from dray.api.types.resource import (
+        DeviceClass,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        ResourceSlice,
+    )
+    from dray.api.types.storage import StorageClass
+
+    class SnapshotHeader(TypedDict, total=False):
+        """A snapshot file, its lists of objects aside."""
+
+        apiVersion: str
+        kind: str
+        release: str
+        gates: Sequence[str]
+        unread: Sequence[str]
+
 
 API_VERSION: Final = "dray.dev/v1"
 KIND: Final = "Snapshot"
@@ -36,7 +59,7 @@ KINDS: Final[Mapping[str, str]] = {
 FIELDS: Final[Mapping[str, str]] = {kind: name for name, kind in KINDS.items()}
 
 
-#: Claims and slices of these have another shape, and are nothing to allocate devices from.
+#: Claims and slices of these versions have another shape, and no devices can be allocated from them.
 _OTHER_GENERATIONS: Final = frozenset({"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2"})
 
 
@@ -48,47 +71,42 @@ class SnapshotError(Exception):
 class Snapshot:
     """What the tools look at. Objects are in the newest shape whatever version they were read in."""
 
-    namespaces: Documents = ()
-    nodes: Documents = ()
-    pods: Documents = ()
-    classes: Documents = ()
-    slices: Documents = ()
-    claims: Documents = ()
-    templates: Documents = ()
-    taint_rules: Documents = ()
-    volume_claims: Documents = ()
-    volumes: Documents = ()
-    storage_classes: Documents = ()
-    events: Documents = ()  # warnings about pods and claims
-    unread: tuple[str, ...] = ()  # kinds that one was not allowed to read: nothing can be said about them
+    namespaces: tuple[Namespace, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    classes: tuple[DeviceClass, ...] = ()
+    slices: tuple[ResourceSlice, ...] = ()
+    claims: tuple[ResourceClaim, ...] = ()
+    templates: tuple[ResourceClaimTemplate, ...] = ()
+    taint_rules: tuple[DeviceTaintRule, ...] = ()
+    volume_claims: tuple[PersistentVolumeClaim, ...] = ()
+    volumes: tuple[PersistentVolume, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
+    events: tuple[Event, ...] = ()  # warnings about pods and claims
+    unread: tuple[str, ...] = ()  # kinds that the user may not read: nothing can be said about them
     release: str = ""  # of the cluster, such as 1.36; empty: the newest
     gates: frozenset[str] | None = None  # those that are on; None: not known, the release's defaults
 
-    def with_objects(self, documents: Iterable[Document]) -> Snapshot:
-        """The same cluster once these are applied: they replace what has their name."""
-        added: dict[str, dict[tuple[str, str], Document]] = {}
-        for document in documents:
-            name = FIELDS.get(document.get("kind", ""))
-            if name is not None and document.get("apiVersion") not in _OTHER_GENERATIONS:
-                added.setdefault(name, {})[_key(document)] = document
-        changes = {
-            name: (*(d for d in getattr(self, name) if _key(d) not in new), *new.values())
+    def with_objects(self, objects: Iterable[Object]) -> Snapshot:
+        """The same cluster once these objects are applied: they replace what has their name."""
+        added: dict[str, dict[ObjectKey, Object]] = {}
+        for obj in objects:
+            name = FIELDS.get(obj.get("kind", ""))
+            if name is not None and obj.get("apiVersion") not in _OTHER_GENERATIONS:
+                added.setdefault(name, {})[object_key(obj)] = obj
+        changes: dict[str, Any] = {
+            name: (*(one for one in getattr(self, name) if object_key(one) not in new), *new.values())
             for name, new in added.items()
         }
-        return replace(self, **changes)  # type: ignore[arg-type]
+        return replace(self, **changes)
 
     def dump(self) -> bytes:
-        head: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "release": self.release}
+        header: SnapshotHeader = {"apiVersion": API_VERSION, "kind": KIND, "release": self.release}
         if self.gates is not None:
-            head["gates"] = sorted(self.gates)
+            header["gates"] = sorted(self.gates)
         if self.unread:
-            head["unread"] = self.unread
-        return msgspec.json.encode(head | {name: getattr(self, name) for name in KINDS})
-
-
-def _key(document: Document) -> tuple[str, str]:
-    metadata = document.get("metadata") or {}
-    return metadata.get("namespace") or "", metadata.get("name") or ""
+            header["unread"] = self.unread
+        return msgspec.json.encode({**header, **{name: getattr(self, name) for name in KINDS}})
 
 
 def save(snapshot: Snapshot, path: Path) -> None:
@@ -122,7 +140,7 @@ def parse(data: bytes, name: str = "") -> Snapshot:
     return Snapshot().with_objects(m.document for m in manifests.read(data, name))
 
 
-def _listed(data: bytes) -> Sequence[Document] | None:
+def _listed(data: bytes) -> Sequence[Any] | None:
     """A list as ``kubectl get -o json`` writes it, which may be too long to be read as YAML; None: something else."""
     if not data.startswith(b"{"):
         return None
@@ -137,17 +155,18 @@ def _listed(data: bytes) -> Sequence[Document] | None:
 
 
 def _parsed(data: bytes, name: str) -> Snapshot | None:
-    """A snapshot of our own making; None if it is something else."""
+    """A snapshot that ``save`` has written; None if it is something else."""
     if not data.startswith(b'{"apiVersion":"%s"' % API_VERSION.encode()):
         return None
     try:
-        document = msgspec.json.decode(data)
+        content = msgspec.json.decode(data)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"{name}: damaged snapshot: {error}") from None
-    gates = document.get("gates")
+    header: SnapshotHeader = content
+    gates = header.get("gates")
     return Snapshot(
-        release=document.get("release") or "",
+        release=header.get("release") or "",
         gates=None if gates is None else frozenset(gates),
-        unread=tuple(document.get("unread") or ()),
-        **{name: tuple(document.get(name) or ()) for name in KINDS},
+        unread=tuple(header.get("unread") or ()),
+        **{name: tuple(content.get(name) or ()) for name in KINDS},
     )

@@ -1,113 +1,74 @@
 """What keeps a pod off a node, devices aside, in words.
 
-Whether a node takes a pod is for the scheduler's own filters to say; they come in from outside as a ``Scheduling``.
-Here their refusals are put into words a person can act on, and only for the few nodes that are told about.
+The scheduler's filters decide whether a node takes a pod (``filters``). This module puts their rejections into words
+that a person can act on, and only for the few nodes that an explanation describes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dray.api import nodeaffinity
 from dray.api.compute import ComputeResources, pod_requests
 from dray.api.quantity import Quantity
-from dray.explain.model.snapshot import Document
 
 if TYPE_CHECKING:
+    from dray.api.types.core import NodeSelectorTerm, Pod, PodAffinity, PodAntiAffinity, PodSpec, Taint
     from dray.explain.model.cluster import Cluster
+    from dray.explain.nodes.filters import PodFilters
+    from dray.placement.status import Rejection
 
 _CORDON = "node.kubernetes.io/unschedulable"
-_TERM = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-class Refusal(NamedTuple):
-    """What one filter says, in the scheduler's words."""
-
-    plugin: str
-    reasons: tuple[str, ...]
-
-
-class NodeUsage(NamedTuple):
-    """What a node offers, and what its pods have asked for."""
-
-    offered: ComputeResources = ComputeResources()
-    requested: ComputeResources = ComputeResources()
-    pods: int = 0
-    most_pods: int = 0
-
-
-class PodFilters(Protocol):
-    """One pod before the scheduler's filters."""
-
-    def before(self) -> Refusal | None:
-        """Why no node at all will do."""
-
-    def on(self, node: str) -> Sequence[Refusal]:
-        """Every filter that turns the pod away from a node."""
-
-    def generated(self, node: str) -> Document | None:
-        """The claim that would be made on this node for extended resources that devices stand for."""
-
-    def load(self, node: str) -> NodeUsage: ...
-
-    def evidence(self, node: str, plugin: str) -> Sequence[str]:
-        """Who is in the way: pods, or counts of a topology."""
-
-
-class NodeFilters(Protocol):
-    """The nodes as the scheduler sees them; they can be filled up in thought."""
-
-    def pod_filters(self, pod: Document) -> PodFilters: ...
-
-    def place(self, pod: Document, node: str) -> None: ...
 
 
 class NodeCause(NamedTuple):
-    """One reason; ``kind`` is the same for all nodes of its kind."""
+    """One reason why a node does not take the pod; ``kind`` is equal for nodes with the same reason."""
 
     kind: str
-    refusal: Refusal
+    rejection: Rejection
 
 
 class CauseMessage(NamedTuple):
+    """A cause in words, and what would help."""
+
     detail: str
     advice: str = ""
 
 
 class NodeCauses:
-    """One pod, read once for all nodes."""
+    """The causes that keep one pod off nodes."""
 
-    def __init__(self, cluster: Cluster, pod: Document, pod_filters: PodFilters) -> None:
+    def __init__(self, cluster: Cluster, pod: Pod, pod_filters: PodFilters) -> None:
         self._cluster = cluster
         self._spec = pod.get("spec") or {}
         self._requests = pod_requests(self._spec)
         self._pod_filters = pod_filters
 
     def causes(self, name: str) -> tuple[NodeCause, ...]:
-        refusals = self._pod_filters.on(name)
-        return tuple(self._causes(name, refusals)) if refusals else ()
+        rejections = self._pod_filters.filter(name)
+        return tuple(self._causes(name, rejections)) if rejections else ()
 
-    def _causes(self, name: str, refusals: Sequence[Refusal]) -> Iterator[NodeCause]:
-        for refusal in refusals:
-            match refusal.plugin:
+    def _causes(self, name: str, rejections: Sequence[Rejection]) -> Iterator[NodeCause]:
+        for rejection in rejections:
+            match rejection.plugin:
                 case "NodeUnschedulable":
-                    yield NodeCause("cordoned", refusal)
+                    yield NodeCause("cordoned", rejection)
                 case "TaintToleration":
                     text = self._taint(name)
                     if not text.startswith(_CORDON):
-                        yield NodeCause(f"untolerated node taint {text}", refusal)
+                        yield NodeCause(f"untolerated node taint {text}", rejection)
                 case "NodeResourcesFit":
-                    for reason in refusal.reasons:
+                    for reason in rejection.reasons:
                         kind = reason[0].lower() + reason[1:]
-                        yield NodeCause(kind, Refusal(refusal.plugin, (reason,)))
+                        yield NodeCause(kind, rejection._replace(reasons=(reason,)))
                 case _:
-                    kinds = [_KINDS.get(reason, reason) for reason in refusal.reasons]
-                    yield NodeCause(", ".join(kinds), refusal)
+                    kinds = [_KINDS.get(reason, reason) for reason in rejection.reasons]
+                    yield NodeCause(", ".join(kinds), rejection)
 
-    def told(self, name: str, cause: NodeCause) -> CauseMessage:
-        plugin, reasons = cause.refusal
-        match plugin:
+    def message(self, name: str, cause: NodeCause) -> CauseMessage:
+        reasons = cause.rejection.reasons
+        match cause.rejection.plugin:
             case "NodeUnschedulable":
                 return CauseMessage("the node is cordoned", f"kubectl uncordon {name}")
             case "TaintToleration":
@@ -132,36 +93,35 @@ class NodeCauses:
 
     def shortfall(self, name: str, cause: NodeCause) -> int:
         """How much of a resource is missing on a node; 0 where it is not about amounts."""
-        reason = cause.refusal.reasons[0]
+        reason = cause.rejection.reasons[0]
         if not reason.startswith("Insufficient "):
             return 0
-        load, resource = self._pod_filters.load(name), reason.removeprefix("Insufficient ")
-        free = _amount(load.offered, resource) - _amount(load.requested, resource)
+        usage, resource = self._pod_filters.node_usage(name), reason.removeprefix("Insufficient ")
+        free = _amount(usage.allocatable, resource) - _amount(usage.requested, resource)
         return _amount(self._requests, resource) - free
 
     def _taint(self, name: str) -> str:
         taints = (self._cluster.nodes[name].get("spec") or {}).get("taints") or ()
         effects = ("NoSchedule", "NoExecute")
-        taint = (
-            nodeaffinity.find_untolerated_taint(taints, self._spec.get("tolerations") or [], effects) or {}
-        )
+        found = nodeaffinity.find_untolerated_taint(taints, self._spec.get("tolerations") or [], effects)
+        taint = cast("Taint", found or {})
         value = f"={taint['value']}" if taint.get("value") else ""
         return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
     def _ports(self, name: str) -> CauseMessage:
-        holders = ", ".join(self._pod_filters.evidence(name, "NodePorts"))
+        holders = ", ".join(self._pod_filters.blockers(name, "NodePorts"))
         detail = f"the host ports of the pod are in use by {holders}"
         return CauseMessage(detail, f"use another hostPort, or none, or free {name} of {holders}")
 
     def _shortage(self, name: str, reason: str) -> CauseMessage:
-        load = self._pod_filters.load(name)
+        usage = self._pod_filters.node_usage(name)
         if reason == "Too many pods":
             return CauseMessage(
-                f"{load.pods} of {load.most_pods} pods are there", f"move pods away from {name}"
+                f"{usage.pods} of {usage.max_pods} pods are there", f"move pods away from {name}"
             )
         resource = reason.removeprefix("Insufficient ")
         want = _amount(self._requests, resource)
-        have, used = _amount(load.offered, resource), _amount(load.requested, resource)
+        have, used = _amount(usage.allocatable, resource), _amount(usage.requested, resource)
         shown = _shown(resource)
         detail = f"{resource}: {shown(want)} wanted, {shown(max(have - used, 0))} of {shown(have)} free"
         if not have and "/" in resource:
@@ -173,7 +133,7 @@ class NodeCauses:
         return CauseMessage(detail, help)
 
     def _neighbours(self, name: str, reason: str) -> CauseMessage:
-        who = ", ".join(self._pod_filters.evidence(name, reason))
+        who = ", ".join(self._pod_filters.blockers(name, reason))
         affinity = self._spec.get("affinity") or {}
         match _KINDS.get(reason, reason):
             case "pod anti-affinity":
@@ -197,7 +157,7 @@ class NodeCauses:
                 one.get("topologyKey", "") for one in self._spec.get("topologySpreadConstraints") or ()
             )
             return CauseMessage(f"the node lacks a label that pods are spread over: {keys}", f"label {name}")
-        counts = "; ".join(self._pod_filters.evidence(name, "PodTopologySpread"))
+        counts = "; ".join(self._pod_filters.blockers(name, "PodTopologySpread"))
         help = "let pods start where there are fewer, raise maxSkew, or use whenUnsatisfiable: ScheduleAnyway"
         return CauseMessage(f"one more pod here would be too uneven: {counts}", help)
 
@@ -243,21 +203,22 @@ def _bytes(amount: int) -> str:
     return str(amount)
 
 
-def _wanted(spec: Document) -> str:
+def _wanted(spec: PodSpec) -> str:
     wanted = [f"{key}={value}" for key, value in (spec.get("nodeSelector") or {}).items()]
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_TERM)
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required:
         wanted.append(" or ".join(map(_term, required.get("nodeSelectorTerms") or ())))
     return " and ".join(wanted) or "certain nodes"
 
 
-def _term(term: Document) -> str:
+def _term(term: NodeSelectorTerm) -> str:
     parts = (*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ()))
     return " and ".join(
         f"{one.get('key')} {one.get('operator')} {','.join(one.get('values') or ())}".strip() for one in parts
     )
 
 
-def _topologies(affinity: Document | None) -> str:
-    terms = (affinity or {}).get(_TERM) or ()
+def _topologies(affinity: PodAffinity | PodAntiAffinity | None) -> str:
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or () if affinity else ()
     return " or ".join(dict.fromkeys(one.get("topologyKey", "") for one in terms)) or "its place"

@@ -1,13 +1,13 @@
-"""The scheduler's own filters, for the tools that say what keeps a pod off a node."""
+"""The scheduler's filters over a snapshot: which of them reject a pod on a node, and which pods are in the way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from dray.explain.nodes.causes import NodeFilters, NodeUsage, PodFilters, Refusal
-from dray.placement.cache.nodes import ClusterCache as Nodes
-from dray.placement.cache.nodes import NodeInfo
+from dray.api.compute import ComputeResources
+from dray.api.identity import ObjectKey, object_key
+from dray.placement.cache.nodes import ClusterCache, NodeInfo
 from dray.placement.cache.pods import PodInfo
 from dray.placement.plugins import extended_resources, filters, inter_pod_affinity, pod_topology_spread
 from dray.placement.plugins.volume_binding import VolumeBinding
@@ -15,28 +15,35 @@ from dray.placement.status import Rejection
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.resource import ResourceClaim
     from dray.explain import Cluster
-    from dray.explain.model.snapshot import Document
 
-_WHO_SHOWN = 3
+_BLOCKERS_SHOWN = 3
 _STORAGE = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 
 
-def node_filters(cluster: Cluster) -> NodeFilters:
-    """Nodes and pods of a snapshot as the scheduler has them."""
-    return _NodeFilters(cluster)
+class NodeUsage(NamedTuple):
+    """What a node offers, and what its pods request."""
+
+    allocatable: ComputeResources = ComputeResources()
+    requested: ComputeResources = ComputeResources()
+    pods: int = 0
+    max_pods: int = 0
 
 
-class _NodeFilters:
+class NodeFilters:
+    """The nodes and pods of a snapshot as the scheduler's cache has them; more pods can be assumed on nodes."""
+
     def __init__(self, cluster: Cluster) -> None:
         snapshot = cluster.snapshot
-        self.nodes = Nodes()
+        self.nodes = ClusterCache()
         for node in snapshot.nodes:
             self.nodes.set_node(node)
         for pod in snapshot.pods:
             spec = pod.get("spec") or {}
             if spec.get("nodeName") and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
-                self.nodes.add_pod(_read(pod), spec["nodeName"])
+                self.nodes.add_pod(_pod_info(pod), spec["nodeName"])
         self.classes = extended_resources.DeviceClassResolver()
         if "DRAExtendedResource" in cluster.gates:
             for one in snapshot.classes:
@@ -46,37 +53,43 @@ class _NodeFilters:
         }
         self.storage = None if set(_STORAGE) & set(snapshot.unread) else _storage(cluster)
 
-    def pod_filters(self, pod: Document) -> PodFilters:
-        return _PodFilters(self, _read(pod))
+    def pod_filters(self, pod: Pod) -> PodFilters:
+        return PodFilters(self, _pod_info(pod))
 
-    def place(self, pod: Document, node: str) -> None:
-        self.nodes.add_pod(_read(pod), node)
+    def assume(self, pod: Pod, node: str) -> None:
+        """Count a pod as bound to a node from now on."""
+        self.nodes.add_pod(_pod_info(pod), node)
 
 
-def _read(pod: Document) -> PodInfo:
-    """A pod from a manifest may still lack what the server would give it."""
+def _pod_info(pod: Pod) -> PodInfo:
+    """A pod from a manifest may lack what the server would fill in."""
     metadata = pod.get("metadata") or {}
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or "default"
-    known = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}"}
-    return PodInfo(cast("Pod", {**pod, "metadata": {**known, **metadata}, "spec": pod.get("spec") or {}}))
+    return PodInfo(
+        {
+            **pod,
+            "metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", **metadata},
+            "spec": pod.get("spec") or {},
+        }
+    )
 
 
 def _storage(cluster: Cluster) -> VolumeBinding:
     snapshot = cluster.snapshot
-    by_name: list[Mapping[tuple[str, str], Document]] = [
-        {(one["metadata"].get("namespace") or "", one["metadata"]["name"]): one for one in documents}
-        for documents in (snapshot.volume_claims, snapshot.volumes, snapshot.storage_classes)
-    ]
-    claims, volumes, classes = by_name
+    claims = {object_key(one): one for one in snapshot.volume_claims}
+    volumes = {one["metadata"]["name"]: one for one in snapshot.volumes}
+    classes = {one["metadata"]["name"]: one for one in snapshot.storage_classes}
     return VolumeBinding(
-        volume_claim=lambda namespace, name: claims.get((namespace, name)),
-        volume=lambda name: volumes.get(("", name)),
-        storage_class=lambda name: classes.get(("", name)),
+        volume_claim=lambda namespace, name: claims.get(ObjectKey(namespace, name)),
+        volume=volumes.get,
+        storage_class=classes.get,
     )
 
 
-class _PodFilters:
-    def __init__(self, node_filters: _NodeFilters, pod: PodInfo) -> None:
+class PodFilters:
+    """One pod before the scheduler's filters."""
+
+    def __init__(self, node_filters: NodeFilters, pod: PodInfo) -> None:
         self._nodes = node_filters.nodes
         self._classes = node_filters.classes
         self._namespaces = node_filters.namespaces
@@ -90,24 +103,26 @@ class _PodFilters:
         if any(one.hard for one in self._constraints):
             self._spread = pod_topology_spread.PodTopologySpread(pod, everyone, self._constraints)
         self._resources = extended_resources.served_resources(pod, self._classes)
-        self._generated: dict[tuple[str, ...], Document | None] = {}
+        self._claims: dict[tuple[str, ...], ResourceClaim | None] = {}
 
-    def before(self) -> Refusal | None:
-        rejection = self._storage.reject(self._pod) if self._storage is not None else None
-        return None if rejection is None else Refusal(rejection.plugin, rejection.reasons)
+    def prefilter(self) -> Rejection | None:
+        """Why the pod fits no node at all."""
+        return self._storage.reject(self._pod) if self._storage is not None else None
 
-    def on(self, node: str) -> Sequence[Refusal]:
+    def filter(self, node: str) -> Sequence[Rejection]:
+        """Every filter that rejects the pod on a node."""
         there = self._nodes.get(node)
         if there is None:
             return ()
-        return [Refusal(one.plugin, one.reasons) for one in self._rejections(there) if one is not None]
+        # Whether preemption could help does not tell rejections apart here.
+        return [Rejection(one.plugin, one.reasons) for one in self._rejections(there) if one is not None]
 
     def _rejections(self, node: NodeInfo) -> Iterator[Rejection | None]:
         pod = self._pod
         for test in _FILTERS:
             yield test(pod, node)
         if (((node.document or {}).get("status") or {}).get("allocatable")) is not None:
-            # A node from a manifest may not say what it has; that is not held against it.
+            # A node from a manifest may not say what it offers; then its resources are not checked.
             yield filters.node_resources_fit(pod, node, served_by_devices=self._classes)
         if self._storage is not None:
             yield self._storage.on(pod, node)
@@ -116,43 +131,43 @@ class _PodFilters:
         if self._affinity is not None:
             yield self._affinity.reject(node)
 
-    def generated(self, node: str) -> Document | None:
+    def extended_resource_claim(self, node: str) -> ResourceClaim | None:
+        """The claim that the scheduler would make on this node for extended resources that devices serve."""
         there = self._nodes.get(node)
         if not self._resources or there is None:
             return None
         served = tuple(name for name in self._resources if not there.allocatable.scalars.get(name))
-        if served not in self._generated:
-            self._generated[served] = self._claim_for(served)
-        return self._generated[served]
+        if served not in self._claims:
+            self._claims[served] = self._claim_for(served)
+        return self._claims[served]
 
-    def _claim_for(self, served: tuple[str, ...]) -> Document | None:
+    def _claim_for(self, served: tuple[str, ...]) -> ResourceClaim | None:
         wanted = extended_resources.requests(self._pod, served, self._classes.device_class_of).requests
         if not wanted:
             return None
         claim = extended_resources.new_claim(self._pod, wanted)
-        metadata = {**claim["metadata"], "name": f"{self._pod.name}-extended-resources"}
+        metadata: ObjectMeta = {**claim["metadata"], "name": f"{self._pod.name}-extended-resources"}
         return {**claim, "metadata": metadata}
 
-    def load(self, node: str) -> NodeUsage:
+    def node_usage(self, node: str) -> NodeUsage:
         there = self._nodes.get(node)
         if there is None:
             return NodeUsage()
         return NodeUsage(there.allocatable, there.requested, len(there.pods), there.max_pods)
 
-    # -- who is in the way --
-
-    def evidence(self, node: str, reason: str) -> Sequence[str]:
+    def blockers(self, node: str, reason: str) -> Sequence[str]:
+        """The pods because of which a filter rejects the pod; for topology spread, how many pods are where."""
         there = self._nodes.get(node)
         if there is None:
             return ()
         if reason == "PodTopologySpread":
             return self._counts(there)
-        found = dict.fromkeys(other.key for other in self._in_the_way(there, reason))
+        found = dict.fromkeys(other.key for other in self._blocking_pods(there, reason))
         names = list(found)
-        more = len(names) - _WHO_SHOWN
-        return (*names[:_WHO_SHOWN], f"{more} others") if more > 0 else names
+        more = len(names) - _BLOCKERS_SHOWN
+        return (*names[:_BLOCKERS_SHOWN], f"{more} others") if more > 0 else names
 
-    def _in_the_way(self, node: NodeInfo, reason: str) -> Iterator[PodInfo]:
+    def _blocking_pods(self, node: NodeInfo, reason: str) -> Iterator[PodInfo]:
         pod = self._pod
         if reason == "NodePorts":
             wanted = {(port.protocol, port.port) for port in pod.host_ports}
@@ -171,7 +186,7 @@ class _PodFilters:
                         yield other
 
     def _counts(self, node: NodeInfo) -> list[str]:
-        told = []
+        texts = []
         for constraint in self._constraints:
             here = node.labels.get(constraint.key)
             if not constraint.hard or here is None:
@@ -180,19 +195,19 @@ class _PodFilters:
             for place in self._nodes:
                 value = place.labels.get(constraint.key)
                 if value is not None and constraint.counts(self._pod, place):
-                    alike = [
+                    matching = [
                         one
                         for one in place.pods.values()
                         if one.namespace == self._pod.namespace and constraint.matches(one.labels)
                     ]
-                    counts[value] = counts.get(value, 0) + len(alike)
+                    counts[value] = counts.get(value, 0) + len(matching)
             least = min(counts, key=lambda value: counts[value], default="")
             if counts.get(here, 0) + 1 - counts.get(least, 0) > constraint.skew:
-                told.append(
+                texts.append(
                     f"{constraint.key}={here} has {counts.get(here, 0)} such pods, {least} has "
                     f"{counts.get(least, 0)}, and maxSkew is {constraint.skew}"
                 )
-        return told
+        return texts
 
 
 _FILTERS = (

@@ -1,4 +1,4 @@
-"""What many nodes or pools say about requests, added up."""
+"""The reasons of many nodes or pools, added up request by request."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ _EXAMPLES = 4
 
 
 class RepeatedReasons(NamedTuple):
-    """What was found out once and holds so many times."""
+    """The reasons of one node or pool, and how many equivalent ones they hold for."""
 
     requests: Sequence[RequestReasons]
     times: int
 
 
-def total_reasons(told: Sequence[RepeatedReasons]) -> list[RequestReasons]:
-    """All of it together, request by request; every one of ``told`` speaks of the same requests."""
+def total_reasons(repeated: Sequence[RepeatedReasons]) -> list[RequestReasons]:
+    """The sums, request by request; all of ``repeated`` are about the same requests."""
     return [
-        _total_of_request([(one.requests[position], one.times) for one in told])
-        for position in range(len(told[0].requests))
+        _total_of_request([(one.requests[position], one.times) for one in repeated])
+        for position in range(len(repeated[0].requests))
     ]
 
 
-def _total_of_request(told: Sequence[tuple[RequestReasons, int]]) -> RequestReasons:
+def _total_of_request(repeated: Sequence[tuple[RequestReasons, int]]) -> RequestReasons:
     removals: dict[tuple[Cause, str], Removal] = {}
     nearest = None
-    for one, times in told:
+    for one, times in repeated:
         if one.nearest is not None and (nearest is None or one.nearest.cause.rank > nearest.cause.rank):
             nearest = one.nearest
         for removal in one.removals:
             detail = removal.detail
             if times > 1 and removal.cause in (Cause.TAKEN, Cause.POOL_INCOMPLETE):
-                # It was said of one of them, and the others have other owners and names.
+                # The detail names the owner or the pool of one of them; the others have other owners and names.
                 detail = ""
             known = removals.get((removal.cause, detail))
             count, examples = removal.count * times, removal.examples
@@ -44,13 +44,13 @@ def _total_of_request(told: Sequence[tuple[RequestReasons, int]]) -> RequestReas
             removals[removal.cause, detail] = Removal(
                 removal.cause, detail, count, examples, removal.selector, removal.source
             )
-    first = told[0][0]
+    first = repeated[0][0]
     return RequestReasons(
         first.claim,
         first.request,
         first.wanted,
-        sum(one.considered * times for one, times in told),
-        sum(one.usable * times for one, times in told),
+        sum(one.considered * times for one, times in repeated),
+        sum(one.usable * times for one, times in repeated),
         tuple(sorted(removals.values(), key=lambda removal: -removal.count)),
         nearest,
     )

@@ -1,8 +1,7 @@
 """What if: which node and devices would pods get, and how many of them still fit?
 
-Pods are placed one after the other, each seeing what those before it have taken. A pod gets the first node that takes
-it, with ``pack`` the fullest and with ``spread`` the emptiest; which of several a scheduler would prefer otherwise is a
-matter of its scores.
+Pods are placed one after the other, each on nodes as the pods before it leave them. A pod gets the first node that
+takes it; with ``pack`` the fullest nodes come first, with ``spread`` the emptiest. The scheduler's scores play no part.
 """
 
 from __future__ import annotations
@@ -10,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.allocation import DEFAULT, SPREAD, Policy
 from dray.allocation.policies import occupancy
 from dray.api import claims as pod_claims
-from dray.api.identity import DeviceID
+from dray.api.identity import DeviceID, ObjectKey, device_id, object_key
 from dray.explain.explainer import claims_of_pod
-from dray.explain.model.cluster import Cluster, Key
-from dray.explain.model.snapshot import Document
+from dray.explain.model.cluster import Cluster
 from dray.explain.nodes.trial import Trial
 
-#: filters whose answer may change for the better when other pods are placed
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
+
+#: filters that may accept a pod later, once other pods are placed
 _CHANGING = ("InterPodAffinity", "PodTopologySpread")
 
 
@@ -63,16 +66,16 @@ class CandidateNodes:
 
 
 class WhatIf:
-    """A cluster that fills up, in thought only."""
+    """A cluster that fills up as pods are placed, without anything being created."""
 
     def __init__(self, cluster: Cluster, *, policy: Policy = DEFAULT) -> None:
         self.cluster = cluster
         self._policy = policy
         self._usage = cluster.usage.snapshot()
         self._node_filters = cluster.node_filters()
-        self._placed: list[Document] = []
+        self._placed: list[Pod] = []
         #: claims that several of the pods share are allocated once
-        self._allocated: dict[Key, Document] = {}
+        self._allocated: dict[ObjectKey, ResourceClaim] = {}
 
     def candidates(self) -> CandidateNodes:
         """All nodes, to be tried in the order that suits the policy."""
@@ -88,92 +91,87 @@ class WhatIf:
         used = occupancy(pools, self._usage)
         return used if self._policy is SPREAD else -used
 
-    def place(self, key: Key, pod: Document, candidates: CandidateNodes | None = None) -> PodPlacement:
+    def place(self, key: ObjectKey, pod: Pod, candidates: CandidateNodes | None = None) -> PodPlacement:
         """Place a pod on the first of the candidates that takes it; those that never will are taken out."""
         gathered = claims_of_pod(self.cluster, key, pod)
         if gathered.facts:
             return PodPlacement(str(key), problem=gathered.facts[0])
         wanted = [self._current(claim) for claim in gathered.claims]
         trial = Trial(self.cluster, pod, wanted, policy=self._policy, node_filters=self._node_filters)
-        if trial.pod_filters is not None and (refusal := trial.pod_filters.before()) is not None:
-            return PodPlacement(str(key), problem=refusal.reasons[0])
+        if trial.pod_filters is not None and (rejection := trial.pod_filters.prefilter()) is not None:
+            return PodPlacement(str(key), problem=rejection.reasons[0])
         heap = (candidates or self.candidates()).heap
         later: list[tuple[float, int, str]] = []
         placed = PodPlacement(str(key), problem="fits on no node")
         while heap:
             score, number, name = heappop(heap)
             node = self.cluster.nodes[name]
-            tried = trial.on_equivalent(node, self._usage)
-            if tried.fits:
-                plan = trial.on(node, self._usage).answer.plan
+            outcome = trial.evaluate_equivalent(node, self._usage)
+            if outcome.fits:
+                plan = trial.evaluate(node, self._usage).device_outcome.plan
                 assert plan is not None
                 claims = trial.demands(name).documents
-                self._take(claims, plan.results, name, pod)
+                self._assume(claims, plan.results, name, pod)
                 placed = PodPlacement(str(key), name, tuple(_device_grants(claims, plan.results)))
                 later.append((self._score(name), number, name))
                 break
-            # Taking devices never makes room; but pods may want to be near to others, or evenly spread.
-            if any(cause.refusal.plugin in _CHANGING for cause in tried.causes):
+            # Pods to come take devices and give none back, but affinity and spread may change with them.
+            if any(cause.rejection.plugin in _CHANGING for cause in outcome.causes):
                 later.append((score, number, name))
         for entry in later:
             heappush(heap, entry)
         return placed
 
-    def _current(self, claim: Document) -> Document:
-        return self._allocated.get(_key(claim), claim)
+    def _current(self, claim: ResourceClaim) -> ResourceClaim:
+        return self._allocated.get(object_key(claim), claim)
 
-    def _take(
-        self, claims: Sequence[Document], results: Sequence[Document], node: str, pod: Document
+    def _assume(
+        self, claims: Sequence[ResourceClaim], results: Sequence[AllocationResult], node: str, pod: Pod
     ) -> None:
         for claim, result in zip(claims, results, strict=True):
             self._usage.add(claim, result)
-            status = {**(claim.get("status") or {}), "allocation": result}
-            self._allocated[_key(claim)] = {**claim, "status": status}
-        placed = {**pod, "spec": {**(pod.get("spec") or {}), "nodeName": node}}
-        self._placed.append({"kind": "Pod", **placed})
+            status: ResourceClaimStatus = {**(claim.get("status") or {}), "allocation": result}
+            self._allocated[object_key(claim)] = {**claim, "status": status}
+        placed: Pod = {"kind": "Pod", **pod, "spec": {**(pod.get("spec") or {}), "nodeName": node}}
+        self._placed.append(placed)
         if self._node_filters is not None:
-            self._node_filters.place(placed, node)
+            self._node_filters.assume(placed, node)
 
     def explained(self) -> Cluster:
-        """The cluster as it is by now, to ask why the next one does not fit."""
+        """The cluster with the pods placed so far, to explain why the next one does not fit."""
         from dataclasses import replace
 
         snapshot = self.cluster.snapshot
-        claims = {(_key(claim)): claim for claim in snapshot.claims} | self._allocated
+        claims = {object_key(claim): claim for claim in snapshot.claims} | self._allocated
         return self.cluster.changed(
             replace(snapshot, claims=tuple(claims.values())).with_objects(self._placed)
         )
 
 
-def place_copies(whatif: WhatIf, key: Key, pod: Document, count: int) -> list[PodPlacement]:
+def place_copies(whatif: WhatIf, key: ObjectKey, pod: Pod, count: int) -> list[PodPlacement]:
     """Place copies of a pod until they are enough or one fails, which is then the last."""
     candidates = whatif.candidates()
     placed: list[PodPlacement] = []
     for number in range(count):
         name = f"{key.name}-{number}" if count > 1 else key.name
-        copy = {**pod, "metadata": {**pod["metadata"], "name": name, "uid": f"{key.namespace}/{name}"}}
-        placed.append(whatif.place(Key(key.namespace, name), copy, candidates))
+        metadata: ObjectMeta = {**pod["metadata"], "name": name, "uid": f"{key.namespace}/{name}"}
+        placed.append(whatif.place(ObjectKey(key.namespace, name), {**pod, "metadata": metadata}, candidates))
         if placed[-1].problem:
             break
     return placed
 
 
-def _key(claim: Document) -> Key:
-    metadata = claim.get("metadata") or {}
-    return Key(metadata.get("namespace") or "", metadata.get("name") or "")
-
-
-def _device_grants(claims: Sequence[Document], results: Sequence[Document]) -> list[DeviceGrant]:
+def _device_grants(claims: Sequence[ResourceClaim], results: Sequence[AllocationResult]) -> list[DeviceGrant]:
     return [
-        DeviceGrant(_key(claim).name, one["request"], DeviceID(one["driver"], one["pool"], one["device"]))
+        DeviceGrant(object_key(claim).name, one["request"], device_id(one))
         for claim, result in zip(claims, results, strict=True)
         for one in (result.get("devices") or {}).get("results") or ()
     ]
 
 
-def claim_as_pod(claim: Document) -> Document:
-    """A pod that does nothing but use a claim, to place a claim of its own."""
-    key = _key(claim)
+def claim_as_pod(claim: ResourceClaim) -> Pod:
+    """A pod that does nothing but use a claim, to place a claim by itself."""
+    key = object_key(claim)
     assert pod_claims.allocation(claim) is None
     return {
         "metadata": {"name": key.name, "namespace": key.namespace, "uid": ""},

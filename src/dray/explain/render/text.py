@@ -28,9 +28,9 @@ def _lines(explanation: Explanation, paint: Paint) -> Iterator[str]:
         yield paint(f"  the scheduler says: {explanation.scheduler}", "dim")
     for fact in explanation.facts:
         yield f"  {fact}"
-    for story in explanation.requests:
+    for request in explanation.requests:
         yield ""
-        yield from _request(story, paint)
+        yield from _request(request, paint)
     if explanation.nodes:
         yield ""
         yield paint("Nodes", "bold")
@@ -46,18 +46,20 @@ def _lines(explanation: Explanation, paint: Paint) -> Iterator[str]:
             yield f"  - {text}"
 
 
-def _request(story: RequestExplanation, paint: Paint) -> Iterator[str]:
-    wanted = "all devices" if story.wanted is None else f"{story.wanted} device{'s' * (story.wanted != 1)}"
-    head = paint(f"Request {story.request} of claim {story.claim}", "bold")
-    usable = paint(str(story.usable), "green" if story.usable else "red")
-    yield f"{head}: {wanted} of class {story.device_class}; {usable} of {story.considered} usable"
-    width = max((len(str(one.count)) for one in story.removed), default=0)
-    for removed in story.removed:
+def _request(request: RequestExplanation, paint: Paint) -> Iterator[str]:
+    wanted = (
+        "all devices" if request.wanted is None else f"{request.wanted} device{'s' * (request.wanted != 1)}"
+    )
+    head = paint(f"Request {request.request} of claim {request.claim}", "bold")
+    usable = paint(str(request.usable), "green" if request.usable else "red")
+    yield f"{head}: {wanted} of class {request.device_class}; {usable} of {request.considered} usable"
+    width = max((len(str(one.count)) for one in request.removed), default=0)
+    for removed in request.removed:
         yield from _removed(
-            removed, width, paint, brief=_outside(removed) and removed.count < story.considered
+            removed, width, paint, brief=_outside(removed) and removed.count < request.considered
         )
-    if story.nearest:
-        yield f"  nearest miss: {story.nearest}"
+    if request.nearest:
+        yield f"  nearest miss: {request.nearest}"
 
 
 def _outside(removed: RemovedDevices) -> bool:

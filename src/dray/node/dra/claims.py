@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dray.api import claims
+from dray.node.dra.classic.handles import resource_handles
 
 if TYPE_CHECKING:
     from dray.api.types.core import Container, Pod
     from dray.api.types.resource import ResourceClaim
-    from dray.api.types.resource_v1alpha1 import AllocationResult as FirstAllocationResult
     from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
-    from dray.api.types.resource_v1alpha2 import StructuredResourceHandle
 
 
 class ClaimError(Exception):
@@ -32,14 +31,6 @@ class ContainerClaim(NamedTuple):
 
     claim: str
     request: str
-
-
-class ResourceHandle(NamedTuple):
-    """What the allocation of a classic claim tells one driver: words of its own controller, or the scheduler's."""
-
-    driver: str
-    data: str = ""
-    structured: StructuredResourceHandle | None = None
 
 
 def pod_claims(pod: Pod, *, fixed_names: bool = False) -> list[PodClaim]:
@@ -79,27 +70,6 @@ def check_claim(pod: Pod, claim: ResourceClaim | ClassicClaim, pod_claim: PodCla
         raise ClaimError(f"ResourceClaim {theirs['name']}: not allocated")
 
 
-def is_classic(claim: ResourceClaim | ClassicClaim) -> TypeGuard[ClassicClaim]:
-    return "resourceClassName" in (cast("ClassicClaim", claim).get("spec") or {})
-
-
-def resource_handles(claim: ResourceClaim | ClassicClaim) -> tuple[ResourceHandle, ...]:
-    """What the drivers of a classic claim are to be told; nothing for claims that name devices."""
-    if not is_classic(claim):
-        return ()
-    status = claim["status"]
-    allocation, default = status["allocation"], status.get("driverName") or ""
-    listed = allocation.get("resourceHandles")
-    if not listed:
-        # 1.26 had one handle, of no particular driver. The claim's driver is called even if there is none.
-        first = cast("FirstAllocationResult", allocation)
-        return (ResourceHandle(default, first.get("resourceHandle") or ""),)
-    return tuple(
-        ResourceHandle(h.get("driverName") or default, h.get("data") or "", h.get("structuredData"))
-        for h in listed
-    )
-
-
 def drivers_of(claim: ResourceClaim | ClassicClaim) -> list[str]:
     """The drivers that have something in the claim's allocation, in its order."""
     if handles := resource_handles(claim):
@@ -124,7 +94,3 @@ def container_claims(
     for mapping in extended.get("requestMappings") or []:
         if mapping["containerName"] == container["name"] and mapping["resourceName"] in wanted:
             yield ContainerClaim(extended["resourceClaimName"], mapping["requestName"])
-
-
-def base_request(name: str) -> str:
-    return name.partition("/")[0]

@@ -5,21 +5,25 @@ A report is good for a time; after that, and when the driver falls silent, a dev
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dray.api.claims import base_request
+from dray.api.identity import PoolDevice
 from dray.node.dra.claiminfo import PreparedDevice
-from dray.node.dra.claims import base_request
 from dray.node.dra.manager import Manager
-from dray.node.dra.plugin_manager import HealthReport
+from dray.node.dra.plugin import HealthReport
 
 if TYPE_CHECKING:
     from dray.api.types.core import Container, Pod, ResourceHealth, ResourceStatus
 
 #: Seconds for which a report counts, unless the driver says otherwise.
 DEFAULT_TIMEOUT = 30.0
+#: Seconds between looks for reports that have become stale.
+HEALTH_PERIOD = 5.0
 
 
 @dataclass(slots=True)
@@ -35,9 +39,9 @@ class HealthInfoCache:
     """The health of the devices of one node, by driver, pool and device."""
 
     clock: Callable[[], float] = time.time
-    _devices: dict[str, dict[tuple[str, str], _HealthInfo]] = field(default_factory=dict)
+    _devices: dict[str, dict[PoolDevice, _HealthInfo]] = field(default_factory=dict)
 
-    def update(self, driver: str, reports: Sequence[HealthReport] | None) -> set[tuple[str, str]]:
+    def update(self, driver: str, reports: Sequence[HealthReport] | None) -> set[PoolDevice]:
         """Takes in a driver's whole report, or its silence (None). Returns the devices whose health has changed."""
         if reports is None:
             return set(self._devices.pop(driver, {}))
@@ -45,7 +49,7 @@ class HealthInfoCache:
         known = self._devices.setdefault(driver, {})
         changed = set()
         for report in reports:
-            key = (report.pool, report.device)
+            key = PoolDevice(report.pool, report.device)
             timeout = report.timeout or DEFAULT_TIMEOUT
             old = known.get(key)
             if old is None or (old.health, old.message, old.timeout) != (
@@ -57,10 +61,10 @@ class HealthInfoCache:
             known[key] = _HealthInfo(report.health, report.message, now, timeout)
         return changed
 
-    def expire(self) -> dict[str, set[tuple[str, str]]]:
+    def expire(self) -> dict[str, set[PoolDevice]]:
         """Forgets what has not been repeated in time; returns the devices concerned, by driver."""
         now = self.clock()
-        out: dict[str, set[tuple[str, str]]] = {}
+        out: dict[str, set[PoolDevice]] = {}
         for driver, known in self._devices.items():
             stale = {key for key, device in known.items() if now - device.at > device.timeout}
             if stale:
@@ -69,9 +73,16 @@ class HealthInfoCache:
                     del known[key]
         return out
 
+    async def expire_stale(self, changed: Callable[[str, Iterable[PoolDevice]], None]) -> None:
+        """Forgets stale reports for as long as it runs, and tells which devices lost their health with them."""
+        while True:
+            await asyncio.sleep(HEALTH_PERIOD)
+            for driver, devices in self.expire().items():
+                changed(driver, devices)
+
     def get(self, driver: str, pool: str, device: str) -> tuple[str, str]:
         """Health and message."""
-        known = self._devices.get(driver, {}).get((pool, device))
+        known = self._devices.get(driver, {}).get(PoolDevice(pool, device))
         if known is None or self.clock() - known.at > known.timeout:
             return "Unknown", ""
         return known.health, known.message

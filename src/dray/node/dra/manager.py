@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dray.api.errors import StatusError
+from dray.api.identity import PoolDevice
 from dray.kubelet_api.failpoints import failpoint
 from dray.node.dra.claiminfo import ClaimInfo, ClaimInfoCache, PreparedDevice
 from dray.node.dra.claims import (
@@ -25,13 +26,12 @@ from dray.node.dra.claims import (
     check_claim,
     container_claims,
     drivers_of,
-    is_classic,
     known_claims,
     pod_claims,
-    resource_handles,
 )
+from dray.node.dra.classic.handles import is_classic, resource_handles
 from dray.node.dra.grpc_versions import CallFailed, ClaimRef
-from dray.node.dra.plugin_manager import Plugin, Plugins
+from dray.node.dra.plugin import Plugin, Plugins
 from dray.node.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -135,13 +135,13 @@ class Manager:
     def claim(self, namespace: str, name: str) -> ClaimInfo | None:
         return self._state.get(namespace, name)
 
-    def pods_using(self, driver: str, devices: Iterable[tuple[str, str]]) -> set[str]:
-        """The pods with a claim on one of these (pool, device) pairs of a driver."""
+    def pods_using(self, driver: str, devices: Iterable[PoolDevice]) -> set[str]:
+        """The pods with a claim on one of these devices of a driver."""
         wanted = set(devices)
         return {
             uid
             for info in self._state.all()
-            if any((d.pool, d.name) in wanted for d in info.drivers.get(driver, ()))
+            if any(d.id in wanted for d in info.drivers.get(driver, ()))
             for uid in info.pods
         }
 

@@ -6,31 +6,28 @@ Who may ask is decided by the client's certificate, which the TLS context must d
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import logging
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, StatusError
 from dray.node.server.host import NodeHost, PodLogOptions
 from dray.node.streaming import handshake
 from dray.node.streaming.handshake import Upgrade
 from dray.runtimes.interface import PortConnection, Session
-from dray.wire.duplex import StreamWire
+from dray.wire.duplex import Chunks
+from dray.wire.http_server import HTTPServer
+from dray.wire.messages import Limits, Query, Reply, Request
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
 
-log = logging.getLogger(__name__)
-
-_MAX_HEAD_BYTES = 64 * 1024
-_IDLE_SECONDS = 30.0
+#: Logs are long and their readers few, so the buffers may be larger than a server with many watches allows.
+_LIMITS = Limits(header_bytes=64 << 10, header_seconds=30.0, unsent_bytes=1 << 20)
+_DRAIN_SECONDS = 1.0
 #: Streams, and what a kubelet calls them in a query.
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error"}
 #: Whose requests are answered: an API server's client certificate, and administrators.
@@ -38,31 +35,17 @@ ALLOWED_USERS = ("kube-apiserver-kubelet-client", "kube-apiserver")
 ALLOWED_GROUP = "system:masters"
 
 
-class Request(NamedTuple):
-    method: str
-    path: tuple[str, ...]
-    query: Mapping[str, list[str]]
-    headers: Mapping[str, str]
+def allowed_by_certificate(certificate: bytes | None) -> bool:
+    """Whether a verified client certificate (DER) belongs to an API server or an administrator."""
+    if certificate is None:
+        return False
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
 
-    def get(self, name: str) -> str:
-        found = self.query.get(name)
-        return found[0] if found else ""
-
-    def all(self, name: str) -> list[str]:
-        """Every value of a header."""
-        value = self.headers.get(name)
-        return [value] if value is not None else []
-
-    def flag(self, name: str) -> bool:
-        return self.get(name).lower() not in ("", "false", "0")
-
-
-def allowed_by_certificate(certificate: Mapping[str, Any] | None) -> bool:
-    """Whether a verified client certificate belongs to somebody who may look into containers."""
-    subject = [pair for entry in (certificate or {}).get("subject", ()) for pair in entry]
-    names = {value for key, value in subject if key == "commonName"}
-    groups = {value for key, value in subject if key == "organizationName"}
-    return bool(names & set(ALLOWED_USERS)) or ALLOWED_GROUP in groups
+    subject = x509.load_der_x509_certificate(certificate).subject
+    names = {name.value for name in subject.get_attributes_for_oid(NameOID.COMMON_NAME)}
+    groups = {name.value for name in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
+    return not names.isdisjoint(ALLOWED_USERS) or ALLOWED_GROUP in groups
 
 
 class Listener(NamedTuple):
@@ -80,67 +63,57 @@ class Endpoint:
         proxy: NodeHost,
         *,
         context: ssl.SSLContext | None,
-        allowed: Callable[[Mapping[str, Any] | None], bool] = allowed_by_certificate,
+        allowed: Callable[[bytes | None], bool] = allowed_by_certificate,
     ) -> None:
         self._proxy = proxy
-        self._context = context
         self._allowed = allowed
-        self._server: asyncio.Server | None = None
-
-    async def start(self, listener: socket.socket) -> None:
-        self._server = await asyncio.start_server(
-            self._serve, sock=listener, ssl=self._context, limit=_MAX_HEAD_BYTES
+        self._server = HTTPServer(
+            self._serve, request_type=Request, tls=context, limits=_LIMITS, keep_alive=False
         )
 
+    async def start(self, listener: socket.socket) -> None:
+        await self._server.listen(listener)
+
     async def stop(self) -> None:
-        if self._server:
-            self._server.close()
+        await self._server.drain(_DRAIN_SECONDS)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, request: Request) -> Reply:
         try:
-            request = await _read(reader)
-            if request is None:
-                return
-            try:
-                if not self._allowed(writer.get_extra_info("peercert")):
-                    raise Forbidden("this certificate does not belong to an API server or administrator")
-                await self._answer(request, reader, writer)
-            except StatusError as e:
-                _write(writer, e.http_code, json.dumps(e.status()).encode(), "application/json")
-            await writer.drain()
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            pass  # the other side is gone, or does not speak HTTP
-        finally:
-            writer.close()
-            with contextlib.suppress(OSError, ssl.SSLError):
-                await writer.wait_closed()
+            if request.method not in ("GET", "POST"):
+                raise MethodNotAllowed("only GET and POST are allowed")
+            if not self._allowed(request.peer.certificate):
+                raise Forbidden("this certificate does not belong to an API server or administrator")
+            return self._answer(request)
+        except StatusError as e:
+            return _reply("application/json", json.dumps(e.status()), code=e.http_code)
 
-    async def _answer(
-        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        match request.path:
+    def _answer(self, request: Request) -> Reply:
+        match tuple(part for part in request.path.split("/") if part):
             case ("healthz",):
-                _write(writer, 200, b"ok", "text/plain")
+                return _reply("text/plain", "ok")
             case ("metrics",):
-                _write(writer, 200, self._proxy.metrics().encode(), "text/plain; version=0.0.4")
+                return _reply("text/plain; version=0.0.4", self._proxy.metrics())
             case ("pods",):
                 body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self._proxy.pods()}
-                _write(writer, 200, json.dumps(body).encode(), "application/json")
+                return _reply("application/json", json.dumps(body))
             case ("containerLogs", namespace, pod, container):
                 found = self._proxy.pod(namespace, pod)
-                pieces = self._proxy.logs(found, container, PodLogOptions.of(request.get, now=time.time()))
-                await _stream(writer, pieces)
+                options = PodLogOptions.of(request.query.get, now=time.time())
+                pieces = self._proxy.logs(found, container, options)
+                return Reply(200, (("Content-Type", "text/plain"),), stream=Chunks(pieces))
             case ("exec" | "attach" as what, namespace, pod, container):
                 upgrade = self._command(what, self._proxy.pod(namespace, pod), container, request)
-                await _converse(upgrade, reader, writer)
+                return Reply(101, upgrade.headers, duplex=upgrade.duplex)
             case ("portForward", namespace, pod):
-                await _converse(self._ports(self._proxy.pod(namespace, pod), request), reader, writer)
+                upgrade = self._ports(self._proxy.pod(namespace, pod), request)
+                return Reply(101, upgrade.headers, duplex=upgrade.duplex)
             case _:
                 raise NotFound("404 page not found")
 
     def _command(self, what: str, pod: Pod, container: str, request: Request) -> Upgrade:
-        tty, command = request.flag("tty"), request.query.get("command", [])
-        streams = [s for s, name in _STREAMS.items() if request.flag(name) or request.flag(s)]
+        query = request.query
+        tty, command = _flag(query, "tty"), query.all("command")
+        streams = [s for s, name in _STREAMS.items() if _flag(query, name) or _flag(query, s)]
         if what == "exec" and not command:
             raise BadRequest("you must specify at least 1 command")
 
@@ -150,74 +123,23 @@ class Endpoint:
             return await self._proxy.attach(pod, container, tty=tty, stdin="stdin" in streams)
 
         self._proxy.check_running(pod, container)
-        return handshake.for_command(request.all, start, streams=streams, tty=tty)
+        return handshake.for_command(request.headers.all, start, streams=streams, tty=tty)
 
     def _ports(self, pod: Pod, request: Request) -> Upgrade:
         async def connect(port: int) -> PortConnection:
             return await self._proxy.port_forward(pod, port)
 
         self._proxy.check_running(pod)
-        asked = [int(p) for p in request.query.get("port", []) if p.isdigit()]
+        asked = [int(p) for p in request.query.all("port") if p.isdigit()]
         metadata = pod["metadata"]
         return handshake.for_ports(
-            request.all, connect, asked=asked, pod=metadata["name"], uid=metadata["uid"]
+            request.headers.all, connect, asked=asked, pod=metadata["name"], uid=metadata["uid"]
         )
 
 
-async def _converse(upgrade: Upgrade, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Leaves HTTP, and carries the session until one side has had enough."""
-    head = "".join(f"{k}: {v}\r\n" for k, v in upgrade.headers)
-    writer.write(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode())
-    wire = StreamWire(reader, writer)
-    upgrade.duplex.opened(wire)
-    over = asyncio.create_task(upgrade.session.finished())
-    try:
-        while not over.done():
-            reading = asyncio.create_task(wire.read())
-            await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done():
-                reading.cancel()
-                break
-            if not (data := reading.result()):
-                break
-            upgrade.duplex.received(data)
-    finally:
-        upgrade.duplex.lost()
-        await asyncio.gather(over, return_exceptions=True)
+def _reply(content_type: str, body: str, *, code: int = 200) -> Reply:
+    return Reply(code, (("Content-Type", content_type),), body.encode())
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
-    async with asyncio.timeout(_IDLE_SECONDS):
-        head = await reader.readuntil(b"\r\n\r\n")
-    first, *lines = head.decode("latin-1").split("\r\n")
-    words = first.split(" ")
-    if len(words) != 3:
-        return None
-    method, target, _ = words
-    if method not in ("GET", "POST"):
-        raise MethodNotAllowed("only GET and POST are allowed")
-    parts = urlsplit(target)
-    path = tuple(unquote(p) for p in parts.path.split("/") if p)
-    headers: dict[str, str] = {}
-    for name, _, value in (line.partition(":") for line in lines if line):
-        key = name.strip().lower()
-        headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
-    return Request(method, path, parse_qs(parts.query, keep_blank_values=True), headers)
-
-
-def _write(writer: asyncio.StreamWriter, code: int, body: bytes, kind: str) -> None:
-    writer.write(
-        f"HTTP/1.1 {code} {'OK' if code < 400 else 'Error'}\r\nContent-Type: {kind}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-        + body
-    )
-
-
-async def _stream(writer: asyncio.StreamWriter, pieces: AsyncIterator[bytes]) -> None:
-    writer.write(
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    )
-    async for piece in pieces:
-        writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-        await writer.drain()
-    writer.write(b"0\r\n\r\n")
+def _flag(query: Query, name: str) -> bool:
+    return query.get(name).lower() not in ("", "false", "0")

@@ -18,7 +18,7 @@ from dray.node import pods
 from dray.node.agent import Agent
 from dray.node.nodes import Nodes
 from dray.node.pod_actions import KnownContainer
-from dray.node.pod_workers import PodWorker
+from dray.node.pod_worker import PodWorker
 from dray.runtimes.interface import PortConnection, RuntimeFailure, Session
 from dray.runtimes.logs import LogOptions, read
 
@@ -113,12 +113,12 @@ class NodeHost:
     def pod(self, namespace: str, name: str) -> Pod:
         """A pod that runs here."""
         for agent in self._nodes.agents.values():
-            if worker := agent.find(namespace, name):
+            if worker := agent.workers.find(namespace, name):
                 return worker.pod
         raise NotFound(f'pods "{name}" not found')
 
     def pods(self) -> list[Pod]:
-        return [w.pod for agent in self._nodes.agents.values() for w in agent.workers.values()]
+        return [w.pod for agent in self._nodes.agents.values() for w in agent.workers]
 
     def metrics(self) -> str:
         """The node agents' measurements, as Prometheus text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dray.api.errors import BadRequest, Forbidden
 from dray.node.streaming import portforward, remotecommand_spdy, remotecommand_websocket
@@ -18,51 +18,38 @@ from dray.wire.duplex import Duplex
 Headers = Callable[[str], Sequence[str]]
 
 
-class Lasting(Duplex, Protocol):
-    """A duplex that knows when it is over."""
-
-    async def finished(self) -> None: ...
-
-
 class Upgrade(NamedTuple):
-    """The headers of the 101 answer, what takes over the connection, and what tells when it is over."""
+    """The headers of the 101 answer, and what takes over the connection."""
 
     headers: tuple[tuple[str, str], ...]
     duplex: Duplex
-    session: Lasting
 
 
 def for_command(headers: Headers, start: Start, *, streams: Iterable[str], tty: bool) -> Upgrade:
     """``streams``: those of stdin, stdout and stderr that were asked for."""
     if _wants_websocket(headers):
         protocol = _websocket_protocol(headers, remotecommand_websocket.PROTOCOLS)
-        channel = WebSocketCommand(start)
-        return Upgrade(
-            websocket.accept_headers(_first(headers, "sec-websocket-key"), protocol), channel, channel
-        )
+        answer = websocket.accept_headers(_first(headers, "sec-websocket-key"), protocol)
+        return Upgrade(answer, WebSocketCommand(start))
     protocol = _spdy_protocol(headers, remotecommand_spdy.PROTOCOLS) or remotecommand_spdy.PROTOCOLS[-1]
     wanted = set(streams) - ({"stderr"} if tty else set())
     if tty and protocol in remotecommand_spdy.PROTOCOLS[:2]:
         wanted.add("resize")
-    command = SpdyCommand(start, protocol=protocol, streams=wanted)
-    return Upgrade(_spdy_headers(protocol), command, command)
+    return Upgrade(_spdy_headers(protocol), SpdyCommand(start, protocol=protocol, streams=wanted))
 
 
 def for_ports(headers: Headers, connect: Connect, *, asked: Sequence[int], pod: str, uid: str) -> Upgrade:
     """``asked``: the ports in the request, which only the plain WebSocket protocol needs."""
     if not _wants_websocket(headers):
         protocol = _spdy_protocol(headers, (portforward.PROTOCOL,))
-        forward = SpdyPortForward(connect, pod=pod, uid=uid)
-        return Upgrade(_spdy_headers(protocol), forward, forward)
+        return Upgrade(_spdy_headers(protocol), SpdyPortForward(connect, pod=pod, uid=uid))
     protocol = _websocket_protocol(headers, (portforward.TUNNEL, "v4.channel.k8s.io", portforward.PROTOCOL))
     answer = websocket.accept_headers(_first(headers, "sec-websocket-key"), protocol)
     if protocol == portforward.TUNNEL:
-        inner = SpdyPortForward(connect, pod=pod, uid=uid)
-        return Upgrade(answer, websocket.Tunnel(inner), inner)
+        return Upgrade(answer, websocket.Tunnel(SpdyPortForward(connect, pod=pod, uid=uid)))
     if not asked:
         raise BadRequest('query parameter "port" is required')
-    plain = WebSocketPortForward(connect, ports=asked, pod=pod, uid=uid)
-    return Upgrade(answer, plain, plain)
+    return Upgrade(answer, WebSocketPortForward(connect, ports=asked, pod=pod, uid=uid))
 
 
 def _wants_websocket(headers: Headers) -> bool:

@@ -61,7 +61,6 @@ class SpdyPortForward:
         self._connection = spdy.Connection(on_stream=self._opened_stream, on_lost=self._connection_lost)
         self._halves: dict[str, tuple[spdy.Stream, asyncio.TimerHandle]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._over = asyncio.Event()
 
     def opened(self, wire: Wire) -> None:
         self._connection.opened(wire)
@@ -72,11 +71,7 @@ class SpdyPortForward:
     def lost(self) -> None:
         self._connection.lost()
 
-    async def finished(self) -> None:
-        await self._over.wait()
-
     def _connection_lost(self) -> None:
-        self._over.set()
         for _, timer in self._halves.values():
             timer.cancel()
         for task in self._tasks:
@@ -144,13 +139,13 @@ class WebSocketPortForward:
         try:
             messages = self._frames.feed(data)
         except WireError:
-            self.lost()
+            self._hang_up()
             return
         for opcode, message in messages:
             if opcode == websocket.PING and self._wire:
                 self._wire.write(websocket.frame(websocket.PONG, message))
             elif opcode == websocket.CLOSE:
-                self.lost()
+                self._hang_up()
             elif len(message) > 1 and message[0] % 2 == 0 and message[0] // 2 < len(self._inputs):
                 self._throttle.arrived(len(message) - 1)
                 self._inputs[message[0] // 2].put_nowait(message[1:])
@@ -158,10 +153,6 @@ class WebSocketPortForward:
     def lost(self) -> None:
         if self._task:
             self._task.cancel()
-
-    async def finished(self) -> None:
-        if self._task:
-            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         await asyncio.gather(*(self._port(number, port) for number, port in enumerate(self._ports)))
@@ -189,3 +180,8 @@ class WebSocketPortForward:
     def _send(self, channel: int, data: bytes) -> None:
         if self._wire and not self._wire.closed:
             self._wire.write(websocket.frame(websocket.BINARY, bytes([channel]) + data))
+
+    def _hang_up(self) -> None:
+        self.lost()
+        if self._wire:
+            self._wire.close()

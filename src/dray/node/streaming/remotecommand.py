@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, cast
 
 from dray.api.errors import StatusError
 from dray.runtimes.interface import RuntimeFailure, Session
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import Status
 
 Start = Callable[[], Awaitable[Session]]
 SendOutput = Callable[[str, bytes], Awaitable[None]]
@@ -27,12 +30,12 @@ async def run_session(
     stdin: AsyncIterator[bytes] | None,
     sizes: AsyncIterator[TerminalSize],
     send_output: SendOutput,
-) -> dict[str, Any]:
+) -> Status:
     """Opens a session, carries it to its end, and says as a Status how it ended. ``stdin`` ends with the input."""
     try:
         session = await start()
     except StatusError as e:
-        return e.status()
+        return cast("Status", e.status())
     feeding = [asyncio.create_task(_resize(session, sizes))]
     if stdin is not None:
         feeding.append(asyncio.create_task(_feed(session, stdin)))
@@ -41,7 +44,7 @@ async def run_session(
             await send_output(piece.stream, piece.data)
         return exit_status(await session.wait())
     except RuntimeFailure as e:
-        return StatusError(str(e), code=500, reason="InternalError").status()
+        return cast("Status", StatusError(str(e), code=500, reason="InternalError").status())
     finally:
         for task in feeding:
             task.cancel()
@@ -60,7 +63,7 @@ async def _resize(session: Session, sizes: AsyncIterator[TerminalSize]) -> None:
         await session.resize(rows=size.rows, columns=size.columns)
 
 
-def exit_status(code: int) -> dict[str, Any]:
+def exit_status(code: int) -> Status:
     """How a command ended, as a Status."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
@@ -73,10 +76,15 @@ def exit_status(code: int) -> dict[str, Any]:
     }
 
 
+class _Size(TypedDict):
+    Height: int
+    Width: int
+
+
 def parse_terminal_size(message: bytes | str) -> TerminalSize | None:
     """A terminal's size as clients write it, or None if this is not one."""
     try:
-        size = json.loads(message)
+        size: _Size = json.loads(message)
         return TerminalSize(int(size["Height"]), int(size["Width"]))
     except (ValueError, KeyError, TypeError):
         return None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.node.streaming.remotecommand import Start, TerminalSize, parse_terminal_size, run_session
 from dray.wire import spdy
 from dray.wire.duplex import Wire
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import Status
 
 #: The first that client and server both know is taken; only the last of these tells exit codes.
 PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
@@ -39,10 +42,6 @@ class SpdyCommand:
 
     def lost(self) -> None:
         self._connection.lost()
-
-    async def finished(self) -> None:
-        if self._task:
-            await asyncio.wait([self._task])
 
     def _connection_lost(self) -> None:
         if self._task:
@@ -89,7 +88,7 @@ class SpdyCommand:
         if target := self._streams.get(stream):
             await target.write(data)
 
-    async def _send_status(self, status: dict[str, Any]) -> None:
+    async def _send_status(self, status: Status) -> None:
         """Old clients take anything on the error stream for a failure, and want words."""
         error = self._streams["error"]
         if self._protocol == PROTOCOLS[0]:

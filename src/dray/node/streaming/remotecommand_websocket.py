@@ -12,6 +12,8 @@ from dray.wire.duplex import Throttle, Wire
 from dray.wire.errors import WireError
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+#: Seconds that a client has for hanging up after the end of its session.
+_CLOSE_TIMEOUT = 10.0
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE_CHANNEL = 0, 1, 2, 3, 4, 255
 
 
@@ -38,17 +40,12 @@ class WebSocketCommand:
             for opcode, message in self._frames.feed(data):
                 self._handle_message(opcode, message)
         except WireError:
-            self.lost()
+            self._hang_up()
 
     def lost(self) -> None:
         """The client is gone."""
         if self._task:
             self._task.cancel()
-
-    async def finished(self) -> None:
-        """Waits for the end of the session."""
-        if self._task:
-            await asyncio.wait([self._task])
 
     # The session
 
@@ -58,6 +55,9 @@ class WebSocketCommand:
         )
         self._send(websocket.BINARY, bytes([_ERROR]) + json.dumps(status).encode())
         self._send(websocket.CLOSE, websocket.NORMAL)
+        # The client answers with a CLOSE frame or hangs up; hanging up first could cost it what it has not read yet.
+        await asyncio.sleep(_CLOSE_TIMEOUT)
+        self._hang_up()
 
     async def _stdin(self) -> AsyncIterator[bytes]:
         while data := await self._input.get():
@@ -79,7 +79,7 @@ class WebSocketCommand:
             self._send(websocket.PONG, message)
         elif opcode == websocket.CLOSE:
             self._send(websocket.CLOSE, message[:2])
-            self.lost()
+            self._hang_up()
         elif opcode in (websocket.BINARY, websocket.TEXT) and message:
             channel, data = message[0], message[1:]
             if channel == _STDIN and data:
@@ -93,3 +93,8 @@ class WebSocketCommand:
     def _send(self, opcode: int, data: bytes) -> None:
         if self._wire and not self._wire.closed:
             self._wire.write(websocket.frame(opcode, data))
+
+    def _hang_up(self) -> None:
+        self.lost()
+        if self._wire:
+            self._wire.close()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import math
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from dray.kubelet_api.services import CRI_IMAGES, CRI_RUNTIME, stub
 from dray.runtimes.cri.streaming import SpdyPortConnection, SpdySession
 from dray.runtimes.interface import (
+    Capabilities,
     ContainerConfig,
     ContainerStatus,
     ExecResult,
@@ -38,12 +40,22 @@ CALL_TIMEOUT = 120.0
 _STATES = {0: State.CREATED, 1: State.RUNNING, 2: State.EXITED, 3: State.UNKNOWN}
 
 
+class _VerboseConfig(TypedDict, total=False):
+    log_directory: str
+
+
+class _VerboseInfo(TypedDict, total=False):
+    """What containerd says about a sandbox beyond the interface, as far as it is read here."""
+
+    config: _VerboseConfig
+
+
 class CriRuntime:
     """A CRI runtime behind a unix socket. Its images are its own business; containers outlive the agent."""
 
     name = "containerd"
     version = ""
-    knows_cdi = True
+    capabilities = Capabilities(resolves_cdi=True)
 
     def __init__(self, socket: Path) -> None:
         self._path = socket
@@ -286,10 +298,8 @@ class CriRuntime:
         found = await self._call(
             self._runtime.PodSandboxStatus, m.PodSandboxStatusRequest(pod_sandbox_id=sandbox, verbose=True)
         )
-        import json
-
-        info = json.loads(found.info.get("info") or "{}")
-        directory = ((info.get("config") or {}).get("log_directory")) or ""
+        info: _VerboseInfo = json.loads(found.info.get("info") or "{}")
+        directory = (info.get("config") or {}).get("log_directory") or ""
         network = m.POD if self._has_network else m.NODE
         config = m.PodSandboxConfig(
             metadata=found.status.metadata,

@@ -9,13 +9,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from http.client import responses
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from dray.runtimes.interface import Output, RuntimeFailure
 from dray.wire import spdy
 from dray.wire.client_connection import ClientConnection
 from dray.wire.http_client import connect, encode
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import Status
 
 _COMMANDS = ("v4.channel.k8s.io",)
 _PORTS = ("portforward.k8s.io",)
@@ -168,7 +171,7 @@ class SpdyPortConnection:
 def exit_code(status: bytes) -> int:
     """The exit code in a Status document."""
     try:
-        document = json.loads(status)
+        document: Status = json.loads(status)
     except ValueError:
         return 1
     if document.get("status") == "Success":

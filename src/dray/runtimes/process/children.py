@@ -13,10 +13,13 @@ import signal
 import socket
 import termios
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.runtimes.process import isolation
 from dray.runtimes.process.spare import Spare, wait
+
+if TYPE_CHECKING:
+    from dray.runtimes.process import protocol
 
 
 class Child:
@@ -55,7 +58,7 @@ class Spawner:
         )
         self._spare: Spare | None = None
 
-    def spawn(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> Child:
+    def spawn(self, config: protocol.Container, stdio: tuple[int, ...], news: int) -> Child:
         """Starts a container's process. What it has to tell on its way, and the end of that, come through ``news``."""
         if Spare.suits(config) and (spare := self._take_spare()):
             if spare.give(config, stdio, news):
@@ -134,7 +137,7 @@ class Spawner:
             report_error(news, e)
         os._exit(128)
 
-    def _become_container(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> None:
+    def _become_container(self, config: protocol.Container, stdio: tuple[int, ...], news: int) -> None:
         try:
             isolation.die_with_parent()
             os.setsid()
@@ -158,7 +161,9 @@ class Spawner:
         os.write(news, json.dumps({"pid": pid}).encode() + b"\n")
         follow(pid)
 
-    def spawn_inside(self, target: int, config: dict[str, Any], handles: list[int], *, tty: bool) -> Child:
+    def spawn_inside(
+        self, target: int, config: protocol.Container, handles: list[int], *, tty: bool
+    ) -> Child:
         """Starts another process in the container of process ``target``."""
         kinds = ("user", "pid", "mnt", "uts", "ipc") if self.mode == "user" else ("mnt", "uts", "ipc")
         failed = os.pipe2(os.O_CLOEXEC)

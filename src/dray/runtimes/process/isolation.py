@@ -22,7 +22,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dray.runtimes.process import protocol
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
 
@@ -102,7 +105,7 @@ def fingerprint() -> object:
     return Path("/proc/self/mountinfo").read_bytes(), os.stat("/").st_mtime_ns
 
 
-def enter_root(config: dict[str, Any], root: str) -> None:
+def enter_root(config: protocol.Container, root: str) -> None:
     """Moves into the world at ``root`` with all that this container has of its own."""
     sources = {id(m): os.path.realpath(m["source"]) for m in config["mounts"]}
     nodes = {id(d): os.path.realpath(d["source"]) for d in config["devices"]}
@@ -208,7 +211,7 @@ def _populate_dev() -> None:
         os.symlink(target if name == "fd" else f"/proc/self/{target}", f"/dev/{name}")
 
 
-def _device(device: dict[str, Any], source: str) -> None:
+def _device(device: protocol.DeviceNode, source: str) -> None:
     target = device["target"]
     os.makedirs(os.path.dirname(target), exist_ok=True)
     if os.path.lexists(target):
@@ -225,7 +228,7 @@ def _device(device: dict[str, Any], source: str) -> None:
         os.chown(target, _or(device["uid"], -1), _or(device["gid"], -1))
 
 
-def _bind(m: dict[str, Any], source: str) -> None:
+def _bind(m: protocol.Mount, source: str) -> None:
     options = set(m["options"])
     flags = sum(_FLAGS[o] for o in options & _FLAGS.keys()) | (RDONLY if m["read_only"] else 0)
     if m["kind"] == "tmpfs":
@@ -280,7 +283,7 @@ def _replace_with_tmpfs(directory: str) -> None:
             mount(entry.path, target, "", BIND | REC)
 
 
-def apply_identity(config: dict[str, Any], *, mode: str) -> None:
+def apply_identity(config: protocol.Container, *, mode: str) -> None:
     """User, groups and privileges, at the very end: after this nothing else may be set up."""
     if config["no_new_privileges"]:
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
@@ -294,7 +297,7 @@ def apply_identity(config: dict[str, Any], *, mode: str) -> None:
         os.setuid(_or(user, 0))
 
 
-def run_program(config: dict[str, Any]) -> None:
+def run_program(config: protocol.Container) -> None:
     """Replaces this process by the container's command."""
     env = dict(config["env"])
     directory = config["working_dir"] or "/"
@@ -315,7 +318,7 @@ def run_program(config: dict[str, Any]) -> None:
         raise SetupFailed(f'exec: "{argv[0]}": {e.strerror}') from e
 
 
-def run_hooks(config: dict[str, Any], *stages: str, status: str = "creating") -> None:
+def run_hooks(config: protocol.Container, *stages: str, status: str = "creating") -> None:
     state = {
         "ociVersion": "1.0.2",
         "id": config["id"],
@@ -344,7 +347,7 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def run_container(config: dict[str, Any], *, mode: str, scratch: str) -> None:
+def run_container(config: protocol.Container, *, mode: str, scratch: str) -> None:
     """What the forked child does, up to the exec. Returns only by raising."""
     if mode == "root":
         run_hooks(config, *OUTSIDE)
@@ -358,12 +361,12 @@ def run_container(config: dict[str, Any], *, mode: str, scratch: str) -> None:
         start(config, mode=mode)
 
 
-def run_in_root(config: dict[str, Any], root: str, *, mode: str) -> None:
+def run_in_root(config: protocol.Container, root: str, *, mode: str) -> None:
     enter_root(config, root)
     start(config, mode=mode)
 
 
-def start(config: dict[str, Any], *, mode: str) -> None:
+def start(config: protocol.Container, *, mode: str) -> None:
     os.umask(0o022)
     run_hooks(config, "startContainer")
     apply_identity(config, mode=mode)

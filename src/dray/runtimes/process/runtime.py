@@ -11,13 +11,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.runtimes.interface import (
+    Capabilities,
     ContainerConfig,
     ContainerStatus,
     ExecResult,
@@ -29,12 +30,14 @@ from dray.runtimes.interface import (
     SandboxStatus,
     Session,
     State,
-    document,
 )
 from dray.runtimes.pleg import LifecycleEvents
 from dray.runtimes.portforward import TcpConnection
 from dray.runtimes.process.session import AttachedSession, CommandSession
 from dray.wire.unix import SocketPath
+
+if TYPE_CHECKING:
+    from dray.runtimes.process import protocol
 
 #: Seconds that containers outlive an agent that is gone.
 ORPHAN_GRACE = 120.0
@@ -50,7 +53,7 @@ class ProcessRuntime:
 
     name = "process"
     version = "1"
-    knows_cdi = False
+    capabilities = Capabilities(resolves_cdi=False)
 
     def __init__(
         self, directory: Path, *, orphan_grace: float = ORPHAN_GRACE, modes: Sequence[str] = ("root", "user")
@@ -62,7 +65,7 @@ class ProcessRuntime:
         self.supervisor_pid = 0
         self._orphan_grace = orphan_grace
         self._numbers = count(1)
-        self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._replies: dict[int, asyncio.Future[protocol.Reply]] = {}
         self._lifecycle_events = LifecycleEvents()
         self._sandboxes: dict[str, SandboxStatus] = {}
         self._hostnames: dict[str, str] = {}
@@ -90,12 +93,21 @@ class ProcessRuntime:
         self.mode, self.supervisor_pid = hello["mode"], hello["pid"]
         there = await self._ask("list")
         for kept in there["sandboxes"]:
-            self._hostnames[kept["id"]] = kept.pop("hostname")
-            self._sandboxes[kept["id"]] = SandboxStatus(**kept)
+            self._hostnames[kept["id"]] = kept["hostname"]
+            self._sandboxes[kept["id"]] = SandboxStatus(
+                id=kept["id"],
+                pod_uid=kept["pod_uid"],
+                name=kept["name"],
+                namespace=kept["namespace"],
+                attempt=kept["attempt"],
+                ready=kept["ready"],
+                ip=kept["ip"],
+                labels=kept["labels"],
+            )
         for container in map(_status, there["containers"]):
             self._note(container)
 
-    async def _greet(self, connection: socket.socket) -> dict[str, Any]:
+    async def _greet(self, connection: socket.socket) -> protocol.Reply:
         reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=_MAX_MESSAGE_BYTES)
         self._reading = asyncio.create_task(self._read(reader))
         return await self._ask("hello")
@@ -124,7 +136,8 @@ class ProcessRuntime:
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
         status = SandboxStatus.of(config, id=f"{config.uid}-{config.attempt}", ip="127.0.0.1")
-        await self._ask("sandbox", sandbox={**document(status), "hostname": config.hostname})
+        kept = cast("protocol.Sandbox", {**asdict(status), "hostname": config.hostname})
+        await self._ask("sandbox", sandbox=kept)
         self._sandboxes[status.id] = status
         self._hostnames[status.id] = config.hostname
         return status
@@ -142,20 +155,28 @@ class ProcessRuntime:
 
     async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
         pod, hostname = self._sandboxes[sandbox], self._hostnames[sandbox]
-        plain = document(config)
-        edits = plain.pop("edits")
-        environment = {"PATH": self._path, "HOSTNAME": hostname, **dict(config.env), **dict(edits["env"])}
-        plain |= {
+        edits = config.edits
+        environment = {"PATH": self._path, "HOSTNAME": hostname, **dict(config.env), **dict(edits.env)}
+        mounts = (*config.mounts, *edits.mounts, *self._message_mount(config))
+        wanted: protocol.Container = {
             "id": f"{pod.pod_uid[:8]}-{config.name}-{config.attempt}-{secrets.token_hex(4)}",
             "argv": [*config.command, *config.args] if config.command else list(_IDLE),
             "env": environment,
             "hostname": hostname,
-            "mounts": [*plain["mounts"], *edits["mounts"], *self._message_mount(config)],
-            "devices": edits["devices"],
-            "hooks": edits["hooks"],
-            "groups": plain["groups"] + edits["gids"],
+            "working_dir": config.working_dir,
+            "mounts": [cast("protocol.Mount", asdict(mount)) for mount in mounts],
+            "devices": [cast("protocol.DeviceNode", asdict(device)) for device in edits.devices],
+            "hooks": [cast("protocol.Hook", asdict(hook)) for hook in edits.hooks],
+            "user": config.user,
+            "group": config.group,
+            "groups": [*config.groups, *edits.gids],
+            "read_only_root": config.read_only_root,
+            "no_new_privileges": config.no_new_privileges,
+            "stdin": config.stdin,
+            "stdin_once": config.stdin_once,
+            "tty": config.tty,
+            "log_path": str(config.log_path),
             "labels": {
-                **config.labels,
                 "sandbox": sandbox,
                 "pod_uid": pod.pod_uid,
                 "name": config.name,
@@ -163,12 +184,12 @@ class ProcessRuntime:
                 "image": config.image,
             },
         }
-        return _status((await self._ask("create", config=plain))["container"])
+        return _status((await self._ask("create", config=wanted))["container"])
 
-    def _message_mount(self, config: ContainerConfig) -> Sequence[dict[str, Any]]:
+    def _message_mount(self, config: ContainerConfig) -> Sequence[Mount]:
         if not config.message_path or self.mode == "plain":
             return ()
-        return (document(Mount(source=str(config.message_file), target=config.message_path)),)
+        return (Mount(source=str(config.message_file), target=config.message_path),)
 
     async def start_container(self, container: str) -> ContainerStatus:
         status = _status((await self._ask("start", id=container, failure="StartError"))["container"])
@@ -251,12 +272,12 @@ class ProcessRuntime:
             raise RuntimeFailure("RuntimeGone", "the supervisor of the containers did not start")
         return connection
 
-    async def _ask(self, what: str, *, failure: str = "RuntimeError", **arguments: Any) -> dict[str, Any]:
+    async def _ask(self, what: str, *, failure: str = "RuntimeError", **arguments: Any) -> protocol.Reply:
         if self._writer is None:
             await self._start_again()
         assert self._writer is not None
         number = next(self._numbers)
-        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[protocol.Reply] = asyncio.get_running_loop().create_future()
         self._replies[number] = reply
         self._writer.write(json.dumps({"request": number, "do": what, **arguments}).encode() + b"\n")
         result = await reply
@@ -267,7 +288,7 @@ class ProcessRuntime:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while line := await reader.readline():
-                message = json.loads(line)
+                message: protocol.Reply = json.loads(line)
                 if "changed" in message:
                     self._tell(_status(message["changed"]))
                 elif (reply := self._replies.pop(message["reply"], None)) and not reply.done():
@@ -323,7 +344,7 @@ def default_path() -> str:
     return ":".join([own, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"])
 
 
-def _status(c: Mapping[str, Any]) -> ContainerStatus:
+def _status(c: protocol.ContainerStatus) -> ContainerStatus:
     labels = c["labels"]
     state = State(c["state"])
     return ContainerStatus(

@@ -12,9 +12,12 @@ import socket
 import struct
 import termios
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dray.runtimes.interface import Output, RuntimeFailure
+
+if TYPE_CHECKING:
+    from dray.runtimes.process import protocol
 
 
 class _Session:
@@ -57,11 +60,11 @@ class _Session:
         while (piece := await self._queue.get()) is not None:
             yield piece
 
-    async def _message(self) -> dict[str, Any]:
+    async def _message(self) -> protocol.Reply:
         line = await self._reader.readline()
         if not line:
             raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
-        message: dict[str, Any] = json.loads(line)
+        message: protocol.Reply = json.loads(line)
         return message
 
     async def close(self) -> None:
@@ -81,7 +84,9 @@ async def _request(connection: socket.socket, request: dict[str, Any], handles: 
             os.close(handle)
     reader, writer = await asyncio.open_unix_connection(sock=connection)
     line = await reader.readline()
-    answer = json.loads(line) if line else {"error": "the supervisor of the containers is gone"}
+    answer: protocol.Reply = (
+        json.loads(line) if line else {"error": "the supervisor of the containers is gone"}
+    )
     if "error" in answer:
         writer.close()
         raise RuntimeFailure("ExecError", answer["error"])

@@ -11,9 +11,12 @@ import json
 import os
 import signal
 import socket
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.runtimes.process import isolation
+
+if TYPE_CHECKING:
+    from dray.runtimes.process import protocol
 
 _MAX_MESSAGE_BYTES = 1 << 20
 
@@ -32,15 +35,16 @@ class Spare:
         return self._made_of == isolation.fingerprint()
 
     @staticmethod
-    def suits(config: dict[str, Any]) -> bool:
+    def suits(config: protocol.Container) -> bool:
         """Hooks that run before there are namespaces come too late for a spare."""
         return not any(h["stage"] in isolation.OUTSIDE for h in config["hooks"])
 
-    def give(self, config: dict[str, Any], stdio: tuple[int, ...], news: int) -> bool:
+    def give(self, config: protocol.Container, stdio: tuple[int, ...], news: int) -> bool:
         """Hands over what it shall become; False if it is of no use any more."""
         handles = [*(h for h in stdio if h >= 0), news]
         place = [h >= 0 for h in stdio]
-        message = json.dumps({"config": config, "stdio": place}).encode()
+        becoming: protocol.Becoming = {"config": config, "stdio": place}
+        message = json.dumps(becoming).encode()
         try:
             with self._socket as connection:
                 # A message that does not fit at once would need somebody to wait for its reader.
@@ -56,7 +60,7 @@ class Spare:
         os.waitpid(self.pid, 0)
 
 
-def wait(connection: socket.socket) -> tuple[dict[str, Any], tuple[int, ...], int]:
+def wait(connection: socket.socket) -> tuple[protocol.Container, tuple[int, ...], int]:
     """The child's side: who to be, with which input and output, and where to tell of trouble."""
     _close_all_but(0, 1, 2, connection.fileno())
     data, handles, _, _ = socket.recv_fds(connection, _MAX_MESSAGE_BYTES, 8)
@@ -64,7 +68,7 @@ def wait(connection: socket.socket) -> tuple[dict[str, Any], tuple[int, ...], in
         os.set_inheritable(handle, False)
     if not data:
         os._exit(0)  # nobody will ever ask
-    message = json.loads(data)
+    message: protocol.Becoming = json.loads(data)
     given = iter(handles)
     stdio = tuple(next(given) if there else -1 for there in message["stdio"])
     return message["config"], stdio, next(given)

@@ -20,12 +20,15 @@ import termios
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.runtimes.process import isolation
 from dray.runtimes.process.children import Child, Spawner
 from dray.runtimes.process.logfile import LogFile
 from dray.runtimes.process.stdio import Attachment, Input
+
+if TYPE_CHECKING:
+    from dray.runtimes.process import protocol
 
 _CHUNK = 64 * 1024
 #: Seconds for which a world for the next container is kept ready, and the pause that the last one gets to start in.
@@ -34,7 +37,7 @@ _SPARE_PAUSE = 0.005
 
 
 class Container:
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: protocol.Container) -> None:
         self.config = config
         self.id: str = config["id"]
         self.child: Child | None = None
@@ -51,7 +54,7 @@ class Container:
         self.watchers: list[Attachment] = []
         self.waiting: list[Callable[[], None]] = []
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> protocol.ContainerStatus:
         child = self.child
         return {
             "id": self.id,
@@ -77,7 +80,7 @@ class Client:
         self.session: Child | None = None
         self.watching: tuple[Container, Attachment] | None = None
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: protocol.Reply) -> None:
         with contextlib.suppress(OSError):
             self.socket.sendall(json.dumps(message).encode() + b"\n")
 
@@ -87,7 +90,7 @@ class Supervisor:
         self.listener = listener
         self.spawner = spawner
         self.orphan_grace = orphan_grace
-        self.sandboxes: dict[str, dict[str, Any]] = {}
+        self.sandboxes: dict[str, protocol.Sandbox] = {}
         self.containers: dict[str, Container] = {}
         self.clients: set[Client] = set()
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -170,7 +173,7 @@ class Supervisor:
         handles, client.handles = client.handles, []
 
         def reply(**result: Any) -> None:
-            client.send({"reply": number, **result})
+            client.send(cast("protocol.Reply", {"reply": number, **result}))
 
         try:
             getattr(self, f"do_{request.pop('do')}")(client, handles, reply, **request)
@@ -197,7 +200,7 @@ class Supervisor:
             sandboxes=list(self.sandboxes.values()), containers=[c.status() for c in self.containers.values()]
         )
 
-    def do_sandbox(self, client: Client, handles: list[int], reply: Any, sandbox: dict[str, Any]) -> None:
+    def do_sandbox(self, client: Client, handles: list[int], reply: Any, sandbox: protocol.Sandbox) -> None:
         """Sandboxes are no processes here; they are kept for agents that come back."""
         self.sandboxes[sandbox["id"]] = sandbox
         reply()
@@ -206,7 +209,7 @@ class Supervisor:
         self.sandboxes.pop(id, None)
         reply()
 
-    def do_create(self, client: Client, handles: list[int], reply: Any, config: dict[str, Any]) -> None:
+    def do_create(self, client: Client, handles: list[int], reply: Any, config: protocol.Container) -> None:
         container = Container(config)
         self.containers[container.id] = container
         reply(container=container.status())
@@ -254,7 +257,7 @@ class Supervisor:
         container = self.containers[id]
         if container.child is None or container.state != "running":
             raise isolation.SetupFailed("the container is not running")
-        config = {**container.config, "argv": argv}
+        config: protocol.Container = {**container.config, "argv": argv}
         client.session = child = self.spawner.spawn_inside(container.child.target, config, handles, tty=tty)
 
         def ended(_: Any) -> None:
@@ -338,7 +341,7 @@ class Supervisor:
             os.close(news[0])
             error = ""
             for line in told.splitlines():
-                message = json.loads(line)
+                message: protocol.StartReport = json.loads(line)
                 child.target = message.get("pid", child.target)
                 error = message.get("error", error)
             if error:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from dray.api import errors
 from dray.api.errors import InternalError, StatusError
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.server.admission.names import DEFAULT_ON, ORDER, UnknownPlugin, enabled, rank
 from dray.server.storage.codec import Codec
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
@@ -65,8 +69,10 @@ class Attributes(msgspec.Struct, eq=False):
     namespace: str
     name: str
     codec: Codec  # of the version the request was made in
-    object: Object | None = None
-    old: Object | None = None
+    object: Any = (
+        None  # a plugin knows the kind by the scope that it handles: ``pod: Pod = attributes.object``
+    )
+    old: Any = None
     options: Object = msgspec.field(default_factory=dict)
     dry_run: bool = False
     warn: Callable[[str], None] = lambda text: None
@@ -83,7 +89,6 @@ class Attributes(msgspec.Struct, eq=False):
 
     def replace(self, obj: Object) -> None:
         """Put another hub object in the place of ``object``, keeping its identity for those who hold it."""
-        assert self.object is not None
         self.object.clear()
         self.object.update(obj)
         self.replaced = True
@@ -101,8 +106,9 @@ class Attributes(msgspec.Struct, eq=False):
 
     def forbidden(self, problem: str) -> StatusError:
         """The refusal of this write, named by what its object is called or going to be called."""
-        meta = (self.object or {}).get("metadata") or {}
-        name = self.name or meta.get("name") or meta.get("generateName") or "Unknown"
+        meta: ObjectMeta | None = None if self.object is None else self.object.get("metadata")
+        named = "" if meta is None else meta.get("name") or meta.get("generateName")
+        name = self.name or named or "Unknown"
         return errors.forbidden(self.resource, self.group, name, problem)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dray.api import errors
-from dray.api.scheme.kinds import GroupVersionKind, Object, UserInfo
+from dray.api.scheme.kinds import GroupVersionKind, Object
+from dray.api.user import UserInfo
 from dray.server.admission import Attributes
 from dray.server.admission.listers import Listers
 from dray.server.admission.matcher import Matched, itself

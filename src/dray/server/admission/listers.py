@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from dray.api.scheme.kinds import Object
 from dray.server.apiserver import APIServer
 from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import WatchCache
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Namespace
 
 
 class Listers:
@@ -33,12 +36,12 @@ class Listers:
             cache = self.cache(group, plural)
         return None if cache is None else cache.documents.get(key)
 
-    def get(self, group: str, plural: str, key: str) -> Object | None:
-        """A hub object, which must not be changed; ``key`` is ``name`` or ``namespace/name``."""
+    def get(self, group: str, plural: str, key: str) -> Any:
+        """A hub object or None, which must not be changed; ``key`` is ``name`` or ``namespace/name``."""
         found = self.document(group, plural, key)
         return None if found is None else found.hub
 
-    def all(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
+    def all(self, group: str, plural: str, namespace: str = "") -> Iterable[Any]:
         """Hub objects in the order of their keys."""
         cache = self.cache(group, plural)
         if cache is None or not cache.documents:
@@ -46,11 +49,12 @@ class Listers:
         documents = cache.documents
         return (documents[key].hub for key in cache.range(namespace))
 
-    def namespace(self, name: str) -> Object | None:
+    def namespace(self, name: str) -> Namespace | None:
         namespaces = self._namespaces
         if namespaces is None:
             namespaces = self._namespaces = self.cache("", "namespaces")
             if namespaces is None:
                 return None
-        found = namespaces.documents.get(name)
-        return None if found is None else found.hub
+        document = namespaces.documents.get(name)
+        found: Namespace | None = None if document is None else document.hub
+        return found

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.groups.apiextensions import CLEANUP_FINALIZER, accept_names, custom_kinds, is_true
@@ -19,6 +18,9 @@ from dray.server.bootstrap import APISERVER_USER
 from dray.server.endpoints.requests import Request
 from dray.server.storage.watchcache import Change, WatchCache
 from dray.wire.messages import Headers
+
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import CustomResourceDefinition
 
 log = logging.getLogger(__name__)
 
@@ -82,12 +84,13 @@ class CRDController:
         if document is None:
             await self._stop(name)
             return
-        definition = document.hub
+        definition: CustomResourceDefinition = document.hub
         if definition["metadata"].get("deletionTimestamp"):
             await self._clean_up(name, definition)
             return
         group = definition["spec"]["group"]
-        others = [d.hub for d in cache if d.key != name and d.hub["spec"]["group"] == group]
+        definitions: list[CustomResourceDefinition] = [d.hub for d in cache if d.key != name]
+        others = [d for d in definitions if d["spec"]["group"] == group]
         wanted = accept_names(definition, others, self._api.clock.now())
         if wanted.get("status") != definition.get("status"):
             await self._write_status(name, wanted)
@@ -97,7 +100,7 @@ class CRDController:
         else:
             await self._stop(name)
 
-    async def _serve(self, definition: Mapping[str, Any]) -> None:
+    async def _serve(self, definition: CustomResourceDefinition) -> None:
         kinds = custom_kinds(definition)
         name = definition["metadata"]["name"]
         if not kinds:
@@ -111,7 +114,7 @@ class CRDController:
         if found is not None:
             await self._api.resources.remove(*found)
 
-    async def _write_status(self, name: str, definition: Mapping[str, Any]) -> None:
+    async def _write_status(self, name: str, definition: CustomResourceDefinition) -> None:
         body: Object = {
             "metadata": {"resourceVersion": definition["metadata"]["resourceVersion"]},
             "status": definition["status"],
@@ -120,7 +123,7 @@ class CRDController:
             Request("PATCH", f"{_PATH}/{name}/status", headers=_MERGE, body=body, user=APISERVER_USER)
         )
 
-    async def _clean_up(self, name: str, definition: Mapping[str, Any]) -> None:
+    async def _clean_up(self, name: str, definition: CustomResourceDefinition) -> None:
         """Delete every object of the kind, then let the definition go."""
         finalizers = definition["metadata"].get("finalizers") or []
         if CLEANUP_FINALIZER not in finalizers:

@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
 from dray.api.times import format_micro_time
+from dray.api.user import UserInfo
 from dray.server.admission import AuditAnnotation
 from dray.server.audit.policy import (
     COMPLETE,

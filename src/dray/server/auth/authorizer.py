@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.auth.user import MASTERS
 
 MODES: Final = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC")

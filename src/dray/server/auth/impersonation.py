@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from msgspec.structs import replace
 
 from dray.api.errors import BadRequest, Forbidden
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.api.validation import names
 from dray.server.auth.authorizer import Attributes, AuthorizerFunc
 from dray.server.auth.forbidden import forbidden

@@ -7,7 +7,8 @@ from typing import Any
 
 from dray.api import errors
 from dray.api.errors import BadRequest
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.server import admission
 from dray.server.apiserver import APIServer
 from dray.server.auth.authorizer import Attributes, Decision

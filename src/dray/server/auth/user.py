@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"

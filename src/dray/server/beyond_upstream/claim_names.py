@@ -11,11 +11,14 @@ and names the claim once the template has come. Releases that are emulated leave
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from dray.api.claims import claim_and_template_names, claim_generate_name
-from dray.api.scheme.kinds import Object
 from dray.server.registry import metadata
 from dray.server.storage.watchcache import WatchCache
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodResourceClaimStatus
 
 
 class ClaimNames:
@@ -24,11 +27,11 @@ class ClaimNames:
     def __init__(self, templates: WatchCache) -> None:
         self._templates = templates
 
-    def begin_write(self, new: Object, old: Object | None) -> AbstractContextManager[None]:
+    def begin_write(self, new: Pod, old: Pod | None) -> AbstractContextManager[None]:
         entries = new["spec"].get("resourceClaims")
         if old is None and entries:
             namespace, pod = new["metadata"]["namespace"], new["metadata"]["name"]
-            names = [
+            names: list[PodResourceClaimStatus] = [
                 {
                     "name": entry["name"],
                     "resourceClaimName": metadata.generate_name(claim_generate_name(pod, entry["name"])),

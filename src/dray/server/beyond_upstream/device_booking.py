@@ -8,13 +8,15 @@ claim is somebody's experiment and passes. Releases that are emulated leave it a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api import claims, errors
-from dray.api.scheme.kinds import Object
 from dray.server.storage.watchcache import Change, WatchCache
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import AllocationResult, ResourceClaim
 
 
 class DeviceID(NamedTuple):
@@ -36,8 +38,8 @@ class DeviceBookings:
             self._count(document.key, frozenset(), exclusive_devices(_allocation(document.hub)))
         stored.subscribe(self._changed)
 
-    def begin_write(self, new: Object, old: Object | None) -> AbstractContextManager[None]:
-        """``new`` takes nothing that others have; what it takes is promised to it until the block ends."""
+    def begin_write(self, new: ResourceClaim, old: ResourceClaim | None) -> AbstractContextManager[None]:
+        """Refuse devices that another claim has; reserve the others for ``new`` until the block ends."""
         allocation = _allocation(new)
         if not allocation or (old is not None and _allocation(old) == allocation):
             return _NOTHING_RESERVED
@@ -64,8 +66,8 @@ class DeviceBookings:
                 del self._reserved[device]
 
     def _changed(self, change: Change) -> None:
-        was = change.before.hub if change.before is not None else {}
-        now = change.after.hub if change.after is not None else {}
+        was: ResourceClaim = change.before.hub if change.before is not None else {}
+        now: ResourceClaim = change.after.hub if change.after is not None else {}
         allocated_before, allocated = _allocation(was), _allocation(now)
         if allocated_before is allocated:
             return
@@ -83,7 +85,7 @@ class DeviceBookings:
             self._holders[device] = key
 
 
-def exclusive_devices(allocation: Mapping[str, Any] | None) -> frozenset[DeviceID]:
+def exclusive_devices(allocation: AllocationResult | None) -> frozenset[DeviceID]:
     """The devices that are allocated to one claim alone: neither shares of devices nor those it may only look at."""
     if not allocation:
         return frozenset()
@@ -95,6 +97,5 @@ def exclusive_devices(allocation: Mapping[str, Any] | None) -> frozenset[DeviceI
     )
 
 
-def _allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = (claim.get("status") or {}).get("allocation")
-    return found
+def _allocation(claim: ResourceClaim) -> AllocationResult | None:
+    return (claim.get("status") or {}).get("allocation")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from dray.api import errors
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Context, Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import Context
+from dray.api.user import UserInfo
 from dray.server import admission
 from dray.server.endpoints.negotiation import MediaType
 from dray.server.endpoints.requestinfo import RequestInfo

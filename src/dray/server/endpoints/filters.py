@@ -29,10 +29,12 @@ class RequestFilters:
         self.api = api
         self._limits = {"readOnly": read_only, "mutating": mutating}
         self.in_flight = {"readOnly": 0, "mutating": 0}
-        api.metrics.gauge(
+        api.metrics.registry.gauge(
             "apiserver_current_inflight_requests",
             "Requests that are being answered right now.",
-            lambda: [({"request_kind": kind}, float(count)) for kind, count in self.in_flight.items()],
+            "request_kind",
+            read=lambda: [((kind,), float(count)) for kind, count in self.in_flight.items()],
+            stability="STABLE",
         )
 
     async def handle(self, request: Request) -> Response:
@@ -41,7 +43,7 @@ class RequestFilters:
             return await self.api.handle(request)
         kind = "readOnly" if info.verb in _READS else "mutating"
         if self.in_flight[kind] >= self._limits[kind]:
-            self.api.metrics.rejected(kind)
+            self.api.metrics.rejections.inc(kind)
             raise TooManyRequests(
                 "the server has received too many requests and has asked us to try again later",
                 details={"retryAfterSeconds": 1},

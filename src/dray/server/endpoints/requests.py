@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dray.api.errors import BadRequest
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.wire import messages
 from dray.wire.messages import Query
 

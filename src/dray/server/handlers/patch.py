@@ -7,11 +7,13 @@ applied again, so that only an apply's ownership or an explicit resourceVersion 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Any
 
 from dray.api import patch as patches
 from dray.api.errors import Invalid, StatusError, UnsupportedMediaType
 from dray.api.schema import Decoded
-from dray.api.scheme.kinds import Object, UpdateStrategy
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import UpdateStrategy
 from dray.server import admission
 from dray.server.endpoints import negotiation
 from dray.server.endpoints.call import Call
@@ -36,7 +38,7 @@ def patch_subresource(call: Call) -> Awaitable[Response]:
     return patch_resource(call, call.resource.kind.subresources[call.info.subresource])
 
 
-async def patch_resource(call: Call, strategy: UpdateStrategy) -> Response:
+async def patch_resource(call: Call, strategy: UpdateStrategy[Any]) -> Response:
     media = patch_type(call)
     applying = media == patches.APPLY
     options = write_options(call.request.query, "PatchOptions", apply=applying)

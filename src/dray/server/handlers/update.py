@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Any
 
-from dray.api.scheme.kinds import Object, UpdateStrategy
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import UpdateStrategy
 from dray.server import admission
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import IGNORE
@@ -23,7 +25,7 @@ def update_subresource(call: Call) -> Awaitable[Response]:
     return update_resource(call, call.resource.kind.subresources[call.info.subresource], create_missing=False)
 
 
-async def update_resource(call: Call, strategy: UpdateStrategy, *, create_missing: bool) -> Response:
+async def update_resource(call: Call, strategy: UpdateStrategy[Any], *, create_missing: bool) -> Response:
     options = write_options(call.request.query, "UpdateOptions")
     sent: Object | None = _read(call, options.directive)
     assert sent is not None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dray.api.errors import BadRequest
 from dray.api.patch import managedfields
 from dray.api.patch.apply import Applier
 from dray.api.patch.fieldsets import FieldSet, of_paths
 from dray.api.schema import Struct
-from dray.api.scheme.kinds import Object, UpdateStrategy
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import UpdateStrategy
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import IGNORE, STRICT, split_api_version
 from dray.server.endpoints.options import WriteOptions
@@ -138,7 +139,7 @@ class _Scope(NamedTuple):
 
 def _reset_fields(call: Call) -> FieldSet:
     kind, subresource = call.resource.kind, call.info.subresource
-    rules: UpdateStrategy = kind.subresources.get(subresource, kind.strategy)
+    rules: UpdateStrategy[Any] = kind.subresources.get(subresource, kind.strategy)
     paths = rules.reset
     if paths is None:
         if subresource:

@@ -7,12 +7,12 @@ is not, the write is computed again. The caller's preconditions are checked on e
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dray.api import errors
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Context, Object, UpdateStrategy
-from dray.api.scheme.strategy import name_is_path_segment
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import Context, UpdateStrategy, name_is_path_segment
 from dray.api.validation import field, objectmeta
 from dray.api.validation.field import FieldError, Path
 from dray.server import admission
@@ -21,6 +21,9 @@ from dray.server.endpoints.options import RevisionError, parse_revision
 from dray.server.registry import metadata, writes
 from dray.server.registry.writes import Stale
 from dray.server.storage.documents import Document
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 _METADATA: Final = Path("metadata")
 _MODIFIED: Final = (
@@ -95,7 +98,7 @@ def _metadata_problems(call: Call, meta_: Object) -> list[FieldError]:
 
 
 def _update_problems(
-    call: Call, new: Object, old: Object, found: Sequence[FieldError]
+    call: Call, new: ObjectMeta, old: ObjectMeta, found: Sequence[FieldError]
 ) -> Sequence[FieldError]:
     """What the rules found, after what is wrong with the metadata.
 
@@ -120,7 +123,7 @@ def _update_problems(
 async def update(
     call: Call,
     make: UpdatedObjectInfo,
-    strategy: UpdateStrategy,
+    strategy: UpdateStrategy[Any],
     attributes: admission.Attributes,
     *,
     create_missing: bool = False,
@@ -145,7 +148,7 @@ async def update(
 async def _update_once(
     call: Call,
     make: UpdatedObjectInfo,
-    strategy: UpdateStrategy,
+    strategy: UpdateStrategy[Any],
     attributes: admission.Attributes,
     current: Document,
 ) -> WriteResult | Stale:
@@ -164,7 +167,7 @@ async def _check_and_replace(
     call: Call,
     new: Object,
     current: Document,
-    strategy: UpdateStrategy,
+    strategy: UpdateStrategy[Any],
     attributes: admission.Attributes,
     ctx: Context,
 ) -> WriteResult | Stale:
@@ -215,7 +218,7 @@ def check_revision(call: Call, new: Object, current: Document, *, unconditional:
         raise call.conflict(_MODIFIED)
 
 
-def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy, ctx: Context) -> None:
+def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy[Any], ctx: Context) -> None:
     """Keep what an update cannot change, and let the strategy reset the fields that it does not update."""
     fresh, kept = new["metadata"], old["metadata"]
     metadata.ensure_namespace(fresh, call.namespace)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from dray.api.release import Gates, Serving
-from dray.api.scheme.kinds import Kind, Object
+from dray.api.release import Gates, Release, Serving
+from dray.api.scheme.kinds import Kind
 from dray.server.storage.codec import Codec, Codecs
 from dray.server.storage.watchcache import WatchCache
 from dray.store.interface import Store
@@ -21,10 +21,10 @@ _NOTHING_RESERVED: Final = nullcontext()
 
 #: Runs between the strategy's preparation and its validation, with the new and the old object, and may change the new
 #: one. What it reserves for the object stays reserved until the block ends. Upstream has BeginCreate and BeginUpdate.
-BeginWrite = Callable[[Object, Object | None], AbstractContextManager[None]]
+BeginWrite = Callable[[Any, Any], AbstractContextManager[None]]
 
 
-def reserve_nothing(new: Object, old: Object | None) -> AbstractContextManager[None]:
+def reserve_nothing(new: Any, old: Any) -> AbstractContextManager[None]:
     return _NOTHING_RESERVED
 
 
@@ -69,7 +69,7 @@ class Resources:
     Two kinds may share a group and a plural in different versions: the generations of resource claims do.
     """
 
-    def __init__(self, store: Store, *, release: str | None = None) -> None:
+    def __init__(self, store: Store, *, release: Release | None = None) -> None:
         self._store = store
         self._release = release
         self._found: dict[tuple[str, str, str], tuple[Resource, Codec]] = {}

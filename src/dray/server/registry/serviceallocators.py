@@ -10,14 +10,17 @@ import ipaddress
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api import errors
-from dray.api.scheme.kinds import Object
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
 from dray.server.registry.resources import Resources
 from dray.server.storage.watchcache import WatchCache
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Service, ServiceSpec
+    from dray.api.types.meta import ObjectMeta
 
 SERVICE_CLUSTER_IP_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/16")
 #: The first address belongs to the ``kubernetes`` service.
@@ -42,10 +45,10 @@ class ServiceAllocators:
         self._reserved: set[str | int] = set()
 
     @contextmanager
-    def begin_write(self, new: Object, old: Object | None) -> Iterator[None]:
+    def begin_write(self, new: Service, old: Service | None) -> Iterator[None]:
         """Give ``new`` its addresses and ports, and reserve them until the block ends."""
         mine: set[str | int] = set()
-        problems = self._assign(new, old, mine)
+        problems = self._assign(new, mine)
         if problems:
             raise errors.invalid("Service", "", new["metadata"].get("name", ""), problems)
         self._reserved |= mine
@@ -54,7 +57,7 @@ class ServiceAllocators:
         finally:
             self._reserved -= mine
 
-    def _assign(self, new: Object, old: Object | None, mine: set[str | int]) -> list[FieldError]:
+    def _assign(self, new: Service, mine: set[str | int]) -> list[FieldError]:
         spec = new["spec"]
         if spec.get("type") == "ExternalName":
             return []
@@ -64,18 +67,18 @@ class ServiceAllocators:
             problems += self._ports(spec, taken, mine)
         return problems
 
-    def _taken(self, meta: Object) -> set[str | int]:
+    def _taken(self, meta: ObjectMeta) -> set[str | int]:
         own = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
         taken: set[str | int] = set(self._reserved)
         for document in self._services:
             if document.key == own:
                 continue
-            spec = document.hub.get("spec", {})
+            spec: ServiceSpec = document.hub.get("spec", {})
             taken.update(spec.get("clusterIPs") or ())
             taken.update(p["nodePort"] for p in spec.get("ports") or () if p.get("nodePort"))
         return taken
 
-    def _address(self, spec: Object, taken: set[str | int], mine: set[str | int]) -> list[FieldError]:
+    def _address(self, spec: ServiceSpec, taken: set[str | int], mine: set[str | int]) -> list[FieldError]:
         address = spec.get("clusterIP") or ""
         if not address:
             address = self._free_address(taken)
@@ -109,7 +112,7 @@ class ServiceAllocators:
             "",
         )
 
-    def _ports(self, spec: Object, taken: set[str | int], mine: set[str | int]) -> list[FieldError]:
+    def _ports(self, spec: ServiceSpec, taken: set[str | int], mine: set[str | int]) -> list[FieldError]:
         problems = []
         for i, port in enumerate(spec.get("ports") or ()):
             path = _SPEC.child("ports").index(i).child("nodePort")

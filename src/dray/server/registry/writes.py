@@ -124,7 +124,7 @@ async def guaranteed_update(
 async def _stale(call: Call, key: str, error: RevisionMismatch | KeyNotFound) -> Stale:
     """The state that made a conditional write fail. On etcd the cache may have yet to hear of it."""
     if isinstance(error, RevisionMismatch) and error.current is not None:
-        await call.api.store.wait_until_fresh(error.current.modified)
+        await call.api.store.wait_until_fresh(error.current.mod_revision)
     else:
         await call.api.store.wait_until_fresh()
     return Stale(call.resource.cache.get(key))

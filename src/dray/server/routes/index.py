@@ -5,10 +5,11 @@ from __future__ import annotations
 import platform
 import resource
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from dray.metrics.registry import Labels
 from dray.server.apiserver import APIServer
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
@@ -60,46 +61,55 @@ class IndexRoutes:
         self._add_gauges()
 
     def _add_gauges(self) -> None:
-        metrics, resources = self._api.metrics, self._api.resources
+        registry, resources = self._api.metrics.registry, self._api.resources
 
-        def stored() -> Iterator[tuple[Mapping[str, str], float]]:
+        def stored() -> Iterator[tuple[Labels, float]]:
             for served in resources:
                 if not served.kind.virtual and served.kind.stored_as is None:
-                    labels = {"group": served.kind.group, "resource": served.kind.plural}
-                    yield labels, float(len(served.cache))
+                    yield (served.kind.group, served.kind.plural), float(len(served.cache))
 
-        def watched() -> Iterator[tuple[Mapping[str, str], float]]:
+        def watched() -> Iterator[tuple[Labels, float]]:
             for served in resources:
                 if not served.kind.virtual and (count := served.cache.watchers):
-                    labels = {
-                        "group": served.kind.group,
-                        "kind": served.kind.kind,
-                        "version": served.served[0],
-                    }
-                    yield labels, float(count)
+                    yield (served.kind.group, served.kind.kind, served.served[0]), float(count)
 
-        metrics.gauge(
-            "apiserver_storage_objects", "Number of stored objects at the time of last check.", stored
+        registry.gauge(
+            "apiserver_storage_objects",
+            "Number of stored objects at the time of last check.",
+            *("group", "resource"),
+            read=stored,
+            stability="STABLE",
         )
-        metrics.gauge("apiserver_registered_watchers", "Number of currently registered watchers.", watched)
-        metrics.gauge(
+        registry.gauge(
+            "apiserver_registered_watchers",
+            "Number of currently registered watchers.",
+            *("group", "kind", "version"),
+            read=watched,
+            stability="STABLE",
+        )
+        registry.gauge(
             "kubernetes_feature_enabled",
             "This metric records the data about the stage and enablement of a k8s feature.",
-            self._features,
+            *("name", "stage"),
+            read=self._features,
             stability="BETA",
         )
-        metrics.gauge(
-            "process_resident_memory_bytes", "Resident memory size in bytes.", lambda: [({}, _resident())]
+        registry.gauge(
+            "process_resident_memory_bytes",
+            "Resident memory size in bytes.",
+            read=lambda: [((), _resident())],
+            stability="STABLE",
         )
-        metrics.gauge(
+        registry.gauge(
             "process_start_time_seconds",
             "Start time since the epoch in seconds.",
-            lambda: [({}, self._started)],
+            read=lambda: [((), self._started)],
+            stability="STABLE",
         )
 
-    def _features(self) -> Iterator[tuple[Mapping[str, str], float]]:
+    def _features(self) -> Iterator[tuple[Labels, float]]:
         for name, feature in sorted(self._api.version.known_gates().items()):
-            yield {"name": name, "stage": _STAGES[feature.stage]}, float(name in self._api.gates)
+            yield (name, _STAGES[feature.stage]), float(name in self._api.gates)
 
     async def root(self, request: Request, info: RequestInfo) -> Response:
         paths = {p for p in self._api.path_handlers if p not in ("/", "")}
@@ -113,7 +123,7 @@ class IndexRoutes:
         return Response(200, version_info(self._api))
 
     async def metrics(self, request: Request, info: RequestInfo) -> Response:
-        text = self._api.metrics.text()
+        text = self._api.metrics.registry.text()
         return Response(
             200, RawBody(text.encode(), "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
         )

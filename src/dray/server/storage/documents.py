@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.scheme.kinds import Object
 from dray.server.storage.codec import Codec, Codecs, encode
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -54,7 +57,7 @@ class Document:
         return f"Document({self._codecs.kind.kind} {self.key} @{self.revision})"
 
     @property
-    def hub(self) -> Object:
+    def hub(self) -> Any:
         hub = self._hub
         if hub is None:
             assert self.value is not None
@@ -63,8 +66,8 @@ class Document:
         return hub
 
     @property
-    def metadata(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.hub["metadata"]
+    def metadata(self) -> ObjectMeta:
+        found: ObjectMeta = self.hub["metadata"]
         return found
 
     @property

@@ -202,12 +202,12 @@ class WatchCache:
         documents = {}
         for entry in page.entries:
             key = entry.key[cut:]
-            documents[key] = Document(self.codecs, key, entry.modified, value=entry.value)
+            documents[key] = Document(self.codecs, key, entry.mod_revision, value=entry.value)
         before, self.documents = self.documents, documents
         self._keys = SortedKeys(documents)
         self._window.clear()
         self.floor = page.revision
-        self.modified = max((e.modified for e in page.entries), default=0)
+        self.modified = max((e.mod_revision for e in page.entries), default=0)
         self._subscription = self._store.subscribe(
             self.prefix, self._deliver, after=page.revision, lost=self._lost
         )
@@ -347,7 +347,7 @@ class WatchCache:
 
     def document(self, entry: KeyValue) -> Document:
         """A document for an entry that was read past the cache."""
-        return Document(self.codecs, entry.key[len(self.prefix) :], entry.modified, value=entry.value)
+        return Document(self.codecs, entry.key[len(self.prefix) :], entry.mod_revision, value=entry.value)
 
     # -- watching
 

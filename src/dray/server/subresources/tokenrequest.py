@@ -28,7 +28,7 @@ _KEYS: Final = "/openid/v1/jwks"
 
 def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> None:
     """Teach an API to issue tokens. ``address`` is where this server can be reached, HOST:PORT."""
-    codec = Codec(TOKEN_REQUEST, TOKEN_REQUEST.versions[0], api.version.name or None)
+    codec = Codec(TOKEN_REQUEST, TOKEN_REQUEST.versions[0], api.version.emulation)
 
     async def request_token(call: Call) -> Response:
         return await _request_token(call, codec, tokens)

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from dray.backoff import Backoff
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.interface import Compacted, FutureRevision, StoreError, StoreUnavailable
 
@@ -30,8 +31,7 @@ CALL_TIMEOUT: Final = 10.0
 TXN_TIMEOUT: Final = 2.0
 #: How long a call is tried again, on one member after the other: an election or a restart is sat out.
 RETRY_SECONDS: Final = 10.0
-RETRY_PAUSE: Final = 0.05
-RETRY_PAUSE_MAX: Final = 0.5
+RETRY_BACKOFF: Final = Backoff(initial=0.05, maximum=0.5)
 
 #: The whole key space, in etcd's spelling.
 EVERYTHING: Final = b"\0"
@@ -82,8 +82,7 @@ class Connection:
     ) -> tuple[Reply, bool]:
         """The answer of the first member that gives one, and whether it was not the first that was asked."""
         began = time.monotonic()
-        pause = RETRY_PAUSE
-        repeated = False
+        failures = 0
         while True:
             endpoint = self._endpoint()
             call = self._calls.get((endpoint, method))
@@ -94,7 +93,7 @@ class Connection:
                     response_deserializer=reply.FromString,
                 )
             try:
-                return await call(request, timeout=timeout), repeated
+                return await call(request, timeout=timeout), failures > 0
             except grpc.aio.AioRpcError as error:
                 translated = _translate(error)
             except grpc.aio.UsageError as error:
@@ -102,9 +101,8 @@ class Connection:
             if not isinstance(translated, StoreUnavailable) or time.monotonic() - began > RETRY_SECONDS:
                 raise translated
             self._fail_over(endpoint)
-            repeated = True
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, RETRY_PAUSE_MAX)
+            await asyncio.sleep(RETRY_BACKOFF.after(failures))
+            failures += 1
 
     @asynccontextmanager
     async def watch(self, *, after: int) -> AsyncIterator[AsyncIterator[Sequence[rpc.Event]]]:

@@ -16,6 +16,8 @@ from dray.client.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOUR
 from dray.controllers.controller import ControllerContext, SharedInformers
 from dray.controllers.quirks import Quirks
 from dray.controllers.resourceclaim.creator import ClaimCreator
+from dray.controllers.resourceclaim.generation import ClaimInformers
+from dray.controllers.resourceclaim.modern import ModernGeneration
 from tests.support.controlplane import ControlPlane, control_plane, controllers, owned_by, server
 from tests.support.wait import wait_for
 
@@ -283,18 +285,16 @@ async def test_a_claim_that_appears_under_the_given_name_is_the_pods_or_is_left_
     async with server() as s:
         context = ControllerContext(
             client=(client := Race(there)),
-            informers=(informers := SharedInformers(s.client)),
+            informers=SharedInformers(s.client),
             recorder=EventRecorder(s.client, component="x"),
             quirks=Quirks.of(s.api.version, s.api.gates),
         )
-        maker = ClaimCreator(
-            context,
-            claims=informers.get(RESOURCE_CLAIMS, indexers=ClaimCreator.INDEXERS),
-            templates=informers.get(RESOURCE_CLAIM_TEMPLATES),
-            others=None,
+        informers = ClaimInformers.of(
+            context, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, versions=("v1",), other_versions=()
         )
-        await maker.create_for(owner)
-        assert maker.made("u", "gpu") == name
+        creator = ClaimCreator(context, ModernGeneration(context, informers))
+        await creator.create_for(owner)
+        assert creator.created_name("u", "gpu") == name
         assert client.told == ([] if name == "given" else [{"name": "gpu", "resourceClaimName": name}])
 
 

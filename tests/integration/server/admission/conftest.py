@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.process import DrayProcess, dray_process
-
-
-@dataclass(frozen=True)
-class Cluster:
-    server: DrayProcess
-    binary: str
-
-    def kubectl(self, *arguments: str, stdin: str | None = None, code: int = 0) -> str:
-        """What kubectl prints, errors included."""
-        done = subprocess.run(
-            [self.binary, "--kubeconfig", str(self.server.kubeconfig), *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == code, f"kubectl {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
+from tests.support.kubectl import Kubectl
+from tests.support.process import dray_process
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Iterator[Kubectl]:
     """The API server alone, everything else out of the way, with an audit log."""
     data = tmp_path_factory.mktemp("admission")
     policy = data / "audit.yaml"
@@ -49,4 +29,4 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]
         "--audit-policy-file", str(policy), "--audit-log-path", str(Path(data) / "audit.log"),
     )  # fmt: skip
     with dray_process(data, "server", *options) as server:
-        yield Cluster(server, tool("kubectl-1.36"))
+        yield Kubectl(tool("kubectl-1.36"), server, tmp_path_factory.mktemp("cache"))

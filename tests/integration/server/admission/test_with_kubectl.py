@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.integration.server.admission.conftest import Cluster
+from tests.support.kubectl import Kubectl
 from tests.support.paths import EXAMPLES
 
 POLICIES = EXAMPLES / "seeds" / "beta-1.32" / "admin-access-policies.yaml"
@@ -31,7 +31,7 @@ def request(name: str, kind: str, version: str, *, admin: bool = True) -> str:
     )
 
 
-def test_the_policies_for_admin_access_work_as_they_are_written(cluster: Cluster) -> None:
+def test_the_policies_for_admin_access_work_as_they_are_written(cluster: Kubectl) -> None:
     for name, labels in {
         "adm-none": (),
         "adm-builtin": (f"{LABEL}=true",),
@@ -70,7 +70,7 @@ spec:
 """
 
 
-def placed(cluster: Cluster, name: str) -> tuple[str, dict[str, str]]:
+def placed(cluster: Kubectl, name: str) -> tuple[str, dict[str, str]]:
     cluster.kubectl("apply", "-f", "-", stdin=POD.replace("NAME", name))
     spec = json.loads(cluster.kubectl("get", "pod", name, "-o", "json"))["spec"]
     return spec.get("nodeName", ""), spec["nodeSelector"]
@@ -79,7 +79,7 @@ def placed(cluster: Cluster, name: str) -> tuple[str, dict[str, str]]:
 SCHEDULED = ("", {"disk": "ssd", "kubernetes.io/hostname": "node-1"})
 
 
-def test_a_policy_takes_the_node_from_pods_and_gives_them_a_selector(cluster: Cluster) -> None:
+def test_a_policy_takes_the_node_from_pods_and_gives_them_a_selector(cluster: Kubectl) -> None:
     policy = str(EXAMPLES / "unset-node-name" / "policy.yaml")
     cluster.kubectl("apply", "-f", policy)
     try:
@@ -89,7 +89,7 @@ def test_a_policy_takes_the_node_from_pods_and_gives_them_a_selector(cluster: Cl
     assert placed(cluster, "as-it-was") == ("node-1", {"disk": "ssd"})
 
 
-def test_a_webhook_does_the_same(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_webhook_does_the_same(cluster: Kubectl, tmp_path: Path) -> None:
     program = subprocess.Popen(
         [sys.executable, str(EXAMPLES / "unset-node-name" / "webhook.py")], stdout=subprocess.PIPE, text=True
     )
@@ -113,7 +113,7 @@ def test_a_webhook_does_the_same(cluster: Cluster, tmp_path: Path) -> None:
     cluster.kubectl("delete", "-f", "-", stdin=text)
 
 
-def test_the_audit_log_tells_what_was_done_and_keeps_secrets(cluster: Cluster) -> None:
+def test_the_audit_log_tells_what_was_done_and_keeps_secrets(cluster: Kubectl) -> None:
     cluster.kubectl("create", "configmap", "audited", "--from-literal=a=b")
     cluster.kubectl("create", "secret", "generic", "hidden", "--from-literal=password=hunter2")
     text = (cluster.server.data / "audit.log").read_text()

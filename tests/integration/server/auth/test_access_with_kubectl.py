@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server.auth.conftest import Cluster
+from tests.support.kubectl import Kubectl
 from tests.support.wait import wait_for_sync
 
 Object = dict[str, Any]
 
 
-def test_kubectl_says_who_one_is(cluster: Cluster) -> None:
+def test_kubectl_says_who_one_is(cluster: Kubectl) -> None:
     assert "kubernetes-admin" in cluster.kubectl("auth", "whoami")
     jane = cluster.acting("--as", "jane", "--as-group", "developers", "--as-uid", "u-1")
     found = json.loads(jane.kubectl("auth", "whoami", "-o", "json"))["status"]["userInfo"]
@@ -24,12 +24,12 @@ def test_kubectl_says_who_one_is(cluster: Cluster) -> None:
     assert "Unauthorized" in cluster.bearing("wrong").kubectl("auth", "whoami", code=1)
 
 
-def test_an_old_kubectl_is_told_too(cluster: Cluster, tool: Callable[[str], str], tmp_path: Path) -> None:
-    old = Cluster(cluster.server, tool("kubectl-1.27"), tmp_path)  # which knows no v1 of this review
+def test_an_old_kubectl_is_told_too(cluster: Kubectl, tool: Callable[[str], str], tmp_path: Path) -> None:
+    old = Kubectl(tool("kubectl-1.27"), cluster.server, tmp_path)  # which knows no v1 of this review
     assert "kubernetes-admin" in old.kubectl("auth", "whoami")
 
 
-def test_nobody_acts_as_another_without_leave(cluster: Cluster) -> None:
+def test_nobody_acts_as_another_without_leave(cluster: Kubectl) -> None:
     cluster.kubectl("create", "serviceaccount", "plain")
     plain = cluster.bearing(cluster.kubectl("create", "token", "plain").strip())
     said = plain.kubectl("get", "--raw", "/api/v1/namespaces/default/pods", "--as", "jane", code=1)
@@ -45,7 +45,7 @@ def test_nobody_acts_as_another_without_leave(cluster: Cluster) -> None:
     assert 'groups "system:masters" is forbidden' in said
 
 
-def test_a_token_of_an_account_is_good_until_its_pod_or_account_goes(cluster: Cluster) -> None:
+def test_a_token_of_an_account_is_good_until_its_pod_or_account_goes(cluster: Kubectl) -> None:
     cluster.kubectl("create", "serviceaccount", "robot")
     robot = cluster.bearing(cluster.kubectl("create", "token", "robot", "--duration", "10m").strip())
     assert "system:serviceaccount:default:robot" in robot.kubectl("auth", "whoami")
@@ -59,7 +59,7 @@ def test_a_token_of_an_account_is_good_until_its_pod_or_account_goes(cluster: Cl
     assert "Unauthorized" in robot.kubectl("get", "pods", code=1)
 
 
-def test_a_certificate_is_asked_for_approved_and_used(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_certificate_is_asked_for_approved_and_used(cluster: Kubectl, tmp_path: Path) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -117,7 +117,7 @@ def test_a_certificate_is_asked_for_approved_and_used(cluster: Cluster, tmp_path
     )
 
 
-def test_edit_in_one_namespace_is_nothing_in_another(cluster: Cluster) -> None:
+def test_edit_in_one_namespace_is_nothing_in_another(cluster: Kubectl) -> None:
     for name in ("red", "blue"):
         cluster.kubectl("create", "namespace", name)
         cluster.kubectl("-n", name, "create", "secret", "generic", f"of-{name}", "--from-literal=a=b")
@@ -174,7 +174,7 @@ cluster-admin  create resourcequotas              yes
 """
 
 
-def test_kubectl_answers_what_one_can_do(cluster: Cluster) -> None:
+def test_kubectl_answers_what_one_can_do(cluster: Kubectl) -> None:
     cluster.kubectl("create", "namespace", "asked")
     for role in ("view", "edit", "admin", "cluster-admin"):
         cluster.kubectl(
@@ -188,7 +188,7 @@ def test_kubectl_answers_what_one_can_do(cluster: Cluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def claims(cluster: Cluster) -> Cluster:
+def claims(cluster: Kubectl) -> Kubectl:
     """A claim in use on node-1, and another on a node that does not exist."""
     for name, node in (("here", "node-1"), ("there", "node-9")):
         cluster.apply(
@@ -232,7 +232,7 @@ def status_patch(name: str, node: str, driver: str = "gpu.example.com") -> list[
     return ["patch", "resourceclaim", name, "--subresource=status", "--type=merge", "-p", body]
 
 
-def test_a_node_reads_the_claims_of_its_own_pods_only(claims: Cluster) -> None:
+def test_a_node_reads_the_claims_of_its_own_pods_only(claims: Kubectl) -> None:
     node = claims.acting("--as", "system:node:node-1", "--as-group", "system:nodes")
     node.kubectl("get", "resourceclaim", "here")
     said = node.kubectl("get", "resourceclaim", "there", code=1)
@@ -241,7 +241,7 @@ def test_a_node_reads_the_claims_of_its_own_pods_only(claims: Cluster) -> None:
         assert "forbidden" in node.kubectl(*words.split(), code=1), words
 
 
-def test_a_drivers_account_writes_device_status_only_as_its_role_allows(claims: Cluster) -> None:
+def test_a_drivers_account_writes_device_status_only_as_its_role_allows(claims: Kubectl) -> None:
     """Leave to patch the status is not enough: which driver's devices, and on which nodes, is asked too."""
     claims.kubectl("create", "serviceaccount", "driver")
     pod = {

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.integration.server.auth.conftest import Cluster
+from tests.support.kubectl import Kubectl
 
 MARK = "t0p-s3cret-m4rk"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW")
@@ -33,7 +33,7 @@ OTHERS = (
 class Caller:
     """One connection, kept, and one token."""
 
-    def __init__(self, cluster: Cluster, token: str) -> None:
+    def __init__(self, cluster: Kubectl, token: str) -> None:
         self._address = urlsplit(cluster.server.url)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._connection = self._open()
@@ -53,7 +53,7 @@ class Caller:
         return found
 
 
-def resource_paths(cluster: Cluster) -> Iterator[str]:
+def resource_paths(cluster: Kubectl) -> Iterator[str]:
     """Where everything is that discovery tells of: collections, objects and subresources."""
 
     def at(path: str) -> Any:
@@ -75,7 +75,7 @@ def resource_paths(cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def paths(cluster: Cluster) -> list[str]:
+def paths(cluster: Kubectl) -> list[str]:
     for namespace in ("default", "kube-system"):
         cluster.kubectl("-n", namespace, "create", "secret", "generic", MARK, f"--from-literal={MARK}={MARK}")
         cluster.kubectl("-n", namespace, "create", "configmap", MARK, f"--from-literal={MARK}={MARK}")
@@ -94,7 +94,7 @@ def leak(path: str, said: bytes) -> bool:
 
 @pytest.mark.parametrize("who", ["nobody", "liar", "account"])
 def test_those_without_rights_get_refusals_and_nothing_else(
-    cluster: Cluster, paths: list[str], who: str
+    cluster: Kubectl, paths: list[str], who: str
 ) -> None:
     token = {"nobody": "", "liar": "wrong"}.get(who)
     if token is None:
@@ -129,7 +129,7 @@ def test_those_without_rights_get_refusals_and_nothing_else(
         assert known, f"{who} may {method} {path}"
 
 
-def test_the_administrator_breaks_nothing_on_the_same_paths(cluster: Cluster, paths: list[str]) -> None:
+def test_the_administrator_breaks_nothing_on_the_same_paths(cluster: Kubectl, paths: list[str]) -> None:
     """Reading only, and malformed writes: what is refused elsewhere is not merely hidden here."""
     caller = Caller(cluster, cluster.server.token)
     for path in [path for path in paths if "watch" not in path]:

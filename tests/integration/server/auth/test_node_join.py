@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.integration.server.auth.conftest import Cluster
+from tests.support.kubectl import Kubectl
 from tests.support.process import DRAY, dray_process
 from tests.support.wait import wait_for_sync
 
@@ -25,7 +25,7 @@ SECRET = {
 }
 
 
-def join_command(cluster: Cluster) -> list[str]:
+def join_command(cluster: Kubectl) -> list[str]:
     """What `dray token create` tells one to type on the other machine."""
     line = [DRAY, "token", "create", "--print-join-command", "--kubeconfig", str(cluster.server.kubeconfig)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=30, check=True)
@@ -63,13 +63,13 @@ def refused(tmp_path: Path, *words: str) -> str:
     return done.stderr
 
 
-def ready(cluster: Cluster, name: str) -> bool:
+def ready(cluster: Kubectl, name: str) -> bool:
     return f"{name} Ready" in " ".join(
         cluster.kubectl("get", "nodes", name, "--ignore-not-found", "--no-headers").split()
     )
 
 
-def test_a_machine_joins_runs_pods_and_is_held_to_its_own(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_machine_joins_runs_pods_and_is_held_to_its_own(cluster: Kubectl, tmp_path: Path) -> None:
     data, words = tmp_path / "second", join_command(cluster)
     with joining(data, "worker", *words):
         wait_for_sync("node worker to be ready", lambda: ready(cluster, "worker"))
@@ -120,7 +120,7 @@ def test_a_machine_joins_runs_pods_and_is_held_to_its_own(cluster: Cluster, tmp_
         assert "has joined" not in log.read_text().partition("has joined")[2]
 
 
-def test_a_secret_made_with_kubectl_is_a_token_too(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_secret_made_with_kubectl_is_a_token_too(cluster: Kubectl, tmp_path: Path) -> None:
     cluster.apply(SECRET)
     ca = cluster.server.data / "pki" / "ca.crt"
     server = cluster.server.url.removeprefix("https://")
@@ -136,7 +136,7 @@ def test_a_secret_made_with_kubectl_is_a_token_too(cluster: Cluster, tmp_path: P
         wait_for_sync("node by-secret to be ready", lambda: ready(cluster, "by-secret"))
 
 
-def test_whoever_has_the_token_vouches_where_one_trusts_that(cluster: Cluster, tmp_path: Path) -> None:
+def test_whoever_has_the_token_vouches_where_one_trusts_that(cluster: Kubectl, tmp_path: Path) -> None:
     words = [w for w in join_command(cluster) if "sha256" not in w and "hash" not in w]
     assert "Give --ca-cert-hash or --ca-file" in refused(tmp_path, *words)
     with joining(
@@ -145,7 +145,7 @@ def test_whoever_has_the_token_vouches_where_one_trusts_that(cluster: Cluster, t
         wait_for_sync("node trusting to be ready", lambda: ready(cluster, "trusting"))
 
 
-def test_nothing_is_given_to_the_wrong_cluster_or_for_a_wrong_token(cluster: Cluster, tmp_path: Path) -> None:
+def test_nothing_is_given_to_the_wrong_cluster_or_for_a_wrong_token(cluster: Kubectl, tmp_path: Path) -> None:
     words = join_command(cluster)
     wrong = [w if not w.startswith("sha256:") else "sha256:" + "0" * 64 for w in words]
     assert "which is not what you gave" in refused(tmp_path, *wrong)
@@ -161,7 +161,7 @@ def test_nothing_is_given_to_the_wrong_cluster_or_for_a_wrong_token(cluster: Clu
     assert "Unauthorized" in refused(tmp_path, *words)
 
 
-def test_without_leave_a_certificate_waits_for_an_administrator(cluster: Cluster, tmp_path: Path) -> None:
+def test_without_leave_a_certificate_waits_for_an_administrator(cluster: Kubectl, tmp_path: Path) -> None:
     binding = cluster.kubectl("get", "clusterrolebinding", "dray:node-client-certificates", "-o", "json")
     cluster.kubectl("delete", "clusterrolebinding", "dray:node-client-certificates")
     try:
@@ -179,7 +179,7 @@ def test_without_leave_a_certificate_waits_for_an_administrator(cluster: Cluster
         cluster.kubectl("apply", "-f", "-", stdin=binding)
 
 
-def test_a_refused_certificate_is_said_to_be_refused(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_refused_certificate_is_said_to_be_refused(cluster: Kubectl, tmp_path: Path) -> None:
     cluster.kubectl("delete", "clusterrolebinding", "dray:node-client-certificates")
     words = join_command(cluster)
     process = subprocess.Popen(
@@ -200,7 +200,7 @@ def test_a_refused_certificate_is_said_to_be_refused(cluster: Cluster, tmp_path:
 
 def test_parts_that_run_by_themselves_let_nodes_join_too(tmp_path: Path, tool: Callable[[str], str]) -> None:
     with dray_process(tmp_path / "server", "server", "--store", "memory") as server:
-        alone = Cluster(server, tool("kubectl-1.36"), tmp_path)
+        alone = Kubectl(tool("kubectl-1.36"), server, tmp_path)
         keys = server.data / "pki"
         line = [
             DRAY, "controllers", "--kubeconfig", str(server.kubeconfig), "--no-leader-elect",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server.auth.conftest import Cluster
+from tests.support.kubectl import Kubectl
 from tests.support.paths import EXAMPLES
 from tests.support.wait import wait_for_sync
 
@@ -18,14 +18,14 @@ EXAMPLE = EXAMPLES / "unset-node-name"
 
 
 @contextlib.contextmanager
-def policy(cluster: Cluster) -> Iterator[None]:
+def policy(cluster: Kubectl) -> Iterator[None]:
     cluster.kubectl("apply", "-f", str(EXAMPLE / "policy.yaml"))
     yield
     cluster.kubectl("delete", "-f", str(EXAMPLE / "policy.yaml"))
 
 
 @contextlib.contextmanager
-def webhook(cluster: Cluster) -> Iterator[None]:
+def webhook(cluster: Kubectl) -> Iterator[None]:
     program = subprocess.Popen(
         [sys.executable, str(EXAMPLE / "webhook.py")], stdout=subprocess.PIPE, text=True
     )
@@ -70,7 +70,7 @@ def pod(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("way", [policy, webhook], ids=["policy", "webhook"])
-def test_the_pod_goes_through_the_scheduler_and_gets_its_device(cluster: Cluster, way: Any) -> None:
+def test_the_pod_goes_through_the_scheduler_and_gets_its_device(cluster: Kubectl, way: Any) -> None:
     name = f"by-{way.__name__}"
     with way(cluster):
         cluster.apply(*pod(name))
@@ -84,7 +84,7 @@ def test_the_pod_goes_through_the_scheduler_and_gets_its_device(cluster: Cluster
     assert len(events["items"]) == 1
 
 
-def test_without_it_the_claim_stays_pending(cluster: Cluster) -> None:
+def test_without_it_the_claim_stays_pending(cluster: Kubectl) -> None:
     cluster.apply(*pod("as-it-was"))
     wait_for_sync(
         "the claims of pod as-it-was",

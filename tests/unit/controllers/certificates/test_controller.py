@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dray.controllers.certificates import certificate_authority, controller
+from dray.controllers.certificates import approver, certificate_authority, cleaner
 from dray.controllers.certificates.certificate_authority import RequestedSubject
 
 Object = dict[str, Any]
@@ -46,7 +46,7 @@ def asking(user: str, encoded: str, **spec: Any) -> Object:
 
 
 def subresources(one: Object) -> list[str]:
-    return [permission.subresource for permission in controller.recognizers(one)]
+    return [permission.subresource for permission in approver.recognizers(one)]
 
 
 def test_nodes_need_the_right_to_their_first_certificate_and_may_renew_their_own():
@@ -141,13 +141,11 @@ def test_certificates_last_as_asked_within_reason():
 
 def test_requests_go_when_they_are_dealt_with_and_pending_ones_after_a_day():
     pending = asking("jane", "")
-    assert controller.seconds_until_cleanup(pending, now=0.0) == 86400.0
+    assert cleaner.seconds_until_cleanup(pending, now=0.0) == 86400.0
     denied = {"type": "Denied", "status": "True", "lastUpdateTime": "1970-01-01T01:00:00Z"}
-    assert (
-        controller.seconds_until_cleanup({**pending, "status": {"conditions": [denied]}}, now=0.0) == 7200.0
-    )
+    assert cleaner.seconds_until_cleanup({**pending, "status": {"conditions": [denied]}}, now=0.0) == 7200.0
     approved = {"type": "Approved", "status": "True", "lastUpdateTime": "1970-01-01T01:00:00Z"}
     waiting = {**pending, "status": {"conditions": [approved]}}
-    assert controller.seconds_until_cleanup(waiting, now=0.0) == 3600.0 + 86400.0
-    kept = controller.seconds_until_cleanup(waiting, now=0.0, unsigned_too=False)
+    assert cleaner.seconds_until_cleanup(waiting, now=0.0) == 3600.0 + 86400.0
+    kept = cleaner.seconds_until_cleanup(waiting, now=0.0, unsigned_too=False)
     assert kept is None, "it is approved and will still be signed"

@@ -9,7 +9,7 @@ import pytest
 from dray.controllers.classic.resourceclaim import (
     FINALIZER,
     needs_pod_scheduling_context,
-    released,
+    released_status,
     should_reserve,
 )
 
@@ -28,14 +28,14 @@ POD = {"metadata": {"uid": "p", "name": "p", "namespace": "n"}, "spec": {"nodeNa
 
 
 def test_a_driver_is_asked_to_deallocate_when_the_last_user_goes() -> None:
-    status = released(claim("p"), [])
+    status = released_status(claim("p"), [])
     assert status is not None
     assert status["deallocationRequested"] is True
     assert "allocation" in status
 
 
 def test_what_the_scheduler_allocated_is_cleared_when_the_last_user_goes() -> None:
-    status = released(claim("p", structured=True), [])
+    status = released_status(claim("p", structured=True), [])
     assert status is not None
     assert "allocation" not in status
     assert "deallocationRequested" not in status
@@ -43,22 +43,22 @@ def test_what_the_scheduler_allocated_is_cleared_when_the_last_user_goes() -> No
 
 @pytest.mark.parametrize("structured", [True, False])
 def test_an_immediate_claim_stays_allocated(structured: bool) -> None:
-    status = released(claim("p", mode="Immediate", structured=structured), [])
+    status = released_status(claim("p", mode="Immediate", structured=structured), [])
     assert status is not None
     assert "allocation" in status
     assert "deallocationRequested" not in status
 
 
 def test_a_claim_that_is_still_used_only_loses_who_has_gone() -> None:
-    status = released(claim("p", "q"), [{"uid": "q"}])
+    status = released_status(claim("p", "q"), [{"uid": "q"}])
     assert status is not None
     assert status["reservedFor"] == [{"uid": "q"}]
     assert "deallocationRequested" not in status
 
 
 def test_a_deleted_claim_of_the_scheduler_gives_its_allocation_up() -> None:
-    assert released(claim(structured=True, mode="Immediate"), []) is None
-    status = released(claim(structured=True, mode="Immediate", deleting=True), [])
+    assert released_status(claim(structured=True, mode="Immediate"), []) is None
+    status = released_status(claim(structured=True, mode="Immediate", deleting=True), [])
     assert status is not None
     assert "allocation" not in status
 

@@ -11,10 +11,8 @@ from dray.controllers.garbagecollector.deletion import (
     RemoveOwners,
     decide,
     owner_state,
-    unblocked,
-    without_finalizer,
-    without_owners_merge,
 )
+from dray.controllers.garbagecollector.patch import unblocked, without_finalizer, without_owners_merge
 
 SOLID, ABSENT, WAITING = OwnerState.SOLID, OwnerState.ABSENT, OwnerState.WAITING
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from dray.api.identity import ObjectKey
 from dray.explain import Cluster, Snapshot
 from dray.explain.explainer import explain_pod
 from dray.explain.model.anonymizer import anonymize
-from dray.explain.model.cluster import Key
 from dray.explain.model.explanation import Outcome
 from tests.support.explain import claim, device, device_class, node, pod, slice_
 
@@ -23,7 +23,7 @@ def test_no_name_of_the_cluster_is_left_and_the_puzzle_stays_the_same() -> None:
     hidden = anonymize(snapshot)
     assert b"secret" not in hidden.dump()
     (waiting,) = [p for p in hidden.pods if "nodeName" not in p["spec"]]
-    found = explain_pod(Cluster(hidden), Key("ns-1", waiting["metadata"]["name"]))
+    found = explain_pod(Cluster(hidden), ObjectKey("ns-1", waiting["metadata"]["name"]))
     assert found.outcome is Outcome.PENDING
     assert found.requests[0].removed[0].cause == "already allocated"
     assert found.requests[0].removed[0].holders == ("ns-1/claim-1 (ns-1/pod-1)",)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.api.identity import ObjectKey
 from dray.explain.explainer import explain_pod
-from dray.explain.model.cluster import Key
 from dray.explain.model.explanation import Explanation, Outcome
 from tests.support.explain import Doc, claim, cluster, device, device_class, node, pod, slice_
 
@@ -15,7 +15,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def explained(*documents: Doc) -> Explanation:
-    return explain_pod(cluster(*HERE, *documents), Key("default", "p"))
+    return explain_pod(cluster(*HERE, *documents), ObjectKey("default", "p"))
 
 
 def labelled(document: Doc, **labels: str) -> Doc:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dray.api.identity import ObjectKey
 from dray.explain.explainer import explain_pod
-from dray.explain.model.cluster import Key
 from dray.explain.nodes import trial as nodes_trial
 from dray.explain.nodes.trial import DeviceOutcome, Trial, evaluate_nodes
 from tests.support.explain import Doc, claim, cluster, device, device_class, node, pod, slice_
@@ -59,18 +59,18 @@ def essence(answer: DeviceOutcome) -> Any:
 
 @settings(max_examples=150, deadline=None)
 @given(worlds())
-def test_shared_answers_are_those_of_each_node(documents: list[Doc]) -> None:
+def test_equivalent_nodes_have_the_outcome_each_has_by_itself(documents: list[Doc]) -> None:
     world = cluster(*documents)
-    trial = Trial(world, world.pods[Key("default", "p")], [world.claims[Key("default", "c")]])
-    for tried in evaluate_nodes(world, trial):
-        own = trial.on(world.nodes[tried.node], world.usage)
-        assert (essence(tried.answer), tried.fits) == (essence(own.answer), own.fits)
+    trial = Trial(world, world.pods[ObjectKey("default", "p")], [world.claims[ObjectKey("default", "c")]])
+    for outcome in evaluate_nodes(world, trial):
+        own = trial.evaluate(world.nodes[outcome.node], world.usage)
+        assert (essence(outcome.device_outcome), outcome.fits) == (essence(own.device_outcome), own.fits)
 
 
 @settings(max_examples=60, deadline=None)
 @given(worlds())
 def test_devices_of_the_whole_cluster_are_counted_once_each(documents: list[Doc]) -> None:
-    found = explain_pod(cluster(*documents), Key("default", "p"))
+    found = explain_pod(cluster(*documents), ObjectKey("default", "p"))
     devices = sum(len(d["spec"]["devices"]) for d in documents if d["kind"] == "ResourceSlice")
     for story in found.requests:
         assert story.considered == devices
@@ -90,7 +90,7 @@ def test_work_does_not_grow_with_nodes_that_are_alike(monkeypatch: pytest.Monkey
     world = [d for i in range(200) for d in (node(f"n{i}"), slice_(f"n{i}", device("a"), device("b", "L4")))]
     wanted = claim("c", count=2)
     wanted["spec"]["devices"]["constraints"] = [{"matchAttribute": "gpu.example.com/model"}]
-    found = explain_pod(cluster(*world, device_class(), wanted, pod("p", "c")), Key("default", "p"))
+    found = explain_pod(cluster(*world, device_class(), wanted, pod("p", "c")), ObjectKey("default", "p"))
     assert [group.count for group in found.nodes] == [200]
     assert "constraint #0 over gpu.example.com/model cannot be met" in found.headline
     assert searches <= 2  # one for all, and one for the node that is told about

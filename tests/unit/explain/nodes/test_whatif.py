@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.allocation import SPREAD
+from dray.api.identity import ObjectKey
 from dray.explain.devices.evaluation import evaluate
-from dray.explain.model.cluster import Key
 from dray.explain.nodes.whatif import WhatIf, place_copies
 from tests.support.explain import claim, cluster, device, device_class, node, pod, slice_
 
@@ -30,7 +30,9 @@ def test_as_many_fit_as_there_is_room_on_single_nodes(sizes: list[int], each: in
         for i, size in enumerate(sizes)
         for d in (node(f"n{i}"), slice_(f"n{i}", *(device(f"d{k}") for k in range(size))))
     ]
-    placed = place_copies(WhatIf(cluster(*world, device_class(), template)), Key("default", "p"), user, 50)
+    placed = place_copies(
+        WhatIf(cluster(*world, device_class(), template)), ObjectKey("default", "p"), user, 50
+    )
     fitting = [one for one in placed if not one.problem]
     # Eight pods of one cpu each fit on a node.
     assert len(fitting) == sum(min(size // each, 8) for size in sizes)
@@ -43,14 +45,14 @@ def test_cpu_counts_as_well_as_devices() -> None:
     template, user = templated(1)
     user["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3"  # type: ignore[index]
     world = [node("n"), slice_("n", *(device(f"d{k}") for k in range(5))), device_class(), template]
-    placed = place_copies(WhatIf(cluster(*world)), Key("default", "p"), user, 5)
+    placed = place_copies(WhatIf(cluster(*world)), ObjectKey("default", "p"), user, 5)
     assert [bool(one.node) for one in placed] == [True, True, False]
 
 
 def test_pods_that_share_a_claim_share_its_devices() -> None:
     whatif = WhatIf(cluster(node("n"), slice_("n", device("a")), device_class(), claim("c")), policy=SPREAD)
-    first = whatif.place(Key("default", "p"), pod("p", "c"))
-    second = whatif.place(Key("default", "q"), pod("q", "c"))
+    first = whatif.place(ObjectKey("default", "p"), pod("p", "c"))
+    second = whatif.place(ObjectKey("default", "q"), pod("q", "c"))
     assert (first.node, second.node) == ("n", "n")
     assert len(first.devices) == 1
     assert second.devices == ()

@@ -25,14 +25,17 @@ from dray.kubelet_api.services import (
     NODE_V1ALPHA3,
     Service,
 )
-from dray.node.dra import claims
+from dray.node.dra.checkpoint import Checkpoint
 from dray.node.dra.claiminfo import ClaimInfoCache
 from dray.node.dra.claiminfo import PreparedDevice as StoredDevice
+from dray.node.dra.claims import drivers_of
+from dray.node.dra.classic.handles import ResourceHandle, resource_handles
 from dray.node.dra.classic.noderesources import NodeResourcesController
 from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, PrepareResult, choose_services
 from dray.node.dra.manager import Manager
-from dray.node.dra.plugin_manager import DRAPlugin
+from dray.node.dra.plugin import DRAPlugin
 from dray.node.metrics import Metrics
+from dray.node.quirks import Quirks
 from tests.support.wait import wait_for
 
 STRUCTURED = {
@@ -58,7 +61,7 @@ class Cats(Driver):
         return Edits(env={"CAT": device.name, "KNOWN": str(device.config)})
 
 
-def reference(*handles: claims.ResourceHandle) -> ClaimRef:
+def reference(*handles: ResourceHandle) -> ClaimRef:
     return ClaimRef("ns", "c", "u", handles)
 
 
@@ -69,6 +72,11 @@ async def speaking(endpoint: Path, services: ChosenServices) -> AsyncIterator[DR
         yield plugin
     finally:
         await plugin.close()
+
+
+def quirks(emulate: str) -> Quirks:
+    version = EffectiveVersion.parse(emulate)
+    return Quirks.of(version, version.gates())
 
 
 @pytest.mark.parametrize(
@@ -91,7 +99,7 @@ async def speaking(endpoint: Path, services: ChosenServices) -> AsyncIterator[DR
 def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
     emulate: str, announced: list[str], devices: Service | None, handles: tuple[Service, ...]
 ) -> None:
-    assert choose_services(announced, EffectiveVersion.parse(emulate)) == ChosenServices(devices, handles)
+    assert choose_services(announced, quirks(emulate)) == ChosenServices(devices, handles)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,7 @@ def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
 )
 def test_a_driver_that_no_such_kubelet_knew_is_refused(emulate: str, announced: list[str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        choose_services(announced, EffectiveVersion.parse(emulate))
+        choose_services(announced, quirks(emulate))
 
 
 @pytest.mark.parametrize("service", CLASSIC_SERVICES)
@@ -119,7 +127,7 @@ async def test_the_words_of_a_controller_become_cdi_devices(
         serving(api.client, Cats(), options=options),
         speaking(socket, ChosenServices(None, (service,))) as p,
     ):
-        claim = reference(claims.ResourceHandle("cats.example.com", "tom,felix"))
+        claim = reference(ResourceHandle("cats.example.com", "tom,felix"))
         answer = (await p.prepare([claim]))["u"]
         ids = [i for device in answer.devices for i in device.cdi_ids]
         assert (answer.error, sorted(ids)) == (
@@ -139,7 +147,7 @@ async def test_what_the_scheduler_allocated_arrives_whole(api: Any, tmp_path: Pa
         serving(api.client, Cats(), options=options),
         speaking(socket, ChosenServices(None, (service,))) as p,
     ):
-        handle = claims.ResourceHandle("cats.example.com", "", STRUCTURED)
+        handle = ResourceHandle("cats.example.com", "", STRUCTURED)
         assert not (await p.prepare([reference(handle)]))["u"].error
         written = (tmp_path / "cdi" / "k8s.cats.example.com-cats_u.json").read_text()
         assert "CAT=tom" in written and "long" in written and "good" in written
@@ -155,7 +163,7 @@ async def test_a_handle_that_makes_no_sense_is_an_error_of_its_claim(api: Any, t
     async with serving(api.client, Strict(), options=options):
         for service in CLASSIC_SERVICES:
             async with speaking(socket, ChosenServices(None, (service,))) as p:
-                answer = (await p.prepare([reference(claims.ResourceHandle("cats.example.com", "dog"))]))["u"]
+                answer = (await p.prepare([reference(ResourceHandle("cats.example.com", "dog"))]))["u"]
                 assert "what is 'dog'?" in answer.error
 
 
@@ -192,11 +200,11 @@ async def test_an_older_driver_is_found_out_and_remembered(tmp_path: Path) -> No
     await listener.start()
     try:
         async with speaking(listener.path, ChosenServices(None, CLASSIC_SERVICES)) as p:
-            both = reference(claims.ResourceHandle("d", "a"), claims.ResourceHandle("d", "b"))
+            both = reference(ResourceHandle("d", "a"), ResourceHandle("d", "b"))
             answer = (await p.prepare([both]))["u"]
             assert [device.cdi_ids for device in answer.devices] == [("v/c=a", "v/c=b")]
             assert p.services.handles == (NODE_V1ALPHA2,)
-            bad = (await p.prepare([reference(claims.ResourceHandle("d", "bad"))]))["u"]
+            bad = (await p.prepare([reference(ResourceHandle("d", "bad"))]))["u"]
             assert bad.error == "rpc error: code = Internal desc = no such cat"
             with pytest.raises(CallFailed, match="no service for claims that name devices"):
                 await p.prepare([reference()])
@@ -210,14 +218,14 @@ def test_handles_are_found_in_every_form_of_an_allocation() -> None:
         return {"spec": {"resourceClassName": "c"}, "status": status}
 
     several = [{"driverName": "x", "data": "1"}, {"data": "2"}, {"structuredData": STRUCTURED}]
-    assert claims.resource_handles(classic({"resourceHandles": several})) == (
-        claims.ResourceHandle("x", "1"),
-        claims.ResourceHandle("d", "2"),
-        claims.ResourceHandle("d", "", STRUCTURED),
+    assert resource_handles(classic({"resourceHandles": several})) == (
+        ResourceHandle("x", "1"),
+        ResourceHandle("d", "2"),
+        ResourceHandle("d", "", STRUCTURED),
     )
-    assert claims.drivers_of(classic({"resourceHandles": several})) == ["x", "d"]
-    assert claims.resource_handles(classic({"resourceHandle": "one"})) == (claims.ResourceHandle("d", "one"),)
-    assert claims.resource_handles(classic({})) == (claims.ResourceHandle("d", ""),)
+    assert drivers_of(classic({"resourceHandles": several})) == ["x", "d"]
+    assert resource_handles(classic({"resourceHandle": "one"})) == (ResourceHandle("d", "one"),)
+    assert resource_handles(classic({})) == (ResourceHandle("d", ""),)
 
 
 def test_structured_parameters_survive_the_wire() -> None:
@@ -276,7 +284,7 @@ async def test_a_restarted_agent_still_knows_what_to_tell_the_driver(tmp_path: P
     plugin = Listening()
 
     def start() -> Manager:
-        state = ClaimInfoCache(tmp_path)
+        state = ClaimInfoCache(Checkpoint(tmp_path))
         return Manager(claims=get, state=state, plugins=plugin, metrics=Metrics(), fixed_names=True)
 
     manager = start()
@@ -287,9 +295,7 @@ async def test_a_restarted_agent_still_knows_what_to_tell_the_driver(tmp_path: P
     [(info, _)] = manager.container_devices(pod, container)
     assert (info.name, info.class_name) == ("pod-cat", "c")
     await manager.unprepare(pod)
-    assert [ref.handles for ref in plugin.told] == [
-        (claims.ResourceHandle("cats.example.com", "", STRUCTURED),)
-    ] * 2
+    assert [ref.handles for ref in plugin.told] == [(ResourceHandle("cats.example.com", "", STRUCTURED),)] * 2
     assert plugin.told[1].cdi_ids == ("v/c=tom",)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.node.dra.healthinfo import HealthInfoCache
-from dray.node.dra.plugin_manager import HealthReport
+from dray.node.dra.plugin import HealthReport
 
 
 class Clock:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from dray.api.errors import NotFound
+from dray.kubelet_api.files import CorruptCheckpoint
 from dray.node.dra import manager as manager_module
-from dray.node.dra.claiminfo import ClaimInfoCache, CorruptCheckpoint, PreparedDevice
+from dray.node.dra.checkpoint import Checkpoint
+from dray.node.dra.claiminfo import ClaimInfoCache, PreparedDevice
 from dray.node.dra.claims import ClaimError
 from dray.node.dra.grpc_versions import CallFailed, ClaimRef, PrepareResult
 from dray.node.dra.manager import Manager
@@ -116,7 +118,10 @@ class World:
 
     def start(self) -> Manager:
         return Manager(
-            claims=self.get_claim, state=ClaimInfoCache(self.directory), plugins=self, metrics=self.metrics
+            claims=self.get_claim,
+            state=ClaimInfoCache(Checkpoint(self.directory)),
+            plugins=self,
+            metrics=self.metrics,
         )
 
     @property

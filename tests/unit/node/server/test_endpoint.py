@@ -6,9 +6,14 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from dray.api.errors import BadRequest, NotFound
 from dray.client.config import Config
@@ -121,10 +126,44 @@ async def test_only_api_servers_and_administrators_may_ask() -> None:
         await client.request("GET", "/pods")
     await client.close()
     await endpoint.stop()
-    good = {"subject": ((("commonName", "kube-apiserver-kubelet-client"),),)}
-    admin = {"subject": ((("organizationName", "system:masters"),), (("commonName", "admin"),))}
-    node = {"subject": ((("organizationName", "system:nodes"),), (("commonName", "system:node:las1"),))}
+    good = certificate((NameOID.COMMON_NAME, "kube-apiserver-kubelet-client"))
+    admin = certificate((NameOID.ORGANIZATION_NAME, "system:masters"), (NameOID.COMMON_NAME, "admin"))
+    node = certificate((NameOID.ORGANIZATION_NAME, "system:nodes"), (NameOID.COMMON_NAME, "system:node:las1"))
     assert [allowed_by_certificate(c) for c in (good, admin, node, None)] == [True, True, False, False]
+
+
+def certificate(*subject: tuple[x509.ObjectIdentifier, str]) -> bytes:
+    """A certificate in DER, signed by itself."""
+    name = x509.Name([x509.NameAttribute(oid, value) for oid, value in subject])
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateBuilder(issuer_name=name, subject_name=name, public_key=key.public_key())
+    builder = builder.serial_number(1).not_valid_before(datetime(2026, 1, 1))
+    signed = builder.not_valid_after(datetime(2027, 1, 1)).sign(key, hashes.SHA256())
+    return signed.public_bytes(serialization.Encoding.DER)
+
+
+async def test_methods_that_no_kubelet_has_are_refused() -> None:
+    from dray.api.errors import MethodNotAllowed
+
+    endpoint, client = await _serving()
+    with pytest.raises(MethodNotAllowed):
+        await client.request("DELETE", "/pods")
+    await client.close()
+    await endpoint.stop()
+
+
+async def test_a_session_ends_when_its_client_has_heard_of_the_end() -> None:
+    endpoint, client = await _serving()
+    query = [("command", "ls"), ("input", "1"), ("output", "1")]
+    async with client.upgrade("/exec/ns/p/main", query=query, subprotocols=["v5.channel.k8s.io"]) as socket:
+        await socket.send(b"\xff\x00")
+        while await socket.receive() is not None:
+            pass
+    async with asyncio.timeout(5):
+        while endpoint._server.connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    await client.close()
+    await endpoint.stop()
 
 
 def test_times_of_log_queries_compare_with_lines_of_the_log() -> None:

@@ -21,7 +21,7 @@ from tests.support.apiserver import make_server
 
 
 def attributes() -> Attributes:
-    from dray.api.scheme.kinds import UserInfo
+    from dray.api.user import UserInfo
     from dray.server.subresources.codecs import body_codec
 
     codec = body_codec("", "v1", "ConfigMap")

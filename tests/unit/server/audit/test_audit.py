@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.audit.log import Log
 from dray.server.audit.policy import Policy, PolicyError, read
 from dray.server.auth.authorizer import Attributes

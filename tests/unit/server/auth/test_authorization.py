@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dray.api.errors import Forbidden
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.auth.authorizer import Attributes, AuthorizerChain, Decision, Verdict
 from dray.server.auth.rbac import PolicyRule
 from tests.support.authorization import RBAC, guarded, rule

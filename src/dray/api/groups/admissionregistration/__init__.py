@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.admissionregistration.policies import (
     MutatingAdmissionPolicyBindingStrategy,
@@ -19,60 +19,68 @@ from dray.api.groups.admissionregistration.webhooks import (
     default_mutating,
     default_validating,
 )
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
+from dray.api.release import V1_29, V1_31, V1_32, V1_34, V1_35, V1_37, Release, Span
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Kind, Object, Printer, Strategy, UpdateStrategy, Version
+from dray.api.scheme.kinds import Column, Kind, Object, Printer, Version
+from dray.api.scheme.strategy import Strategy, UpdateStrategy
 from dray.api.selectors import format_label_selector
+
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import (
+        MutatingAdmissionPolicy,
+        MutatingAdmissionPolicyBinding,
+        ValidatingAdmissionPolicy,
+        ValidatingAdmissionPolicyBinding,
+    )
 
 GROUP: Final = "admissionregistration.k8s.io"
 #: Since when a version of a kind is deprecated, when it goes, and whether upstream names a replacement.
-_DEPRECATED: Final[Mapping[tuple[str, str], tuple[str, str, bool]]] = {
-    ("Validating", "v1beta1"): ("1.31", "1.34", False),
-    ("Validating", "v1alpha1"): ("1.29", "1.32", False),
-    ("Mutating", "v1beta1"): ("1.37", "1.40", True),
-    ("Mutating", "v1alpha1"): ("1.35", "1.38", False),
+_DEPRECATED: Final[Mapping[tuple[str, str], tuple[Release, Release, bool]]] = {
+    ("Validating", "v1beta1"): (V1_31, V1_34, False),
+    ("Validating", "v1alpha1"): (V1_29, V1_32, False),
+    ("Mutating", "v1beta1"): (V1_37, Release(1, 40), True),
+    ("Mutating", "v1alpha1"): (V1_35, Release(1, 38), False),
 }
 
 
-def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
-    mutating_storage = (
-        "v1" if release.at_least("1.37") else "v1beta1" if release.at_least("1.34") else "v1alpha1"
-    )
+def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
+    mutating_storage = quirks.mutating_policy_storage_version
     return (
         _policy(
-            release,
+            quirks,
             "MutatingAdmissionPolicy",
             MutatingAdmissionPolicyStrategy(),
             _policy_printer("Mutations", "How many changes it makes."),
             storage=mutating_storage,
         ),
         _binding(
-            release,
+            quirks,
             "MutatingAdmissionPolicyBinding",
             MutatingAdmissionPolicyBindingStrategy(),
             storage=mutating_storage,
         ),
         _webhooks("Mutating", default_mutating),
         _policy(
-            release,
+            quirks,
             "ValidatingAdmissionPolicy",
             ValidatingAdmissionPolicyStrategy(),
             _policy_printer("Validations", "How many conditions it has."),
             subresources={"status": ValidatingAdmissionPolicyStatusStrategy()},
         ),
-        _binding(release, "ValidatingAdmissionPolicyBinding", ValidatingAdmissionPolicyBindingStrategy()),
+        _binding(quirks, "ValidatingAdmissionPolicyBinding", ValidatingAdmissionPolicyBindingStrategy()),
         _webhooks("Validating", default_validating),
     )
 
 
-def _versions(release: EffectiveVersion, kind: str, default: Callable[[Object], None]) -> tuple[Version, ...]:
+def _versions(quirks: APIQuirks, kind: str, default: Callable[[Object], None]) -> tuple[Version, ...]:
     found = []
     family = "Mutating" if kind.startswith("Mutating") else "Validating"
     for name in ("v1", "v1beta1", "v1alpha1"):
         warning = ""
         if (family, name) in _DEPRECATED:
             since, until, replaced = _DEPRECATED[family, name]
-            if release.at_least(since):
+            if Span(since).covers(quirks.release):
                 warning = f"{GROUP}/{name} {kind} is deprecated in v{since}+, unavailable in v{until}+"
                 warning += f"; use {GROUP}/v1 {kind}" if replaced else ""
         type_name = f"admissionregistration/{name}.{kind}"
@@ -81,12 +89,12 @@ def _versions(release: EffectiveVersion, kind: str, default: Callable[[Object], 
 
 
 def _policy(
-    release: EffectiveVersion,
+    quirks: APIQuirks,
     kind: str,
-    rules: Strategy,
+    rules: Strategy[Any],
     printer: Printer,
     *,
-    subresources: Mapping[str, UpdateStrategy] | None = None,
+    subresources: Mapping[str, UpdateStrategy[Any]] | None = None,
     storage: str = "v1",
 ) -> Kind:
     return Kind(
@@ -95,7 +103,7 @@ def _policy(
         plural=f"{kind.lower().removesuffix('y')}ies",
         namespaced=False,
         categories=("api-extensions",),
-        versions=_versions(release, kind, default_policy),
+        versions=_versions(quirks, kind, default_policy),
         storage=storage,
         strategy=rules,
         subresources=subresources or {},
@@ -103,14 +111,14 @@ def _policy(
     )
 
 
-def _binding(release: EffectiveVersion, kind: str, rules: Strategy, *, storage: str = "v1") -> Kind:
+def _binding(quirks: APIQuirks, kind: str, rules: Strategy[Any], *, storage: str = "v1") -> Kind:
     return Kind(
         group=GROUP,
         kind=kind,
         plural=f"{kind.lower()}s",
         namespaced=False,
         categories=("api-extensions",),
-        versions=_versions(release, kind, default_binding),
+        versions=_versions(quirks, kind, default_binding),
         storage=storage,
         strategy=rules,
         printer=printers.printer(
@@ -150,11 +158,12 @@ def _webhooks(family: str, default: Callable[[Object], None]) -> Kind:
 def _policy_printer(column: str, description: str) -> Printer:
     part = column.lower()
 
-    def cells(obj: Object, now: float) -> Sequence[Any]:
+    def cells(obj: MutatingAdmissionPolicy | ValidatingAdmissionPolicy, now: float) -> Sequence[Any]:
         spec = obj.get("spec", {})
+        parts: Mapping[str, Any] = spec
         kind = spec.get("paramKind")
         shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind is not None else "<unset>"
-        return printers.name(obj), len(spec.get(part) or ()), shown, printers.age(obj, now)
+        return printers.name(obj), len(parts.get(part) or ()), shown, printers.age(obj, now)
 
     return printers.printer(
         (
@@ -167,7 +176,9 @@ def _policy_printer(column: str, description: str) -> Printer:
     )
 
 
-def _binding_cells(obj: Object, now: float) -> Sequence[Any]:
+def _binding_cells(
+    obj: MutatingAdmissionPolicyBinding | ValidatingAdmissionPolicyBinding, now: float
+) -> Sequence[Any]:
     spec = obj.get("spec", {})
     ref = spec.get("paramRef") or {}
     shown = "<unset>"

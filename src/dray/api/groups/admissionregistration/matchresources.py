@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.scheme.kinds import Context, Object
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import Context
 from dray.api.validation import checks, field, names, objectmeta
 from dray.api.validation.expressions import PolicyScope
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import MatchCondition, MatchResources, RuleWithOperations
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")
@@ -34,7 +38,7 @@ def default_rules(rules: Sequence[Object]) -> None:
         rule.setdefault("scope", "*")
 
 
-def check_rule(rule: Part, path: Path) -> list[FieldError]:
+def check_rule(rule: RuleWithOperations, path: Path) -> list[FieldError]:
     operations, at = rule.get("operations") or [], path.child("operations")
     found = [] if operations else [field.required(at)]
     if len(operations) > 1 and "*" in operations:
@@ -59,7 +63,7 @@ def check_rule(rule: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_resources(resources: list[str], path: Path) -> list[FieldError]:
+def _check_resources(resources: Sequence[str], path: Path) -> list[FieldError]:
     found = [] if resources else [field.required(path)]
     any_subresource: set[str] = set()
     any_resource: set[str] = set()
@@ -92,7 +96,7 @@ def _check_resources(resources: list[str], path: Path) -> list[FieldError]:
     return found
 
 
-def check_match(match: Part | None, path: Path) -> list[FieldError]:
+def check_match(match: MatchResources | None, path: Path) -> list[FieldError]:
     if match is None:
         return []
     found = checks.one_of(match.get("matchPolicy") or "", path.child("matchPolicy"), MATCH_POLICIES)
@@ -101,8 +105,11 @@ def check_match(match: Part | None, path: Path) -> list[FieldError]:
             found.append(field.required(path.child(part)))
         else:
             found += objectmeta.validate_label_selector(match[part], path.child(part))
-    for part in ("resourceRules", "excludeResourceRules"):
-        for i, rule in enumerate(match.get(part) or ()):
+    for part, rules in (
+        ("resourceRules", match.get("resourceRules")),
+        ("excludeResourceRules", match.get("excludeResourceRules")),
+    ):
+        for i, rule in enumerate(rules or ()):
             at = path.child(part).index(i)
             found += _check_resource_names(rule.get("resourceNames") or (), at.child("resourceNames"))
             found += check_rule(rule, at)
@@ -131,7 +138,7 @@ def check_expression(
 
 
 def check_conditions(
-    conditions: Sequence[Part], path: Path, ctx: Context, *, params: bool
+    conditions: Sequence[MatchCondition], path: Path, ctx: Context, *, params: bool
 ) -> list[FieldError]:
     found = [field.too_many(path, len(conditions), 64)] if len(conditions) > 64 else []
     seen: set[str] = set()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from dray.api.golang import structs
 from dray.api.groups.admissionregistration.matchresources import (
@@ -16,10 +16,11 @@ from dray.api.groups.admissionregistration.matchresources import (
     check_match,
     default_match,
 )
-from dray.api.scheme.kinds import Context, Object
+from dray.api.scheme.kinds import Object
 from dray.api.scheme.strategy import (
     SPEC,
     STATUS,
+    Context,
     SpecAndStatusStrategy,
     StatusStrategy,
     SubdomainStrategy,
@@ -28,6 +29,20 @@ from dray.api.scheme.strategy import (
 from dray.api.validation import checks, field, names, objectmeta
 from dray.api.validation.expressions import RESERVED, PolicyScope
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import (
+        AuditAnnotation,
+        MatchResources,
+        MutatingAdmissionPolicy,
+        MutatingAdmissionPolicyBinding,
+        MutatingAdmissionPolicySpec,
+        ParamKind,
+        ParamRef,
+        ValidatingAdmissionPolicy,
+        ValidatingAdmissionPolicyBinding,
+        ValidatingAdmissionPolicySpec,
+    )
 
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
@@ -53,7 +68,7 @@ def default_binding(obj: Object) -> None:
     default_match(obj.setdefault("spec", {}).get("matchResources"))
 
 
-def _check_param_kind(kind: Part, path: Path) -> list[FieldError]:
+def _check_param_kind(kind: ParamKind, path: Path) -> list[FieldError]:
     version, at = kind.get("apiVersion", ""), path.child("apiVersion")
     found: list[FieldError] = []
     if not version:
@@ -77,22 +92,32 @@ def _check_param_kind(kind: Part, path: Path) -> list[FieldError]:
     return found
 
 
-class _PolicyStrategy(SpecAndStatusStrategy):
+P = TypeVar("P", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+B = TypeVar("B", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
+
+
+class _PolicyStrategy(SpecAndStatusStrategy[P]):
     """What validating and mutating policies have in common."""
 
     unconditional_update = False
     mutating = False
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: P, ctx: Context) -> Sequence[FieldError]:
         return self._check(obj, ctx, conditions_changed=True)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: P, old: P, ctx: Context) -> Sequence[FieldError]:
         spec, before = new.get("spec", {}), old.get("spec", {})
         parts = ("paramKind", "matchConditions")
         changed = any(spec.get(part) != before.get(part) for part in parts)
         return self._check(new, ctx, conditions_changed=changed)
 
-    def _check(self, obj: Object, ctx: Context, *, conditions_changed: bool) -> list[FieldError]:
+    def _check(
+        self,
+        obj: P,
+        ctx: Context,
+        *,
+        conditions_changed: bool,
+    ) -> list[FieldError]:
         spec = obj.get("spec", {})
         params = spec.get("paramKind") is not None
         found = checks.one_of(spec.get("failurePolicy") or "", SPEC.child("failurePolicy"), FAILURE_POLICIES)
@@ -113,11 +138,11 @@ class _PolicyStrategy(SpecAndStatusStrategy):
         found += _check_variables(spec, ctx, params=params)
         return found + self.check_body(obj, ctx)
 
-    def check_body(self, obj: Object, ctx: Context) -> list[FieldError]:
+    def check_body(self, obj: P, ctx: Context) -> list[FieldError]:
         raise AssertionError("each kind of policy has a body of its own")
 
 
-def check_mutating_operations(match: Part, path: Path) -> list[FieldError]:
+def check_mutating_operations(match: MatchResources, path: Path) -> list[FieldError]:
     """Deletions cannot be changed."""
     allowed = ("*", "CONNECT", "CREATE", "UPDATE")
     return [
@@ -128,11 +153,15 @@ def check_mutating_operations(match: Part, path: Path) -> list[FieldError]:
     ]
 
 
-def _variables(spec: Part) -> tuple[tuple[str, str], ...]:
+def _variables(
+    spec: MutatingAdmissionPolicySpec | ValidatingAdmissionPolicySpec,
+) -> tuple[tuple[str, str], ...]:
     return tuple((v.get("name", ""), v.get("expression", "")) for v in spec.get("variables") or ())
 
 
-def _check_variables(spec: Part, ctx: Context, *, params: bool) -> list[FieldError]:
+def _check_variables(
+    spec: MutatingAdmissionPolicySpec | ValidatingAdmissionPolicySpec, ctx: Context, *, params: bool
+) -> list[FieldError]:
     found: list[FieldError] = []
     known = _variables(spec)
     for i, (name, expression) in enumerate(known):
@@ -149,8 +178,8 @@ def _check_variables(spec: Part, ctx: Context, *, params: bool) -> list[FieldErr
     return found
 
 
-class ValidatingAdmissionPolicyStrategy(_PolicyStrategy):
-    def check_body(self, obj: Object, ctx: Context) -> list[FieldError]:
+class ValidatingAdmissionPolicyStrategy(_PolicyStrategy["ValidatingAdmissionPolicy"]):
+    def check_body(self, obj: ValidatingAdmissionPolicy, ctx: Context) -> list[FieldError]:
         spec = obj.get("spec", {})
         validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or []
         if not validations and not annotations:
@@ -201,7 +230,7 @@ def _check_validation(validation: Part, path: Path, scope: PolicyScope, ctx: Con
 
 
 def _check_annotation(
-    obj: Object, annotation: Part, path: Path, scope: PolicyScope, ctx: Context
+    obj: ValidatingAdmissionPolicy, annotation: AuditAnnotation, path: Path, scope: PolicyScope, ctx: Context
 ) -> list[FieldError]:
     name, key = obj["metadata"].get("name", ""), annotation.get("key", "")
     if name:
@@ -220,8 +249,10 @@ def _check_annotation(
     return found
 
 
-class ValidatingAdmissionPolicyStatusStrategy(StatusStrategy):
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+class ValidatingAdmissionPolicyStatusStrategy(StatusStrategy["ValidatingAdmissionPolicy"]):
+    def validate_update(
+        self, new: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, ctx: Context
+    ) -> Sequence[FieldError]:
         status = new.get("status", {})
         found: list[FieldError] = []
         for i, warning in enumerate((status.get("typeChecking") or {}).get("expressionWarnings") or ()):
@@ -235,16 +266,18 @@ class ValidatingAdmissionPolicyStatusStrategy(StatusStrategy):
         )
 
 
-class MutatingAdmissionPolicyStrategy(_PolicyStrategy):
+class MutatingAdmissionPolicyStrategy(_PolicyStrategy["MutatingAdmissionPolicy"]):
     mutating = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: MutatingAdmissionPolicy, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(
+        self, new: MutatingAdmissionPolicy, old: MutatingAdmissionPolicy, ctx: Context
+    ) -> None:
         update_generation(new, old, changed=new.get("spec") != old.get("spec"))
 
-    def check_body(self, obj: Object, ctx: Context) -> list[FieldError]:
+    def check_body(self, obj: MutatingAdmissionPolicy, ctx: Context) -> list[FieldError]:
         spec = obj.get("spec", {})
         found: list[FieldError] = []
         if not spec.get("mutations"):
@@ -281,7 +314,7 @@ def _check_mutation(mutation: Part, path: Path, scope: PolicyScope, ctx: Context
     return found
 
 
-def _check_param_ref(ref: Part | None, path: Path) -> list[FieldError]:
+def _check_param_ref(ref: ParamRef | None, path: Path) -> list[FieldError]:
     if ref is None:
         return []
     name, selector, exclusive = (
@@ -304,28 +337,28 @@ def _check_param_ref(ref: Part | None, path: Path) -> list[FieldError]:
     return found + checks.one_of(action, at, ("Deny", "Allow"))
 
 
-class _PolicyBindingStrategy(SubdomainStrategy):
+class _PolicyBindingStrategy(SubdomainStrategy[B]):
     unconditional_update = False
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: B, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: B, old: B, ctx: Context) -> None:
         update_generation(new, old, changed=new.get("spec") != old.get("spec"))
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: B, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec", {})
         policy, path = spec.get("policyName", ""), SPEC.child("policyName")
         found = checks.dns_subdomain(policy, path) if policy else [field.required(path)]
         found += _check_param_ref(spec.get("paramRef"), SPEC.child("paramRef"))
         return found + check_match(spec.get("matchResources"), SPEC.child("matchResources"))
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: B, old: B, ctx: Context) -> Sequence[FieldError]:
         return self.validate(new, ctx)
 
 
-class ValidatingAdmissionPolicyBindingStrategy(_PolicyBindingStrategy):
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+class ValidatingAdmissionPolicyBindingStrategy(_PolicyBindingStrategy["ValidatingAdmissionPolicyBinding"]):
+    def validate(self, obj: ValidatingAdmissionPolicyBinding, ctx: Context) -> Sequence[FieldError]:
         found = list(super().validate(obj, ctx))
         actions, path = obj.get("spec", {}).get("validationActions") or [], SPEC.child("validationActions")
         for i, action in enumerate(actions):
@@ -344,8 +377,8 @@ class ValidatingAdmissionPolicyBindingStrategy(_PolicyBindingStrategy):
         return found
 
 
-class MutatingAdmissionPolicyBindingStrategy(_PolicyBindingStrategy):
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
-        match: Mapping[str, Any] = obj.get("spec", {}).get("matchResources") or {}
+class MutatingAdmissionPolicyBindingStrategy(_PolicyBindingStrategy["MutatingAdmissionPolicyBinding"]):
+    def validate(self, obj: MutatingAdmissionPolicyBinding, ctx: Context) -> Sequence[FieldError]:
+        match: MatchResources = obj.get("spec", {}).get("matchResources") or {}
         wrong = check_mutating_operations(match, SPEC.child("matchResources"))
         return [*super().validate(obj, ctx), *wrong]

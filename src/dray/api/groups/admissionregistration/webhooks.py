@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
 from dray.api.groups.admissionregistration.matchresources import (
@@ -15,10 +15,18 @@ from dray.api.groups.admissionregistration.matchresources import (
     check_rule,
     default_rules,
 )
-from dray.api.scheme.kinds import Context, Object
-from dray.api.scheme.strategy import SubdomainStrategy, update_generation
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import Context, SubdomainStrategy, update_generation
 from dray.api.validation import checks, field, names, objectmeta
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import (
+        MutatingWebhook,
+        ValidatingWebhook,
+        ValidatingWebhookConfiguration,
+        WebhookClientConfig,
+    )
 
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 _ALL_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
@@ -92,7 +100,7 @@ def check_service(service: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def check_client_config(config: Part, path: Path) -> list[FieldError]:
+def check_client_config(config: WebhookClientConfig, path: Path) -> list[FieldError]:
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [field.required(path, "exactly one of url or service is required")]
@@ -128,25 +136,31 @@ def check_review_versions(versions: Sequence[str], path: Path, *, known: bool) -
     return found
 
 
-class WebhookConfigurationStrategy(SubdomainStrategy):
+class WebhookConfigurationStrategy(SubdomainStrategy["ValidatingWebhookConfiguration"]):
     """Of validating and, with one field more, of mutating webhooks."""
 
     unconditional_update = False
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: ValidatingWebhookConfiguration, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(
+        self, new: ValidatingWebhookConfiguration, old: ValidatingWebhookConfiguration, ctx: Context
+    ) -> None:
         update_generation(new, old, changed=new.get("webhooks") != old.get("webhooks"))
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: ValidatingWebhookConfiguration, ctx: Context) -> Sequence[FieldError]:
         return _check_all(obj.get("webhooks") or (), (), ctx)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: ValidatingWebhookConfiguration, old: ValidatingWebhookConfiguration, ctx: Context
+    ) -> Sequence[FieldError]:
         return _check_all(new.get("webhooks") or (), old.get("webhooks") or (), ctx)
 
 
-def _check_all(hooks: Sequence[Part], old: Sequence[Part], ctx: Context) -> list[FieldError]:
+def _check_all(
+    hooks: Sequence[ValidatingWebhook], old: Sequence[ValidatingWebhook], ctx: Context
+) -> list[FieldError]:
     """Checks all hooks; what old ones already got wrong is tolerated."""
     harmless = all(hook.get("sideEffects") in _SIDE_EFFECTS for hook in old)
     known = all(
@@ -170,15 +184,24 @@ def _check_all(hooks: Sequence[Part], old: Sequence[Part], ctx: Context) -> list
 
 
 def _check_hook(
-    part: Part, path: Path, ctx: Context, *, harmless: bool, conditions_changed: bool
+    part: MutatingWebhook | ValidatingWebhook,
+    path: Path,
+    ctx: Context,
+    *,
+    harmless: bool,
+    conditions_changed: bool,
 ) -> list[FieldError]:
     found = check_full_name(part.get("name", ""), path.child("name"))
     for i, rule in enumerate(part.get("rules") or ()):
         found += check_rule(rule, path.child("rules").index(i))
-    for name, allowed in (("failurePolicy", FAILURE_POLICIES), ("matchPolicy", MATCH_POLICIES)):
-        if part.get(name) is not None and part[name] not in allowed:
-            found.append(field.not_supported(path.child(name), part[name], allowed))
-    effects, at = part.get("sideEffects"), path.child("sideEffects")
+    for name, value, allowed in (
+        ("failurePolicy", part.get("failurePolicy"), FAILURE_POLICIES),
+        ("matchPolicy", part.get("matchPolicy"), MATCH_POLICIES),
+    ):
+        if value is not None and value not in allowed:
+            found.append(field.not_supported(path.child(name), value, allowed))
+    effects: str | None = part.get("sideEffects")
+    at = path.child("sideEffects")
     permitted = _SIDE_EFFECTS if harmless else _ALL_SIDE_EFFECTS
     if effects is None:
         found.append(field.required(at, f"must specify one of {', '.join(permitted)}"))
@@ -188,9 +211,11 @@ def _check_hook(
     if seconds is not None and not 1 <= seconds <= 30:
         words = "the timeout value must be between 1 and 30 seconds"
         found.append(field.invalid(path.child("timeoutSeconds"), seconds, words))
-    for name in ("namespaceSelector", "objectSelector"):
-        found += objectmeta.validate_label_selector(part.get(name), path.child(name))
-    policy = part.get("reinvocationPolicy")
+    found += objectmeta.validate_label_selector(
+        part.get("namespaceSelector"), path.child("namespaceSelector")
+    )
+    found += objectmeta.validate_label_selector(part.get("objectSelector"), path.child("objectSelector"))
+    policy = cast("MutatingWebhook", part).get("reinvocationPolicy")
     if policy is not None and policy not in REINVOCATION_POLICIES:
         found.append(field.not_supported(path.child("reinvocationPolicy"), policy, REINVOCATION_POLICIES))
     found += check_client_config(part.get("clientConfig") or {}, path.child("clientConfig"))

@@ -21,19 +21,17 @@ from dray.api.groups.apiextensions.pruning import (
     prune,
 )
 from dray.api.objects import clone
-from dray.api.scheme.kinds import (
-    Column,
+from dray.api.scheme.kinds import Column, Kind, Object, Printer, Scale, Version
+from dray.api.scheme.printers import NAME, since
+from dray.api.scheme.strategy import (
     Context,
-    Kind,
-    Object,
-    Printer,
-    Scale,
     Strategy,
     UpdateStrategy,
-    Version,
+    generation,
+    keep_fields,
+    name_is_dns_subdomain,
+    update_generation,
 )
-from dray.api.scheme.printers import NAME, since
-from dray.api.scheme.strategy import generation, keep_fields, name_is_dns_subdomain, update_generation
 from dray.api.validation import names
 from dray.api.validation.field import ErrorType, FieldError
 
@@ -215,7 +213,7 @@ def _cell(kind: str, path: jsonpath.JsonPath, obj: Object, now: float) -> Any:
     return None
 
 
-class CustomResourceStrategy(Strategy):
+class CustomResourceStrategy(Strategy[Any]):
     """The rules that a definition gives its objects, for one version."""
 
     check_name = staticmethod(name_is_dns_subdomain)
@@ -228,35 +226,35 @@ class CustomResourceStrategy(Strategy):
         self._status = status
         self.reset = None if status else ()
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: Any, ctx: Context) -> None:
         if self._status:
             obj.pop("status", None)
         obj["metadata"]["generation"] = 1
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Any, old: Any, ctx: Context) -> None:
         if self._status:
             keep_fields(new, old, "status")
         same = all(values.same(new.get(k), old.get(k)) for k in new.keys() | old.keys() if k not in META)
         update_generation(new, old, changed=not same)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Any, ctx: Context) -> Sequence[FieldError]:
         found = values.check(obj, self.schema)
         found += self.check_scale(obj, "specReplicasPath", "statusReplicasPath")
         found += listtype.check_embedded(obj, self.schema)
         found += listtype.check_lists(obj, self.schema)
         return [*found, *validationrules.apply(self.rules, obj, values.MISSING, ctx.rules, found)]
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Any, old: Any, ctx: Context) -> Sequence[FieldError]:
         found = values.check(new, self.schema, old=old)
         found += self.check_scale(new, "specReplicasPath", "statusReplicasPath")
         found += listtype.check_embedded(new, self.schema)
         found += self.check_lists(new, old)
         return [*found, *validationrules.apply(self.rules, new, old, ctx.rules, found)]
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: Any, ctx: Context) -> Sequence[str]:
         return _finalizer_warnings(obj["metadata"].get("finalizers") or (), ())
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: Any, old: Any, ctx: Context) -> Sequence[str]:
         before = old["metadata"].get("finalizers") or ()
         return _finalizer_warnings(new["metadata"].get("finalizers") or (), before)
 
@@ -288,14 +286,14 @@ class CustomResourceStrategy(Strategy):
         return found
 
 
-class CustomResourceStatusStrategy(UpdateStrategy):
+class CustomResourceStatusStrategy(UpdateStrategy[Any]):
     """The door to an object's status."""
 
     def __init__(self, main: CustomResourceStrategy) -> None:
         self._main = main
         self._schema: Schema | None = (main.schema.get("properties") or {}).get("status")
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Any, old: Any, ctx: Context) -> None:
         for part in new.keys() | old.keys():
             if part not in ("status", "metadata", "apiVersion", "kind"):
                 keep_fields(new, old, part)
@@ -306,7 +304,7 @@ class CustomResourceStatusStrategy(UpdateStrategy):
         if generation(old):
             new["metadata"]["generation"] = generation(old)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Any, old: Any, ctx: Context) -> Sequence[FieldError]:
         main = self._main
         found: list[FieldError] = []
         if "status" in new and self._schema is not None:

@@ -6,18 +6,22 @@ What all versions have in common is checked once: then errors name the field ups
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from dray.api.golang.structs import render
 from dray.api.groups.apiextensions.parts import check_column, check_conversion, check_scale, check_selectable
 from dray.api.groups.apiextensions.schemavalidation import check_schema, unknown_formats
-from dray.api.scheme.kinds import Context, Object, Strategy, UpdateStrategy
+from dray.api.objects import is_condition_true
+from dray.api.scheme.kinds import Object
 from dray.api.scheme.strategy import (
     METADATA,
     SPEC,
     STATUS,
+    Context,
+    Strategy,
+    UpdateStrategy,
     immutable,
     keep_fields,
     name_is_dns_subdomain,
@@ -26,6 +30,14 @@ from dray.api.scheme.strategy import (
 from dray.api.validation import checks, field, names
 from dray.api.validation.expressions import RuleCompiler
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import (
+        CustomResourceDefinition,
+        CustomResourceDefinitionCondition,
+        CustomResourceDefinitionSpec,
+        CustomResourceDefinitionVersion,
+    )
 
 Part = Mapping[str, Any]
 
@@ -37,7 +49,7 @@ _LONGEST_WARNING: Final = 256
 _SHARED: Final = ("subresources", "schema", "additionalPrinterColumns", "selectableFields")
 
 
-def default(obj: Object) -> None:
+def default(obj: CustomResourceDefinition) -> None:
     spec = obj.setdefault("spec", {})
     called = spec.setdefault("names", {})
     kind = called.get("kind", "")
@@ -56,15 +68,16 @@ def default(obj: Object) -> None:
             status["storedVersions"] = [stored]
 
 
-def is_true(obj: Part, condition: str) -> bool:
+def is_true(obj: CustomResourceDefinition | Mapping[str, Any], condition: str) -> bool:
     """Whether a condition of the definition holds."""
-    conditions: Sequence[Part] = obj.get("status", {}).get("conditions") or ()
-    return any(c["type"] == condition and c["status"] == "True" for c in conditions)
+    return is_condition_true(obj.get("status", {}).get("conditions"), condition)
 
 
-def set_condition(obj: Object, condition: Object, now: str) -> None:
+def set_condition(
+    obj: CustomResourceDefinition, condition: CustomResourceDefinitionCondition, now: str
+) -> None:
     """Set a condition; the time of the last transition stays if its status does."""
-    status = obj["status"] = dict(obj.get("status") or {})
+    status = obj["status"] = (obj.get("status") or {}).copy()
     conditions = status["conditions"] = list(status.get("conditions") or ())
     for i, old in enumerate(conditions):
         if old["type"] == condition["type"]:
@@ -75,7 +88,7 @@ def set_condition(obj: Object, condition: Object, now: str) -> None:
     conditions.append({**condition, "lastTransitionTime": now})
 
 
-def _note_storage(obj: Object) -> None:
+def _note_storage(obj: CustomResourceDefinition) -> None:
     """Remember that objects may be stored in the version that is to be stored from now on."""
     status = obj["status"]
     stored = next((v["name"] for v in obj["spec"].get("versions") or () if v.get("storage")), None)
@@ -83,26 +96,25 @@ def _note_storage(obj: Object) -> None:
         status["storedVersions"] = [*(status.get("storedVersions") or ()), stored]
 
 
-class CustomResourceDefinitionStrategy(Strategy):
+class CustomResourceDefinitionStrategy(Strategy["CustomResourceDefinition"]):
     check_name = staticmethod(name_is_dns_subdomain)
     unconditional_update = False
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
-        obj["status"] = {
-            "conditions": None,
-            "acceptedNames": {"plural": "", "kind": ""},
-            "storedVersions": None,
-        }
+    def prepare_create(self, obj: CustomResourceDefinition, ctx: Context) -> None:
+        empty: Any = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None}
+        obj["status"] = empty
         obj["metadata"]["generation"] = 1
         _note_storage(obj)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, ctx: Context
+    ) -> None:
         keep_fields(new, old, "status")
-        new["status"] = dict(new.get("status") or {})
+        new["status"] = (new.get("status") or {}).copy()
         update_generation(new, old, changed=new["spec"] != old["spec"])
         _note_storage(new)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: CustomResourceDefinition, ctx: Context) -> Sequence[FieldError]:
         spec, found = obj["spec"], list[FieldError]()
         name = obj["metadata"].get("name", "")
         if name != f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
@@ -112,7 +124,9 @@ class CustomResourceDefinitionStrategy(Strategy):
         found += _check_common(obj)
         return [*found, *_check_approval(obj, None), *_check_unpruned(obj, None)]
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, ctx: Context
+    ) -> Sequence[FieldError]:
         spec, before = new["spec"], old["spec"]
         known = [version.get("schema") for version in before.get("versions") or ()]
         found = list(_check_spec(spec, ctx.rules, known=known))
@@ -124,21 +138,23 @@ class CustomResourceDefinitionStrategy(Strategy):
         found += _check_common(new)
         return [*found, *_check_approval(new, old), *_check_unpruned(new, old)]
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: CustomResourceDefinition, ctx: Context) -> Sequence[str]:
         return [f"unrecognized format {field.quote(name)}" for name in _formats(obj)]
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, ctx: Context
+    ) -> Sequence[str]:
         known = set(_formats(old))
         return [f"unrecognized format {field.quote(name)}" for name in _formats(new) if name not in known]
 
-    def held(self, obj: Object) -> bool:
+    def held(self, obj: CustomResourceDefinition) -> bool:
         return not obj["metadata"].get("deletionTimestamp")
 
-    def begin_deletion(self, obj: Object, ctx: Context) -> None:
+    def begin_deletion(self, obj: CustomResourceDefinition, ctx: Context) -> None:
         finalizers = obj["metadata"].get("finalizers") or []
         if CLEANUP_FINALIZER not in finalizers:
             obj["metadata"]["finalizers"] = [*finalizers, CLEANUP_FINALIZER]
-        condition = {
+        condition: CustomResourceDefinitionCondition = {
             "type": "Terminating",
             "status": "True",
             "reason": "InstanceDeletionPending",
@@ -147,30 +163,37 @@ class CustomResourceDefinitionStrategy(Strategy):
         set_condition(obj, condition, ctx.now)
 
 
-class CustomResourceDefinitionStatusStrategy(UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class CustomResourceDefinitionStatusStrategy(UpdateStrategy["CustomResourceDefinition"]):
+    def prepare_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, ctx: Context
+    ) -> None:
         keep_fields(new, old, "spec")
         update_generation(new, old, changed=False)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, ctx: Context
+    ) -> Sequence[FieldError]:
         accepted = new.get("status", {}).get("acceptedNames") or {}
         return list(_check_names(accepted, STATUS.child("acceptedNames")))
 
 
-def _same_name(spec: Part, before: Part, part: str) -> Sequence[FieldError]:
+def _same_name(
+    spec: CustomResourceDefinitionSpec, before: CustomResourceDefinitionSpec, part: str
+) -> Sequence[FieldError]:
     path = SPEC.child("names", part)
     return immutable(spec["names"].get(part, ""), before["names"].get(part, ""), path)
 
 
-def _formats(obj: Object) -> Iterator[str]:
+def _formats(obj: CustomResourceDefinition) -> Iterator[str]:
     spec = obj["spec"]
-    for version in (spec, *(spec.get("versions") or ())):
+    holders: Iterable[Mapping[str, Any]] = (spec, *(spec.get("versions") or ()))
+    for version in holders:
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is not None:
             yield from unknown_formats(schema)
 
 
-def _check_common(obj: Object) -> Iterator[FieldError]:
+def _check_common(obj: CustomResourceDefinition) -> Iterator[FieldError]:
     status = obj.get("status", {})
     yield from _check_names(status.get("acceptedNames") or {}, STATUS.child("acceptedNames"))
     path = STATUS.child("storedVersions")
@@ -178,7 +201,7 @@ def _check_common(obj: Object) -> Iterator[FieldError]:
     if not stored:
         yield field.invalid(path, None, "must have at least one stored version")
         return
-    versions: Sequence[Part] = obj["spec"].get("versions") or ()
+    versions: Sequence[CustomResourceDefinitionVersion] = obj["spec"].get("versions") or ()
     for version in versions:
         if version.get("storage") and version["name"] not in stored:
             yield field.invalid(path, stored, f"must have the storage version {version['name']}")
@@ -193,9 +216,9 @@ def _check_common(obj: Object) -> Iterator[FieldError]:
             yield field.invalid(path.index(i), name, words)
 
 
-def _lifted(spec: Part) -> Object:
+def _lifted(spec: CustomResourceDefinitionSpec) -> Object:
     """The spec with what is the same in all versions taken out of them, as upstream keeps it internally."""
-    versions: Sequence[Part] = spec.get("versions") or ()
+    versions: Sequence[CustomResourceDefinitionVersion] = spec.get("versions") or ()
     lifted: Object = {**spec, "versions": [dict(v) for v in versions]}
     for part in _SHARED:
         if versions and all(v.get(part) == versions[0].get(part) for v in versions):
@@ -206,7 +229,7 @@ def _lifted(spec: Part) -> Object:
 
 
 def _check_spec(
-    given: Part, compiler: RuleCompiler, *, known: Sequence[Part | None] = ()
+    given: CustomResourceDefinitionSpec, compiler: RuleCompiler, *, known: Sequence[Part | None] = ()
 ) -> Iterator[FieldError]:
     """``known`` are the schemas that the definition has had."""
     spec = _lifted(given)
@@ -235,7 +258,7 @@ def _check_spec(
         changed = version.get("schema") not in known
         yield from _check_parts(version, path, path.child("schema"), compiler, status=status, changed=changed)
     yield from _check_versions(versions)
-    called: Part = spec.get("names") or {}
+    called = spec.get("names") or {}
     for part in ("plural", "singular", "kind", "listKind"):
         if not called.get(part):
             yield field.required(SPEC.child("names", part))
@@ -296,7 +319,7 @@ def _check_parts(
         yield from check_selectable(selectable, schema, path.child("selectableFields"))
 
 
-def _check_names(called: Part, path: Path) -> Iterator[FieldError]:
+def _check_names(called: Mapping[str, Any], path: Path) -> Iterator[FieldError]:
     mixed = "may have mixed case, but should otherwise match: "
     for part, prefix in (("plural", ""), ("singular", ""), ("kind", mixed), ("listKind", mixed)):
         name = called.get(part, "")
@@ -316,7 +339,7 @@ def _check_labels(listed: Sequence[str], path: Path) -> Iterator[FieldError]:
             yield field.invalid(path.index(i), name, ",".join(messages))
 
 
-def _approval(obj: Part) -> tuple[str, str]:
+def _approval(obj: CustomResourceDefinition) -> tuple[str, str]:
     """Whether the annotation that protected groups need is there, and the words if it is not as it should be."""
     text = (obj["metadata"].get("annotations") or {}).get(_APPROVED, "")
     if text.startswith("unapproved"):
@@ -330,7 +353,9 @@ def _approval(obj: Part) -> tuple[str, str]:
     return "invalid", f'{words} with either a URL or a reason starting with "unapproved", {_SEE}'
 
 
-def _check_approval(new: Object, old: Object | None) -> Iterator[FieldError]:
+def _check_approval(
+    new: CustomResourceDefinition, old: CustomResourceDefinition | None
+) -> Iterator[FieldError]:
     group = "." + new["spec"].get("group", "")
     if not group.endswith((".k8s.io", ".kubernetes.io")):
         return
@@ -344,7 +369,9 @@ def _check_approval(new: Object, old: Object | None) -> Iterator[FieldError]:
         yield field.invalid(path, new["metadata"]["annotations"][_APPROVED], words)
 
 
-def _check_unpruned(new: Object, old: Object | None) -> Iterator[FieldError]:
+def _check_unpruned(
+    new: CustomResourceDefinition, old: CustomResourceDefinition | None
+) -> Iterator[FieldError]:
     if old is not None and old["spec"].get("preserveUnknownFields"):
         return
     if new["spec"].get("preserveUnknownFields"):

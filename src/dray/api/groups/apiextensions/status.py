@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api.groups.apiextensions.customresourcedefinition import set_condition
-from dray.api.scheme.kinds import Object
 from dray.api.validation.field import quote
+
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import CustomResourceDefinition, CustomResourceDefinitionCondition
 
 Part = Mapping[str, Any]
 
 
-def accept_names(definition: Part, others: Iterable[Part], now: str) -> Object:
+def accept_names(
+    definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition], now: str
+) -> CustomResourceDefinition:
     """The definition with the status it should have, given the other definitions of its group.
 
     Names that another one has already are refused; what is accepted once stays so. A definition all of whose names
     were accepted is established: it may be served from now on, even if it asks for other names later.
     """
-    changed: Object = dict(definition)
-    wanted: Part = definition["spec"]["names"]
-    status: Object = dict(definition.get("status") or {})
-    accepted: Object = dict(status.get("acceptedNames") or {})
+    changed = definition.copy()
+    wanted = definition["spec"]["names"]
+    status = (definition.get("status") or {}).copy()
+    accepted: dict[str, Any] = {**(status.get("acceptedNames") or {})}
     resources, kinds = _taken(others)
-    condition = {
+    condition: Any = {
         "type": "NamesAccepted",
         "status": "True",
         "reason": "NoConflicts",
@@ -40,14 +44,15 @@ def accept_names(definition: Part, others: Iterable[Part], now: str) -> Object:
         if part == "singular":
             condition |= _accept_short_names(wanted, accepted, resources)
     _take_over(accepted, wanted, "categories")
-    status["acceptedNames"] = {"plural": "", "kind": "", **accepted}
+    names: Any = {"plural": "", "kind": "", **accepted}
+    status["acceptedNames"] = names
     changed["status"] = status
     set_condition(changed, condition, now)
     set_condition(changed, _established(definition, accepted=condition["status"] == "True"), now)
     return changed
 
 
-def _accept_short_names(wanted: Part, accepted: Object, taken: set[str]) -> Object:
+def _accept_short_names(wanted: Part, accepted: dict[str, Any], taken: set[str]) -> dict[str, Any]:
     mine = accepted.get("shortNames") or ()
     refused = [n for n in wanted.get("shortNames") or () if n not in mine and n in taken]
     if refused:
@@ -56,20 +61,20 @@ def _accept_short_names(wanted: Part, accepted: Object, taken: set[str]) -> Obje
     return {}
 
 
-def _take_over(accepted: Object, wanted: Part, part: str) -> None:
+def _take_over(accepted: dict[str, Any], wanted: Part, part: str) -> None:
     if wanted.get(part):
         accepted[part] = wanted[part]
     else:
         accepted.pop(part, None)
 
 
-def _refused(what: str, names: list[str]) -> Object:
+def _refused(what: str, names: list[str]) -> dict[str, Any]:
     problems = [f"{quote(name)} is already in use" for name in names]
     message = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
     return {"status": "False", "reason": f"{what}Conflict", "message": message}
 
 
-def _taken(others: Iterable[Part]) -> tuple[set[str], set[str]]:
+def _taken(others: Iterable[CustomResourceDefinition]) -> tuple[set[str], set[str]]:
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:
@@ -79,7 +84,9 @@ def _taken(others: Iterable[Part]) -> tuple[set[str], set[str]]:
     return resources - {""}, kinds - {""}
 
 
-def _established(definition: Part, *, accepted: bool) -> Object:
+def _established(
+    definition: CustomResourceDefinition, *, accepted: bool
+) -> CustomResourceDefinitionCondition:
     conditions = (definition.get("status") or {}).get("conditions") or ()
     old = next((c for c in conditions if c["type"] == "Established"), None)
     if accepted or (old is not None and old["status"] == "True"):

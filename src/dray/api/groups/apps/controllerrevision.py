@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SubdomainStrategy, immutable
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import Context, SubdomainStrategy, immutable
 from dray.api.validation import checks, field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.apps import ControllerRevision
 
 _DATA = Path("data")
 
 
-class ControllerRevisionStrategy(SubdomainStrategy):
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+class ControllerRevisionStrategy(SubdomainStrategy["ControllerRevision"]):
+    def validate(self, obj: ControllerRevision, ctx: Context) -> Sequence[FieldError]:
         found = checks.not_negative(obj.get("revision"), Path("revision"))
         data = obj.get("data")
         if data is None:
@@ -23,12 +27,14 @@ class ControllerRevisionStrategy(SubdomainStrategy):
             found.append(field.required(_DATA, "data must be a valid JSON object"))
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: ControllerRevision, old: ControllerRevision, ctx: Context
+    ) -> Sequence[FieldError]:
         found = checks.not_negative(new.get("revision"), Path("revision"))
         return [*found, *immutable(new.get("data"), old.get("data"), _DATA)]
 
 
-def _controller(obj: Object) -> str:
+def _controller(obj: ControllerRevision) -> str:
     owner = next((o for o in obj["metadata"].get("ownerReferences") or () if o.get("controller")), None)
     if owner is None:
         return "<none>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dray.api.golang import structs
 from dray.api.groups.apps.workload import (
@@ -24,12 +24,15 @@ from dray.api.groups.apps.workload import (
 )
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SPEC
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import SPEC, Context
 from dray.api.validation import checks, field
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.apps import DaemonSet, DaemonSetUpdateStrategy
 
 #: The count of template changes, a field of old versions that lives on as an annotation.
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -37,7 +40,7 @@ _STRATEGY: Final = SPEC.child("updateStrategy")
 _STRATEGIES: Final = ("RollingUpdate", "OnDelete")
 
 
-def _default(obj: Object) -> None:
+def _default(obj: DaemonSet) -> None:
     spec = obj.setdefault("spec", {})
     default_template(spec.setdefault("template", {}))
     strategy = spec.setdefault("updateStrategy", {})
@@ -48,25 +51,25 @@ def _default(obj: Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
 
 
-def _template_generation(obj: Mapping[str, Any]) -> int:
+def _template_generation(obj: DaemonSet) -> int:
     text = (obj["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "0")
     return int(text) if text.lstrip("-").isdigit() else 0
 
 
-def _count_template(obj: Object, count: int) -> None:
+def _count_template(obj: DaemonSet, count: int) -> None:
     meta = obj["metadata"]
     meta["annotations"] = {**(meta.get("annotations") or {}), _TEMPLATE_GENERATION: str(count)}
 
 
-def _check_strategy(strategy: Mapping[str, Any]) -> list[FieldError]:
-    kind: str = strategy.get("type", "")
-    rolling: Any = strategy.get("rollingUpdate")
+def _check_strategy(strategy: DaemonSetUpdateStrategy) -> list[FieldError]:
+    kind = strategy.get("type", "")
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
         shown = structs.render("apps/v1.DaemonSetUpdateStrategy", strategy)
         return [field.not_supported(_STRATEGY, shown, _STRATEGIES)]
     path = _STRATEGY.child("rollingUpdate")
+    rolling = strategy["rollingUpdate"]
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
     found: list[FieldError] = []
     for check in (int_or_percent, at_most_all):
@@ -79,7 +82,7 @@ def _check_strategy(strategy: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-class DaemonSetStrategy(WorkloadStrategy):
+class DaemonSetStrategy(WorkloadStrategy["DaemonSet"]):
     empty_status: ClassVar[Mapping[str, Any]] = {
         "currentNumberScheduled": 0,
         "numberMisscheduled": 0,
@@ -87,16 +90,16 @@ class DaemonSetStrategy(WorkloadStrategy):
         "numberReady": 0,
     }
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: DaemonSet, ctx: Context) -> None:
         super().prepare_create(obj, ctx)
         _count_template(obj, max(1, _template_generation(obj)))
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: DaemonSet, old: DaemonSet, ctx: Context) -> None:
         super().prepare_update(new, old, ctx)
         changed = new["spec"]["template"] != old["spec"]["template"]
         _count_template(new, _template_generation(old) + changed)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: DaemonSet, ctx: Context) -> Sequence[FieldError]:
         spec = obj["spec"]
         found = checks.label_selector(spec.get("selector"), SELECTOR)
         wrong, usable = check_selector_matches_template(spec, invalid="", empty_matches=False)
@@ -110,18 +113,18 @@ class DaemonSetStrategy(WorkloadStrategy):
         found += _check_strategy(spec.get("updateStrategy") or {})
         return found + check_counts(spec, SPEC, "revisionHistoryLimit")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: DaemonSet, old: DaemonSet, ctx: Context) -> Sequence[FieldError]:
         return [*check_selector_immutable(new, old), *self.validate(new, ctx)]
 
 
-class DaemonSetStatusStrategy(ReplicaStatusStrategy):
+class DaemonSetStatusStrategy(ReplicaStatusStrategy["DaemonSet"]):
     counts = (
         "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
         "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",
     )  # fmt: skip
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: DaemonSet, now: float) -> Sequence[object]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     pod_spec = (spec.get("template") or {}).get("spec") or {}
     return (
@@ -138,9 +141,9 @@ def _cells(obj: Object, now: float) -> Sequence[object]:
     )
 
 
-def kind(release: EffectiveVersion) -> Kind:
+def kind(quirks: APIQuirks) -> Kind:
     version = Version(
-        name="v1", type="apps/v1.DaemonSet", default=_default, **codecs(release, "spec", "template")
+        name="v1", type="apps/v1.DaemonSet", default=_default, **codecs(quirks, "spec", "template")
     )
     return Kind(
         group="apps",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.golang import structs
 from dray.api.groups.apps.workload import (
@@ -23,19 +23,23 @@ from dray.api.groups.apps.workload import (
 )
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Scale, Version
-from dray.api.scheme.strategy import SPEC
+from dray.api.scheme.kinds import Column, Kind, Scale, Version
+from dray.api.scheme.strategy import SPEC, Context
 from dray.api.selectors import label_selector
 from dray.api.validation import field
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.apps import Deployment
+    from dray.api.types.apps import DeploymentStrategy as StrategyDocument
 
 _STRATEGY: Final = SPEC.child("strategy")
 _STRATEGIES: Final = ("Recreate", "RollingUpdate")
 
 
-def _default(obj: Object) -> None:
+def _default(obj: Deployment) -> None:
     spec = obj.setdefault("spec", {})
     default_template(spec.setdefault("template", {}))
     spec.setdefault("replicas", 1)
@@ -48,16 +52,16 @@ def _default(obj: Object) -> None:
     spec.setdefault("progressDeadlineSeconds", 600)
 
 
-def _check_strategy(strategy: Mapping[str, Any]) -> list[FieldError]:
-    kind: str = strategy.get("type", "")
-    rolling: Any = strategy.get("rollingUpdate")
+def _check_strategy(strategy: StrategyDocument) -> list[FieldError]:
+    kind = strategy.get("type", "")
     path = _STRATEGY.child("rollingUpdate")
     if kind == "Recreate":
         words = "may not be specified when strategy `type` is 'Recreate'"
-        return [] if rolling is None else [field.forbidden(path, words)]
+        return [] if strategy.get("rollingUpdate") is None else [field.forbidden(path, words)]
     if kind != "RollingUpdate":
         shown = structs.render("apps/v1.DeploymentStrategy", strategy)
         return [field.not_supported(_STRATEGY, shown, _STRATEGIES)]
+    rolling = strategy["rollingUpdate"]
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
     found = int_or_percent(unavailable, path.child("maxUnavailable"))
     found += int_or_percent(surge, path.child("maxSurge"))
@@ -67,11 +71,11 @@ def _check_strategy(strategy: Mapping[str, Any]) -> list[FieldError]:
     return found + at_most_all(unavailable, path.child("maxUnavailable"))
 
 
-class DeploymentStrategy(WorkloadStrategy):
+class DeploymentStrategy(WorkloadStrategy["Deployment"]):
     annotations_count = True
     warns_about_name = True
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Deployment, ctx: Context) -> Sequence[FieldError]:
         spec = obj["spec"]
         found = check_counts(spec, SPEC, "replicas")
         found += check_selector(spec, kind="deployment")
@@ -91,21 +95,21 @@ class DeploymentStrategy(WorkloadStrategy):
         return found
 
 
-class DeploymentStatusStrategy(ReplicaStatusStrategy):
+class DeploymentStatusStrategy(ReplicaStatusStrategy["Deployment"]):
     counts = (
         "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
         "unavailableReplicas", "terminatingReplicas", "collisionCount",
     )  # fmt: skip
     within_replicas = ("updatedReplicas", "readyReplicas", "availableReplicas")
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Deployment, old: Deployment, ctx: Context) -> None:
         super().prepare_update(new, old, ctx)
         new["metadata"].pop("labels", None)
         if "labels" in old["metadata"]:
             new["metadata"]["labels"] = old["metadata"]["labels"]
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: Deployment, now: float) -> Sequence[object]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     try:
         selector = str(label_selector(spec.get("selector")))
@@ -122,9 +126,9 @@ def _cells(obj: Object, now: float) -> Sequence[object]:
     )
 
 
-def kind(release: EffectiveVersion) -> Kind:
+def kind(quirks: APIQuirks) -> Kind:
     version = Version(
-        name="v1", type="apps/v1.Deployment", default=_default, **codecs(release, "spec", "template")
+        name="v1", type="apps/v1.Deployment", default=_default, **codecs(quirks, "spec", "template")
     )
     return Kind(
         group="apps",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dray.api.groups.apps.workload import (
     TEMPLATE,
@@ -20,24 +20,27 @@ from dray.api.groups.apps.workload import (
 )
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Scale, Version
-from dray.api.scheme.strategy import SPEC
+from dray.api.scheme.kinds import Column, Kind, Scale, Version
+from dray.api.scheme.strategy import SPEC, Context
 from dray.api.validation.field import FieldError
 
+if TYPE_CHECKING:
+    from dray.api.types.apps import ReplicaSet
 
-def _default(obj: Object) -> None:
+
+def _default(obj: ReplicaSet) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     default_template(spec.setdefault("template", {}))
 
 
-class ReplicaSetStrategy(WorkloadStrategy):
+class ReplicaSetStrategy(WorkloadStrategy["ReplicaSet"]):
     empty_status: ClassVar[Mapping[str, Any]] = {"replicas": 0}
     warns_about_name = True
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: ReplicaSet, ctx: Context) -> Sequence[FieldError]:
         spec = obj["spec"]
         found = check_counts(spec, SPEC, "replicas", "minReadySeconds")
         # Upstream's words name the wrong kind here.
@@ -50,7 +53,7 @@ class ReplicaSetStrategy(WorkloadStrategy):
         return found
 
 
-class ReplicaSetStatusStrategy(ReplicaStatusStrategy):
+class ReplicaSetStatusStrategy(ReplicaStatusStrategy["ReplicaSet"]):
     counts = (
         "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
         "terminatingReplicas",
@@ -58,7 +61,7 @@ class ReplicaSetStatusStrategy(ReplicaStatusStrategy):
     within_replicas = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: ReplicaSet, now: float) -> Sequence[object]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     return (
         printers.name(obj),
@@ -71,9 +74,9 @@ def _cells(obj: Object, now: float) -> Sequence[object]:
     )
 
 
-def kind(release: EffectiveVersion) -> Kind:
+def kind(quirks: APIQuirks) -> Kind:
     version = Version(
-        name="v1", type="apps/v1.ReplicaSet", default=_default, **codecs(release, "spec", "template")
+        name="v1", type="apps/v1.ReplicaSet", default=_default, **codecs(quirks, "spec", "template")
     )
     return Kind(
         group="apps",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dray.api.golang import structs
 from dray.api.groups.apps.workload import (
@@ -25,12 +25,16 @@ from dray.api.groups.apps.workload import (
 from dray.api.groups.core import persistentvolumeclaim
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import check_template, codecs
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Scale, Version
-from dray.api.scheme.strategy import SPEC, name_is_dns_label
+from dray.api.scheme.kinds import Column, Kind, Scale, Version
+from dray.api.scheme.strategy import SPEC, Context, name_is_dns_label
 from dray.api.validation import checks, field
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.apps import StatefulSet, StatefulSetSpec
+    from dray.api.types.core import PersistentVolumeClaim, PodTemplateSpec, Volume
 
 _MANAGEMENT: Final = ("OrderedReady", "Parallel")
 _RETENTION: Final = ("Retain", "Delete")
@@ -44,7 +48,7 @@ _IMMUTABLE: Final = (
 )
 
 
-def _default(obj: Object) -> None:
+def _default(obj: StatefulSet) -> None:
     spec = obj.setdefault("spec", {})
     default_template(spec.setdefault("template", {}))
     for claim in spec.get("volumeClaimTemplates") or ():
@@ -64,16 +68,18 @@ def _default(obj: Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
 
 
-def _name_claims(obj: Object) -> Object:
+def _name_claims(obj: StatefulSet) -> StatefulSet:
     """Claims inside a set always say what they are."""
     claims = obj.get("spec", {}).get("volumeClaimTemplates")
     if not claims or all(claim.get("kind") for claim in claims):
         return obj
-    named = [{**claim, "kind": "PersistentVolumeClaim", "apiVersion": "v1"} for claim in claims]
+    named: list[PersistentVolumeClaim] = [
+        {**claim, "kind": "PersistentVolumeClaim", "apiVersion": "v1"} for claim in claims
+    ]
     return {**obj, "spec": {**obj["spec"], "volumeClaimTemplates": named}}
 
 
-def _check_strategy(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_strategy(spec: StatefulSetSpec) -> list[FieldError]:
     strategy, path = spec.get("updateStrategy") or {}, SPEC.child("updateStrategy")
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     if not kind:
@@ -100,36 +106,38 @@ def _check_strategy(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _template_to_check(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def _template_to_check(spec: StatefulSetSpec) -> PodTemplateSpec:
     """The template as its pods will be: named by the set, with the volumes that its claims become."""
     template = spec.get("template") or {}
-    pod_spec = {k: v for k, v in (template.get("spec") or {}).items() if k not in ("subdomain", "hostname")}
+    pod_spec = (template.get("spec") or {}).copy()
+    pod_spec.pop("subdomain", None)
+    pod_spec.pop("hostname", None)
     claims = [
         (claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()
     ]
     if claims:
-        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+        made: list[Volume] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
         kept = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in claims]
         pod_spec["volumes"] = [*made, *kept]
     return {**template, "spec": pod_spec}
 
 
-class StatefulSetStrategy(WorkloadStrategy):
+class StatefulSetStrategy(WorkloadStrategy["StatefulSet"]):
     check_name = staticmethod(name_is_dns_label)
     empty_status: ClassVar[Mapping[str, Any]] = {"replicas": 0, "availableReplicas": 0}
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: StatefulSet, ctx: Context) -> None:
         super().prepare_create(obj, ctx)
         _bound_unavailable(obj["spec"], {}, ctx)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: StatefulSet, old: StatefulSet, ctx: Context) -> None:
         _bound_unavailable(new["spec"], old["spec"], ctx)
         super().prepare_update(new, old, ctx)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: StatefulSet, ctx: Context) -> Sequence[FieldError]:
         return self._check(obj["spec"], ctx, new=True)
 
-    def _check(self, spec: Mapping[str, Any], ctx: Context, *, new: bool) -> list[FieldError]:
+    def _check(self, spec: StatefulSetSpec, ctx: Context, *, new: bool) -> list[FieldError]:
         found: list[FieldError] = []
         management, path = spec.get("podManagementPolicy", ""), SPEC.child("podManagementPolicy")
         if not management:
@@ -159,13 +167,13 @@ class StatefulSetStrategy(WorkloadStrategy):
             found += check_template(_template_to_check(spec), TEMPLATE, ctx)
         return found + check_long_running(spec.get("template") or {}, TEMPLATE, kind="StatefulSet")
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: StatefulSet, ctx: Context) -> Sequence[str]:
         return [*super().warn(obj, ctx), *_warn_history(obj)]
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: StatefulSet, old: StatefulSet, ctx: Context) -> Sequence[str]:
         return [*super().warn_update(new, old, ctx), *_warn_history(new)]
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: StatefulSet, old: StatefulSet, ctx: Context) -> Sequence[FieldError]:
         found = self._check(new["spec"], ctx, new=False)
         fixed, before = ({k: v for k, v in x["spec"].items() if k not in _MUTABLE} for x in (new, old))
         if fixed != before:
@@ -173,7 +181,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return found
 
 
-def _bound_unavailable(spec: Object, old: Mapping[str, Any], ctx: Context) -> None:
+def _bound_unavailable(spec: StatefulSetSpec, old: StatefulSetSpec, ctx: Context) -> None:
     """How many pods may be down during an update is behind a gate, and one by default when it is on."""
     rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate")
     if rolling is None:
@@ -184,14 +192,14 @@ def _bound_unavailable(spec: Object, old: Mapping[str, Any], ctx: Context) -> No
         rolling.pop("maxUnavailable", None)
 
 
-def _warn_history(obj: Object) -> Sequence[str]:
+def _warn_history(obj: StatefulSet) -> Sequence[str]:
     if (obj["spec"].get("revisionHistoryLimit") or 0) >= 0:
         return ()
     advice = "a negative value retains all historical revisions; a value >= 0 is recommended"
     return (f"spec.revisionHistoryLimit: {advice}",)
 
 
-class StatefulSetStatusStrategy(ReplicaStatusStrategy):
+class StatefulSetStatusStrategy(ReplicaStatusStrategy["StatefulSet"]):
     counts = (
         "replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas",
         "observedGeneration", "collisionCount",
@@ -200,14 +208,14 @@ class StatefulSetStatusStrategy(ReplicaStatusStrategy):
     ready_words = "cannot be greater than status.readyReplicas"
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: StatefulSet, now: float) -> Sequence[object]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
     return printers.name(obj), ready, printers.age(obj, now), *template_cells(spec)
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    found = codecs(release, "spec", "template")
+def kind(quirks: APIQuirks) -> Kind:
+    found = codecs(quirks, "spec", "template")
     template_to_hub = found.pop("to_hub")
     version = Version(
         name="v1",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from dray.api.groups.core.pod.warnings import warn_template
 from dray.api.groups.core.podtemplate import check_template, drop_disabled_fields
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Object
+from dray.api.scheme.kinds import Column, Object
 from dray.api.scheme.strategy import (
     SPEC,
     STATUS,
+    Context,
     SpecAndStatusStrategy,
     StatusStrategy,
     generation,
@@ -20,6 +21,34 @@ from dray.api.scheme.strategy import (
 from dray.api.selectors import format_label_selector, label_selector
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.apps import (
+        DaemonSet,
+        DaemonSetSpec,
+        Deployment,
+        ReplicaSet,
+        ReplicaSetSpec,
+        StatefulSet,
+    )
+    from dray.api.types.batch import Job, JobSpec
+    from dray.api.types.core import PodTemplateSpec
+    from dray.api.types.meta import LabelSelector
+
+    class WorkloadSpec(TypedDict, total=False):
+        """What the specs of workloads have in common."""
+
+        selector: LabelSelector
+        template: PodTemplateSpec
+
+    class WorkloadStatus(TypedDict, total=False):
+        """Counts in the status of a workload; not every kind has each of them."""
+
+        replicas: int
+        readyReplicas: int
+        availableReplicas: int
+        collisionCount: int
+
 
 TEMPLATE: Final = SPEC.child("template")
 SELECTOR: Final = SPEC.child("selector")
@@ -35,7 +64,10 @@ TEMPLATE_COLUMNS: Final = (
 )
 
 
-def check_selector(spec: Mapping[str, Any], *, kind: str) -> list[FieldError]:
+W = TypeVar("W", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
+
+
+def check_selector(spec: WorkloadSpec, *, kind: str) -> list[FieldError]:
     selector = spec.get("selector")
     if selector is None:
         return [field.required(SELECTOR)]
@@ -46,7 +78,7 @@ def check_selector(spec: Mapping[str, Any], *, kind: str) -> list[FieldError]:
 
 
 def check_selector_matches_template(
-    spec: Mapping[str, Any], *, invalid: str, empty_matches: bool = True
+    spec: WorkloadSpec, *, invalid: str, empty_matches: bool = True
 ) -> tuple[list[FieldError], bool]:
     """Whether the selector selects the template's pods; and whether it is a selector at all."""
     template = spec.get("template") or {}
@@ -61,12 +93,12 @@ def check_selector_matches_template(
     return [field.invalid(TEMPLATE.child("metadata", "labels"), labels, words)], True
 
 
-def check_selector_immutable(new: Object, old: Object) -> Sequence[FieldError]:
+def check_selector_immutable(new: W, old: W) -> Sequence[FieldError]:
     selector, before = (x["spec"].get("selector") for x in (new, old))
     return immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector")
 
 
-def check_long_running(template: Mapping[str, Any], path: Path, *, kind: str) -> list[FieldError]:
+def check_long_running(template: PodTemplateSpec, path: Path, *, kind: str) -> list[FieldError]:
     """Pods that are kept running restart always and have no deadline."""
     spec = template.get("spec") or {}
     found: list[FieldError] = []
@@ -101,24 +133,24 @@ def amount_of(value: int | str) -> int:
     return int(value[:-1]) if not names.percent(value) else 0
 
 
-class WorkloadStrategy(SpecAndStatusStrategy):
+class WorkloadStrategy(SpecAndStatusStrategy[W]):
     """A spec with a pod template in it."""
 
     warns_about_name = False
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: W, ctx: Context) -> None:
         super().prepare_create(obj, ctx)
         drop_disabled_fields(obj["spec"]["template"], None, ctx)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: W, old: W, ctx: Context) -> None:
         drop_disabled_fields(new["spec"]["template"], old["spec"]["template"], ctx)
         super().prepare_update(new, old, ctx)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: W, old: W, ctx: Context) -> Sequence[FieldError]:
         return [*self.validate(new, ctx), *check_selector_immutable(new, old)]
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
-        found = []
+    def warn(self, obj: W, ctx: Context) -> Sequence[str]:
+        found: list[str] = []
         if self.warns_about_name and (messages := names.dns1123_label(obj["metadata"].get("name", ""))):
             listed = " ".join(messages)
             found.append(
@@ -127,28 +159,30 @@ class WorkloadStrategy(SpecAndStatusStrategy):
             )
         return [*found, *warn_template(obj["spec"]["template"], TEMPLATE)]
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: W, old: W, ctx: Context) -> Sequence[str]:
         if generation(new) == generation(old):
             return ()
         return warn_template(new["spec"]["template"], TEMPLATE)
 
-    def check_template(self, spec: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+    def check_template(self, spec: WorkloadSpec, ctx: Context) -> list[FieldError]:
         return check_template(spec.get("template") or {}, TEMPLATE, ctx)
 
 
-class ReplicaStatusStrategy(StatusStrategy):
+class ReplicaStatusStrategy(StatusStrategy[W]):
     """Counts in a status: none negative, none above the number of replicas, no collision forgotten."""
 
     counts: tuple[str, ...] = ()
     within_replicas: tuple[str, ...] = ()
     ready_words = "cannot be greater than readyReplicas"
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
-        status, before = new.get("status", {}), old.get("status", {})
+    def validate_update(self, new: Any, old: Any, ctx: Context) -> Sequence[FieldError]:
+        status: WorkloadStatus = new.get("status", {})
+        before: WorkloadStatus = old.get("status", {})
+        counts: Mapping[str, Any] = status
         found = check_counts(status, STATUS, *self.counts)
         replicas = status.get("replicas", 0)
         for part in self.within_replicas:
-            if (count := status.get(part, 0)) > replicas:
+            if (count := counts.get(part, 0)) > replicas:
                 found.append(
                     field.invalid(STATUS.child(part), count, "cannot be greater than status.replicas")
                 )
@@ -161,7 +195,7 @@ class ReplicaStatusStrategy(StatusStrategy):
         return found
 
 
-def template_cells(spec: Mapping[str, Any]) -> tuple[str, str]:
+def template_cells(spec: WorkloadSpec) -> tuple[str, str]:
     return printers.containers((spec.get("template") or {}).get("spec") or {})
 
 
@@ -173,5 +207,5 @@ def selector_string(obj: Object) -> str:
         return ""
 
 
-def selector_cell(spec: Mapping[str, Any]) -> str:
+def selector_cell(spec: DaemonSetSpec | JobSpec | ReplicaSetSpec) -> str:
     return format_label_selector(spec.get("selector"))

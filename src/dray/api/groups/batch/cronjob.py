@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.apps.workload import TEMPLATE_COLUMNS, check_counts, selector_cell, template_cells
 from dray.api.groups.batch.cron import Schedule, ScheduleError
 from dray.api.groups.batch.jobspec import check_spec, default_failure_policy, warn_spec
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs, drop_disabled_fields
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import METADATA, SPEC, SpecAndStatusStrategy, StatusStrategy, generation
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import (
+    METADATA,
+    SPEC,
+    Context,
+    SpecAndStatusStrategy,
+    StatusStrategy,
+    generation,
+)
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.batch import CronJob, CronJobSpec
 
 _CONCURRENCY: Final = ("Allow", "Forbid", "Replace")
 _JOB_SPEC: Final = SPEC.child("jobTemplate", "spec")
@@ -26,8 +36,8 @@ _ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
 _LONGEST_NAME: Final = 52
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    def default(obj: Object) -> None:
+def kind(quirks: APIQuirks) -> Kind:
+    def default(obj: CronJob) -> None:
         spec = obj.setdefault("spec", {})
         job = spec.setdefault("jobTemplate", {}).setdefault("spec", {})
         default_template(job.setdefault("template", {}))
@@ -41,7 +51,7 @@ def kind(release: EffectiveVersion) -> Kind:
         name="v1",
         type="batch/v1.CronJob",
         default=default,
-        **codecs(release, "spec", "jobTemplate", "spec", "template"),
+        **codecs(quirks, "spec", "jobTemplate", "spec", "template"),
     )
     return Kind(
         group="batch",
@@ -69,17 +79,17 @@ def kind(release: EffectiveVersion) -> Kind:
     )
 
 
-class CronJobStrategy(SpecAndStatusStrategy):
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+class CronJobStrategy(SpecAndStatusStrategy["CronJob"]):
+    def prepare_create(self, obj: CronJob, ctx: Context) -> None:
         super().prepare_create(obj, ctx)
         drop_disabled_fields(obj["spec"]["jobTemplate"]["spec"]["template"], None, ctx)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: CronJob, old: CronJob, ctx: Context) -> None:
         template, before = (x["spec"]["jobTemplate"]["spec"]["template"] for x in (new, old))
         drop_disabled_fields(template, before, ctx)
         super().prepare_update(new, old, ctx)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: CronJob, ctx: Context) -> Sequence[FieldError]:
         found = _check(obj["spec"], {}, ctx)
         name = obj["metadata"].get("name", "")
         if len(name) > _LONGEST_NAME:
@@ -87,10 +97,10 @@ class CronJobStrategy(SpecAndStatusStrategy):
             found.append(field.invalid(METADATA.child("name"), name, words))
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: CronJob, old: CronJob, ctx: Context) -> Sequence[FieldError]:
         return _check(new["spec"], old["spec"], ctx)
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: CronJob, ctx: Context) -> Sequence[str]:
         found = []
         if messages := names.dns1123_label(obj["metadata"].get("name", "")):
             listed = " ".join(messages)
@@ -100,7 +110,7 @@ class CronJobStrategy(SpecAndStatusStrategy):
             )
         return [*found, *warn_spec(obj["spec"]["jobTemplate"]["spec"], _JOB_SPEC)]
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: CronJob, old: CronJob, ctx: Context) -> Sequence[str]:
         found: list[str] = []
         if generation(new) != generation(old):
             found += warn_spec(new["spec"]["jobTemplate"]["spec"], _JOB_SPEC)
@@ -112,7 +122,7 @@ class CronJobStrategy(SpecAndStatusStrategy):
         return found
 
 
-def _check(spec: Mapping[str, Any], old: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+def _check(spec: CronJobSpec, old: CronJobSpec, ctx: Context) -> list[FieldError]:
     found = _check_schedule(spec, old)
     found += check_counts(spec, SPEC, "startingDeadlineSeconds")
     zone = spec.get("timeZone")
@@ -129,7 +139,7 @@ def _check(spec: Mapping[str, Any], old: Mapping[str, Any], ctx: Context) -> lis
     return found + check_counts(spec, SPEC, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 
 
-def _check_schedule(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+def _check_schedule(spec: CronJobSpec, old: CronJobSpec) -> list[FieldError]:
     schedule, path = spec.get("schedule", ""), SPEC.child("schedule")
     if not schedule:
         return [field.required(path)]
@@ -166,7 +176,7 @@ def _check_zone(zone: str) -> list[FieldError]:
     return []
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: CronJob, now: float) -> Sequence[object]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     suspended = spec.get("suspend")

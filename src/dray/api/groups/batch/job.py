@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.golang import structs
 from dray.api.groups.apps.workload import (
@@ -19,13 +19,25 @@ from dray.api.groups.batch.jobspec import check_spec, default_spec, warn_spec
 from dray.api.groups.batch.jobstatus import JobStatusStrategy, is_true
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs, drop_disabled_fields
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import METADATA, SPEC, SpecAndStatusStrategy, generation, immutable
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import (
+    METADATA,
+    SPEC,
+    Context,
+    SpecAndStatusStrategy,
+    generation,
+    immutable,
+    keep_fields,
+)
 from dray.api.selectors import label_selector
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError
+
+if TYPE_CHECKING:
+    from dray.api.types.batch import Job, JobSpec
+    from dray.api.types.core import PodSpec, PodTemplateSpec
 
 _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -40,10 +52,9 @@ _FROZEN: Final = (
 _SCHEDULING: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    replaces = release.at_least("1.29")
+def kind(quirks: APIQuirks) -> Kind:
 
-    def default(obj: Object) -> None:
+    def default(obj: Job) -> None:
         spec = obj.setdefault("spec", {})
         template = spec.setdefault("template", {})
         default_template(template)
@@ -51,11 +62,11 @@ def kind(release: EffectiveVersion) -> Kind:
         if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
         default_spec(spec)
-        if replaces and spec.get("podReplacementPolicy") is None:
+        if quirks.defaults_pod_replacement_policy and spec.get("podReplacementPolicy") is None:
             failing = spec.get("podFailurePolicy") is not None
             spec["podReplacementPolicy"] = "Failed" if failing else "TerminatingOrFailed"
 
-    version = Version(name="v1", type="batch/v1.Job", default=default, **codecs(release, "spec", "template"))
+    version = Version(name="v1", type="batch/v1.Job", default=default, **codecs(quirks, "spec", "template"))
     return Kind(
         group="batch",
         kind="Job",
@@ -80,7 +91,7 @@ def kind(release: EffectiveVersion) -> Kind:
     )
 
 
-def _generate_selector(obj: Object) -> None:
+def _generate_selector(obj: Job) -> None:
     """Labels and a selector that tell this job's pods from all others."""
     meta, spec = obj["metadata"], obj["spec"]
     template = spec["template"]
@@ -96,7 +107,7 @@ def _generate_selector(obj: Object) -> None:
     spec["selector"] = {**selector, "matchLabels": wanted}
 
 
-def _check_generated(obj: Object, *, prefixed: bool) -> list[FieldError]:
+def _check_generated(obj: Job, *, prefixed: bool) -> list[FieldError]:
     meta, spec = obj["metadata"], obj["spec"]
     if spec.get("manualSelector") or spec.get("selector") is None:
         return []
@@ -125,27 +136,27 @@ def _check_generated(obj: Object, *, prefixed: bool) -> list[FieldError]:
     return found
 
 
-class JobStrategy(SpecAndStatusStrategy):
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+class JobStrategy(SpecAndStatusStrategy["Job"]):
+    def prepare_create(self, obj: Job, ctx: Context) -> None:
         spec = obj["spec"]
         if not spec.get("manualSelector"):
             _generate_selector(obj)
         super().prepare_create(obj, ctx)
         self._drop_gated(spec, {}, ctx)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Job, old: Job, ctx: Context) -> None:
         self._drop_gated(new["spec"], old["spec"], ctx)
         super().prepare_update(new, old, ctx)
 
-    def _drop_gated(self, spec: Object, old: Mapping[str, Any], ctx: Context) -> None:
+    def _drop_gated(self, spec: JobSpec, old: JobSpec, ctx: Context) -> None:
         if "JobManagedBy" not in ctx.gates and old.get("managedBy") is None:
             spec.pop("managedBy", None)
         drop_disabled_fields(spec["template"], old.get("template"), ctx)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Job, ctx: Context) -> Sequence[FieldError]:
         return self._check(obj, ctx, prefixed=True)
 
-    def _check(self, obj: Object, ctx: Context, *, prefixed: bool) -> list[FieldError]:
+    def _check(self, obj: Job, ctx: Context, *, prefixed: bool) -> list[FieldError]:
         spec, name = obj["spec"], obj["metadata"].get("name", "")
         found = _check_generated(obj, prefixed=prefixed)
         found += self._check_spec(spec, ctx)
@@ -156,7 +167,7 @@ class JobStrategy(SpecAndStatusStrategy):
                 found.append(field.invalid(METADATA.child("name"), name, words))
         return found
 
-    def _check_spec(self, spec: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+    def _check_spec(self, spec: JobSpec, ctx: Context) -> list[FieldError]:
         found = check_spec(spec, SPEC, ctx)
         if spec.get("selector") is None:
             found.append(field.required(SELECTOR))
@@ -165,7 +176,7 @@ class JobStrategy(SpecAndStatusStrategy):
         wrong, usable = check_selector_matches_template(spec, invalid="", empty_matches=False)
         return found + (wrong if usable else [])
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: Job, ctx: Context) -> Sequence[str]:
         found = []
         if messages := names.dns1123_label(obj["metadata"].get("name", "")):
             listed = " ".join(messages)
@@ -175,10 +186,10 @@ class JobStrategy(SpecAndStatusStrategy):
             )
         return [*found, *warn_spec(obj["spec"], SPEC)]
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: Job, old: Job, ctx: Context) -> Sequence[str]:
         return () if generation(new) == generation(old) else warn_spec(new["spec"], SPEC)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Job, old: Job, ctx: Context) -> Sequence[FieldError]:
         spec, before = new["spec"], old["spec"]
         old_labels = (before["template"].get("metadata") or {}).get("labels") or {}
         prefixed = _NAME_LABELS[1] in old_labels and _UID_LABELS[1] in old_labels
@@ -192,7 +203,7 @@ class JobStrategy(SpecAndStatusStrategy):
         return found
 
 
-def _check_completions(spec: Mapping[str, Any], before: Mapping[str, Any]) -> list[FieldError]:
+def _check_completions(spec: JobSpec, before: JobSpec) -> list[FieldError]:
     completions, path = spec.get("completions"), SPEC.child("completions")
     if spec.get("completionMode") != "Indexed":
         return list(immutable(completions, before.get("completions"), path))
@@ -201,7 +212,7 @@ def _check_completions(spec: Mapping[str, Any], before: Mapping[str, Any]) -> li
     return [field.invalid(path, completions, "can only be modified in tandem with spec.parallelism")]
 
 
-def _check_template_kept(spec: Mapping[str, Any], old: Object, ctx: Context) -> list[FieldError]:
+def _check_template_kept(spec: JobSpec, old: Job, ctx: Context) -> list[FieldError]:
     """The template stays as it is, except for where the pods of a suspended job may go and what they ask for."""
     template, before = spec["template"], old["spec"]["template"]
     status = old.get("status", {})
@@ -216,33 +227,30 @@ def _check_template_kept(spec: Mapping[str, Any], old: Object, ctx: Context) -> 
         kept = _with_resources(before.get("spec") or {}, template.get("spec") or {})
         if kept == (template.get("spec") or {}):
             return []
-        shown = structs.render("core/v1.PodSpec", template.get("spec"), ctx.gates.release)
+        shown = structs.render("core/v1.PodSpec", template.get("spec"), ctx.quirks.release)
         return [field.invalid(SPEC.child("template.spec"), shown, "field is immutable")]
     if template == before:
         return []
-    shown = structs.render("core/v1.PodTemplateSpec", template, ctx.gates.release)
+    shown = structs.render("core/v1.PodTemplateSpec", template, ctx.quirks.release)
     return [field.invalid(TEMPLATE, shown, "field is immutable")]
 
 
-def _with_scheduling(before: Mapping[str, Any], template: Mapping[str, Any]) -> Mapping[str, Any]:
-    spec, new = dict(before.get("spec") or {}), template.get("spec") or {}
-    for part in _SCHEDULING:
-        spec.pop(part, None)
-        if part in new:
-            spec[part] = new[part]
-    affinity = {k: v for k, v in (spec.pop("affinity", None) or {}).items() if k != "nodeAffinity"}
+def _with_scheduling(before: PodTemplateSpec, template: PodTemplateSpec) -> PodTemplateSpec:
+    spec, new = (before.get("spec") or {}).copy(), template.get("spec") or {}
+    keep_fields(spec, new, *_SCHEDULING)
+    affinity = (spec.pop("affinity", None) or {}).copy()
+    affinity.pop("nodeAffinity", None)
     nodes = (new.get("affinity") or {}).get("nodeAffinity")
     if nodes is not None:
         affinity["nodeAffinity"] = nodes
     if affinity or new.get("affinity") is not None:
         spec["affinity"] = affinity
-    meta = {k: v for k, v in (before.get("metadata") or {}).items() if k not in ("labels", "annotations")}
-    given = template.get("metadata") or {}
-    meta |= {part: given[part] for part in ("labels", "annotations") if part in given}
+    meta = (before.get("metadata") or {}).copy()
+    keep_fields(meta, template.get("metadata") or {}, "labels", "annotations")
     return {**before, "metadata": meta, "spec": spec}
 
 
-def _with_resources(before: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_resources(before: PodSpec, new: PodSpec) -> Mapping[str, Any]:
     kept = dict(before)
     for part in ("containers", "initContainers"):
         old, given = before.get(part) or [], new.get(part) or []
@@ -251,7 +259,7 @@ def _with_resources(before: Mapping[str, Any], new: Mapping[str, Any]) -> Mappin
     return kept
 
 
-def _state(obj: Object) -> str:
+def _state(obj: Job) -> str:
     if is_true(obj, "Complete"):
         return "Complete"
     if is_true(obj, "Failed"):
@@ -264,7 +272,7 @@ def _state(obj: Object) -> str:
     )
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: Job, now: float) -> Sequence[object]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     succeeded, parallel = status.get("succeeded", 0), spec.get("parallelism") or 0
     if spec.get("completions") is not None:

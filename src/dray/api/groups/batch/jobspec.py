@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.golang import structs
 from dray.api.groups.apps.workload import check_counts
 from dray.api.groups.core.pod.warnings import warn_template
 from dray.api.groups.core.podtemplate import check_template
-from dray.api.scheme.kinds import Context, Object
+from dray.api.scheme.strategy import Context
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import OMIT, ErrorType, FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.batch import JobSpec
 
 _MODES: Final = ("NonIndexed", "Indexed")
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
@@ -24,7 +27,7 @@ _INDEXED_ONLY: Final = "requires indexed completion mode"
 Part = Mapping[str, Any]
 
 
-def default_spec(spec: Object) -> None:
+def default_spec(spec: JobSpec) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -36,7 +39,7 @@ def default_spec(spec: Object) -> None:
     default_failure_policy(spec)
 
 
-def default_failure_policy(spec: Part) -> None:
+def default_failure_policy(spec: JobSpec) -> None:
     """What a failure policy leaves open, also in a template."""
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
@@ -48,7 +51,7 @@ def without_value(path: Path, words: str) -> FieldError:
     return FieldError(ErrorType.INVALID, str(path), OMIT, words)
 
 
-def check_spec(spec: Part, path: Path, ctx: Context) -> list[FieldError]:
+def check_spec(spec: JobSpec, path: Path, ctx: Context) -> list[FieldError]:
     found = check_counts(
         spec, path, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
         "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
@@ -87,7 +90,7 @@ def _check_manager(manager: str, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_mode(spec: Part, path: Path) -> list[FieldError]:
+def _check_mode(spec: JobSpec, path: Path) -> list[FieldError]:
     mode = spec.get("completionMode")
     completions, failed = spec.get("completions"), spec.get("maxFailedIndexes")
     found: list[FieldError] = []
@@ -133,7 +136,7 @@ def _quoted(values: Sequence[str]) -> str:
     return "valid values: [" + " ".join(field.quote(value) for value in values) + "]"
 
 
-def _check_failure_policy(spec: Part, path: Path) -> list[FieldError]:
+def _check_failure_policy(spec: JobSpec, path: Path) -> list[FieldError]:
     rules = spec["podFailurePolicy"].get("rules") or ()
     pod = (spec.get("template") or {}).get("spec") or {}
     containers = {c.get("name") for part in ("containers", "initContainers") for c in pod.get(part) or ()}
@@ -203,7 +206,7 @@ def _check_exit_codes(codes: Part, containers: set[Any], path: Path) -> list[Fie
     return found
 
 
-def _check_success_policy(spec: Part, path: Path) -> list[FieldError]:
+def _check_success_policy(spec: JobSpec, path: Path) -> list[FieldError]:
     rules = spec["successPolicy"].get("rules") or ()
     completions = spec.get("completions") or 0
     found: list[FieldError] = []
@@ -264,7 +267,7 @@ def count_indexes(text: str, completions: int) -> tuple[int, str]:
     return total, ""
 
 
-def _check_replacement(spec: Part, path: Path) -> list[FieldError]:
+def _check_replacement(spec: JobSpec, path: Path) -> list[FieldError]:
     policy = spec.get("podReplacementPolicy")
     if policy is None:
         return []
@@ -272,7 +275,7 @@ def _check_replacement(spec: Part, path: Path) -> list[FieldError]:
     return [] if policy in allowed else [field.not_supported(path, policy, allowed)]
 
 
-def _check_restart(spec: Part, path: Path) -> list[FieldError]:
+def _check_restart(spec: JobSpec, path: Path) -> list[FieldError]:
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy", "")
     if policy in ("Always", ""):
         return [field.required(path, 'valid values: "OnFailure", "Never"')]
@@ -284,7 +287,7 @@ def _check_restart(spec: Part, path: Path) -> list[FieldError]:
     return []
 
 
-def warn_spec(spec: Part, path: Path) -> list[str]:
+def warn_spec(spec: JobSpec, path: Path) -> list[str]:
     found: list[str] = []
     indexed = spec.get("completionMode") == "Indexed"
     if indexed and (spec.get("completions") or 0) > _MANY and (spec.get("parallelism") or 0) > _MANY_AT_ONCE:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dray.api.groups.apps.workload import check_counts
 from dray.api.groups.batch.jobspec import count_indexes, without_value
-from dray.api.scheme.kinds import Context, Object
-from dray.api.scheme.strategy import STATUS, StatusStrategy
+from dray.api.scheme.strategy import STATUS, Context, StatusStrategy
 from dray.api.validation import field
 from dray.api.validation.field import FieldError
 
+if TYPE_CHECKING:
+    from dray.api.types.batch import Job, JobSpec, JobStatus
 
-def is_true(obj: Mapping[str, Any], kind: str) -> bool:
+
+def is_true(obj: Job, kind: str) -> bool:
     conditions = obj.get("status", {}).get("conditions") or ()
     return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
 
 
-class JobStatusStrategy(StatusStrategy):
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+class JobStatusStrategy(StatusStrategy["Job"]):
+    def validate_update(self, new: Job, old: Job, ctx: Context) -> Sequence[FieldError]:
         status, before = new.get("status", {}), old.get("status", {})
         found = check_counts(status, STATUS, "active", "succeeded", "failed", "ready", "terminating")
         found += _check_uncounted(status)
@@ -33,11 +35,11 @@ class JobStatusStrategy(StatusStrategy):
         return found
 
 
-def is_elastic_indexed_job(spec: Mapping[str, Any]) -> bool:
+def is_elastic_indexed_job(spec: JobSpec) -> bool:
     return spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
 
 
-def _check_uncounted(status: Mapping[str, Any]) -> list[FieldError]:
+def _check_uncounted(status: JobStatus) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     for part in ("succeeded", "failed"):
@@ -51,7 +53,7 @@ def _check_uncounted(status: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _check_transition(new: Object, old: Object) -> list[FieldError]:
+def _check_transition(new: Job, old: Job) -> list[FieldError]:
     """A finished job stays finished, and says so consistently. Only what changes is checked."""
     status, before, spec = new.get("status", {}), old.get("status", {}), new["spec"]
     conditions = STATUS.child("conditions")
@@ -111,9 +113,7 @@ def _check_transition(new: Object, old: Object) -> list[FieldError]:
     return found
 
 
-def _check_indexes(
-    status: Mapping[str, Any], before: Mapping[str, Any], spec: Mapping[str, Any]
-) -> list[FieldError]:
+def _check_indexes(status: JobStatus, before: JobStatus, spec: JobSpec) -> list[FieldError]:
     found: list[FieldError] = []
     done, failed = status.get("completedIndexes", ""), status.get("failedIndexes")
     if done != before.get("completedIndexes", ""):

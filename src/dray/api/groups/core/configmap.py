@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SubdomainStrategy
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import Context, SubdomainStrategy
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import ConfigMap
 
 MAX_SIZE: Final = 1024 * 1024
 IMMUTABLE: Final = "field is immutable when `immutable` is set"
@@ -21,8 +24,8 @@ def size(encoded: str) -> int:
     return len(base64.b64decode(encoded))
 
 
-class ConfigMapStrategy(SubdomainStrategy):
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+class ConfigMapStrategy(SubdomainStrategy["ConfigMap"]):
+    def validate(self, obj: ConfigMap, ctx: Context) -> Sequence[FieldError]:
         found: list[FieldError] = []
         text, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         for key in sorted(text):
@@ -38,7 +41,7 @@ class ConfigMapStrategy(SubdomainStrategy):
             found.append(field.too_long(Path("[]"), MAX_SIZE))
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: ConfigMap, old: ConfigMap, ctx: Context) -> Sequence[FieldError]:
         found: list[FieldError] = []
         if old.get("immutable"):
             if not new.get("immutable"):
@@ -48,7 +51,7 @@ class ConfigMapStrategy(SubdomainStrategy):
         return [*found, *self.validate(new, ctx)]
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: ConfigMap, now: float) -> Sequence[object]:
     entries = len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
     return printers.name(obj), entries, printers.age(obj, now)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SubdomainStrategy
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import Context, SubdomainStrategy
 from dray.api.validation import addresses, checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import EndpointAddress, EndpointPort, Endpoints
 
 _SHOWN: Final = 3
 _DEPRECATED: Final = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 _SUBSETS: Final = Path("subsets")
 
 
-def _default(obj: Object) -> None:
+def _default(obj: Endpoints) -> None:
     for subset in obj.get("subsets") or ():
         for port in subset.get("ports") or ():
             port.setdefault("protocol", "TCP")
@@ -41,7 +44,7 @@ def check_special(value: str, path: Path) -> list[FieldError]:
     return [field.invalid(path, value, words)]
 
 
-def _check_address(address: Mapping[str, Any], path: Path, ctx: Context) -> list[FieldError]:
+def _check_address(address: EndpointAddress, path: Path, ctx: Context) -> list[FieldError]:
     ip = address.get("ip", "")
     found = addresses.check_ip(ip, path.child("ip"), strict="StrictIPCIDRValidation" in ctx.gates)
     if address.get("hostname"):
@@ -51,7 +54,7 @@ def _check_address(address: Mapping[str, Any], path: Path, ctx: Context) -> list
     return found + check_special(ip, path.child("ip"))
 
 
-def check_port(port: Mapping[str, Any], path: Path, *, named: bool) -> list[FieldError]:
+def check_port(port: EndpointPort, path: Path, *, named: bool) -> list[FieldError]:
     found: list[FieldError] = []
     name = port.get("name", "")
     if name:
@@ -65,10 +68,10 @@ def check_port(port: Mapping[str, Any], path: Path, *, named: bool) -> list[Fiel
     return found
 
 
-class EndpointsStrategy(SubdomainStrategy):
+class EndpointsStrategy(SubdomainStrategy["Endpoints"]):
     create_on_update = True
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Endpoints, ctx: Context) -> Sequence[FieldError]:
         found: list[FieldError] = []
         for i, subset in enumerate(obj.get("subsets") or ()):
             at = _SUBSETS.index(i)
@@ -82,11 +85,11 @@ class EndpointsStrategy(SubdomainStrategy):
                 found += check_port(port, at.child("ports").index(j), named=len(ports) > 1)
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Endpoints, old: Endpoints, ctx: Context) -> Sequence[FieldError]:
         return () if new.get("subsets") == old.get("subsets") else self.validate(new, ctx)
 
 
-def _addresses(obj: Object) -> str:
+def _addresses(obj: Endpoints) -> str:
     shown: list[str] = []
     for subset in obj.get("subsets") or ():
         ips = [address["ip"] for address in subset.get("addresses") or ()]
@@ -102,8 +105,8 @@ def _host_port(ip: str, port: int) -> str:
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    deprecated = _DEPRECATED if release.at_least("1.33") else ""
+def kind(quirks: APIQuirks) -> Kind:
+    deprecated = _DEPRECATED if quirks.deprecates_endpoints else ""
     version = Version(name="v1", type="core/v1.Endpoints", default=_default, deprecated=deprecated)
     return Kind(
         group="",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Strategy, Version
-from dray.api.scheme.strategy import name_is_path_segment
+from dray.api.scheme.kinds import Column, Kind, Object, Version
+from dray.api.scheme.strategy import Context, Strategy, name_is_path_segment
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Event
 
 #: An event is forgotten after an hour.
 LIFETIME: Final = 3600.0
@@ -18,7 +21,7 @@ _NAMESPACE_MISMATCH: Final = "does not match event.namespace"
 _TEXTS: Final = (("action", 128, True), ("reason", 128, True), ("message", 1024, False))
 
 
-def check_event(event: Object, *, controller_field: str) -> list[FieldError]:
+def check_event(event: Event, *, controller_field: str) -> list[FieldError]:
     """The checks that every event must pass, whichever group it comes through."""
     meta, about = event["metadata"], event.get("involvedObject") or {}
     namespace, its_namespace = meta.get("namespace", ""), about.get("namespace", "")
@@ -39,7 +42,7 @@ def check_event(event: Object, *, controller_field: str) -> list[FieldError]:
     return found
 
 
-def _check_reporter(event: Object, controller_field: str, found: list[FieldError]) -> None:
+def _check_reporter(event: Event, controller_field: str, found: list[FieldError]) -> None:
     controller = event.get("reportingComponent", "")
     if not controller:
         found.append(field.required(Path(controller_field)))
@@ -48,7 +51,9 @@ def _check_reporter(event: Object, controller_field: str, found: list[FieldError
     _check_text(event, "reportingInstance", found, limit=128, needed=True)
 
 
-def _check_text(event: Object, part: str, found: list[FieldError], *, limit: int, needed: bool) -> None:
+def _check_text(
+    event: Mapping[str, Any], part: str, found: list[FieldError], *, limit: int, needed: bool
+) -> None:
     text = event.get(part, "")
     if needed and not text:
         found.append(field.required(Path(part)))
@@ -56,25 +61,25 @@ def _check_text(event: Object, part: str, found: list[FieldError], *, limit: int
         found.append(field.invalid(Path(part), "", f"can have at most {limit} characters"))
 
 
-class CoreEventStrategy(Strategy):
+class CoreEventStrategy(Strategy["Event"]):
     check_name = staticmethod(name_is_path_segment)
     create_on_update = True
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Event, ctx: Context) -> Sequence[FieldError]:
         return check_event(obj, controller_field="reportingComponent")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Event, old: Event, ctx: Context) -> Sequence[FieldError]:
         return self.validate(new, ctx)
 
 
-def _source(event: Object) -> str:
+def _source(event: Event) -> str:
     source = event.get("source") or {}
     component = source.get("component") or event.get("reportingComponent", "")
     host = source.get("host") or event.get("reportingInstance", "")
     return f"{component}, {host}" if host else component
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: Event, now: float) -> Sequence[object]:
     first = printers.since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
     last = printers.since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
     count = obj.get("count") or 1

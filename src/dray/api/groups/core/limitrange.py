@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core import resourcenames
 from dray.api.groups.core.pod.resources import check_container_resource
 from dray.api.quantity import Quantity
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Context, Kind, Object, Version
-from dray.api.scheme.strategy import SPEC, SubdomainStrategy
+from dray.api.scheme.kinds import Kind, Version
+from dray.api.scheme.strategy import SPEC, Context, SubdomainStrategy
 from dray.api.validation import checks, field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import LimitRange, LimitRangeItem
 
 _TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
 _PARTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
-def _default(obj: Object) -> None:
+def _default(obj: LimitRange) -> None:
     for limit in obj.get("spec", {}).get("limits") or ():
         for part in _PARTS:
             if limit.get(part):
@@ -27,9 +30,10 @@ def _default(obj: Object) -> None:
             default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
             asked = limit.get("defaultRequest") or {}
             request = {**(limit.get("min") or {}), **default, **asked}
-            limit |= {
-                part: value for part, value in (("default", default), ("defaultRequest", request)) if value
-            }
+            if default:
+                limit["default"] = default
+            if request:
+                limit["defaultRequest"] = request
 
 
 def _check_type(limit_type: str, path: Path) -> list[FieldError]:
@@ -40,7 +44,7 @@ def _check_type(limit_type: str, path: Path) -> list[FieldError]:
     return []
 
 
-def _check_limit(limit: Mapping[str, Any], path: Path) -> list[FieldError]:
+def _check_limit(limit: LimitRangeItem, path: Path) -> list[FieldError]:
     of_pods = limit.get("type") == "Pod"
     in_containers = of_pods or limit.get("type") == "Container"
     check: Callable[[str, Path], list[FieldError]]
@@ -111,10 +115,10 @@ def _check_order(name: str, amount: Mapping[str, Quantity | None], path: Path) -
     return found
 
 
-class LimitRangeStrategy(SubdomainStrategy):
+class LimitRangeStrategy(SubdomainStrategy["LimitRange"]):
     create_on_update = True
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: LimitRange, ctx: Context) -> Sequence[FieldError]:
         found: list[FieldError] = []
         seen: set[str] = set()
         for i, limit in enumerate(obj.get("spec", {}).get("limits") or ()):
@@ -126,7 +130,7 @@ class LimitRangeStrategy(SubdomainStrategy):
             found += _check_limit(limit, path)
         return found
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: LimitRange, old: LimitRange, ctx: Context) -> Sequence[FieldError]:
         return self.validate(new, ctx)
 
 

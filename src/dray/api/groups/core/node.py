@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core import resourcenames
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Strategy, UpdateStrategy, Version
-from dray.api.scheme.strategy import METADATA, SPEC, STATUS, keep_fields, name_is_dns_subdomain
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import (
+    METADATA,
+    SPEC,
+    STATUS,
+    Context,
+    Strategy,
+    UpdateStrategy,
+    keep_fields,
+    name_is_dns_subdomain,
+)
 from dray.api.validation import addresses, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Node, NodeStatus, Taint
 
 TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _ROLE_PREFIX: Final = "node-role.kubernetes.io/"
@@ -19,7 +31,7 @@ _ROLE: Final = "kubernetes.io/role"
 _FEATURE: Final = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z0-9]+)*")
 
 
-def _default(obj: Object) -> None:
+def _default(obj: Node) -> None:
     status = obj.setdefault("status", {})
     for part in ("capacity", "allocatable"):
         if status.get(part):
@@ -28,7 +40,7 @@ def _default(obj: Object) -> None:
         status["allocatable"] = dict(status["capacity"])
 
 
-def check_taints(taints: Sequence[Mapping[str, Any]], path: Path) -> list[FieldError]:
+def check_taints(taints: Sequence[Taint], path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(taints):
@@ -49,7 +61,7 @@ def check_taints(taints: Sequence[Mapping[str, Any]], path: Path) -> list[FieldE
     return found
 
 
-def _check_pod_cidrs(cidrs: list[str], ctx: Context) -> list[FieldError]:
+def _check_pod_cidrs(cidrs: Sequence[str], ctx: Context) -> list[FieldError]:
     path = SPEC.child("podCIDRs")
     strict = "StrictIPCIDRValidation" in ctx.gates
     found = [
@@ -60,7 +72,7 @@ def _check_pod_cidrs(cidrs: list[str], ctx: Context) -> list[FieldError]:
     return found
 
 
-def _check_resources(status: Mapping[str, Any]) -> list[FieldError]:
+def _check_resources(status: NodeStatus) -> list[FieldError]:
     return [
         problem
         for part in ("capacity", "allocatable")
@@ -90,8 +102,8 @@ def _check_declared_features(declared: Sequence[str]) -> list[FieldError]:
     return found
 
 
-def _check_change(new: Object, old: Object) -> list[FieldError]:
-    """What both doors check when a node changes."""
+def _check_change(new: Node, old: Node) -> list[FieldError]:
+    """What is checked when a node changes, whether through the main resource or its status."""
     spec, old_spec, status = new.get("spec", {}), old.get("spec", {}), new.get("status", {})
     found = _check_resources(status) + _check_declared_features(status.get("declaredFeatures") or ())
     seen: set[tuple[str, str]] = set()
@@ -101,17 +113,19 @@ def _check_change(new: Object, old: Object) -> list[FieldError]:
             shown = {"Type": identity[0], "Address": identity[1]}
             found.append(field.duplicate(STATUS.child("addresses").index(i), shown))
         seen.add(identity)
-    for part, words in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
-        if old_spec.get(part) and old_spec[part] != spec.get(part):
-            message = f'node updates may not change {words} except from "" to valid'
-            found.append(field.forbidden(SPEC.child(part), message))
+    if old_spec.get("podCIDRs") and old_spec["podCIDRs"] != spec.get("podCIDRs"):
+        words = 'node updates may not change podCIDR except from "" to valid'
+        found.append(field.forbidden(SPEC.child("podCIDRs"), words))
+    if old_spec.get("providerID") and old_spec["providerID"] != spec.get("providerID"):
+        words = 'node updates may not change providerID except from "" to valid'
+        found.append(field.forbidden(SPEC.child("providerID"), words))
     found += check_taints(spec.get("taints") or (), METADATA.child("taints"))
     if spec.get("externalID") != old_spec.get("externalID"):
         found.append(field.forbidden(SPEC.child("externalID"), "may not be updated"))
     return found
 
 
-def _one_and_many_cidrs(obj: Object) -> Object:
+def _one_and_many_cidrs(obj: Node) -> Node:
     """``podCIDR`` is the first of ``podCIDRs``; either may be given."""
     spec = obj.get("spec") or {}
     one, many = spec.get("podCIDR", ""), spec.get("podCIDRs") or []
@@ -122,15 +136,15 @@ def _one_and_many_cidrs(obj: Object) -> Object:
     return obj
 
 
-class NodeStrategy(Strategy):
+class NodeStrategy(Strategy["Node"]):
     check_name = staticmethod(name_is_dns_subdomain)
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: Node, ctx: Context) -> None:
         obj.setdefault("spec", {}).pop("configSource", None)
         obj.setdefault("status", {}).pop("config", None)
         _drop_gated(obj, {}, ctx)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Node, ctx: Context) -> Sequence[FieldError]:
         spec, status = obj.get("spec", {}), obj.get("status", {})
         found = check_taints(spec.get("taints") or (), METADATA.child("taints"))
         found += _check_resources(status)
@@ -141,40 +155,40 @@ class NodeStrategy(Strategy):
         found += _check_declared_features(status.get("declaredFeatures") or ())
         return found + _check_pod_cidrs(spec.get("podCIDRs") or [], ctx)
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: Node, ctx: Context) -> Sequence[str]:
         if obj.get("spec", {}).get("externalID"):
             return ("spec.externalID: this field is deprecated, and is unused by Kubernetes",)
         return ()
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Node, old: Node, ctx: Context) -> None:
         keep_fields(new, old, "status")
         if "configSource" not in old.get("spec", {}):
             new.get("spec", {}).pop("configSource", None)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Node, old: Node, ctx: Context) -> Sequence[FieldError]:
         return [*self.validate(new, ctx), *_check_change(new, old)]
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: Node, old: Node, ctx: Context) -> Sequence[str]:
         return self.warn(new, ctx)
 
 
-class NodeStatusStrategy(UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class NodeStatusStrategy(UpdateStrategy["Node"]):
+    def prepare_update(self, new: Node, old: Node, ctx: Context) -> None:
         keep_fields(new, old, "spec")
         if "config" not in old.get("status", {}):
             new.get("status", {}).pop("config", None)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Node, old: Node, ctx: Context) -> Sequence[FieldError]:
         return _check_change(new, old)
 
 
-def _drop_gated(obj: Object, old: Object, ctx: Context) -> None:
+def _drop_gated(obj: Node, old: Node, ctx: Context) -> None:
     status, before = obj["status"], old.get("status", {})
     if "NodeDeclaredFeatures" not in ctx.gates and "declaredFeatures" not in before:
         status.pop("declaredFeatures", None)
 
 
-def _roles(obj: Object) -> str:
+def _roles(obj: Node) -> str:
     labels = obj["metadata"].get("labels") or {}
     roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)} - {""}
     if labels.get(_ROLE):
@@ -182,7 +196,7 @@ def _roles(obj: Object) -> str:
     return ",".join(sorted(roles)) or "<none>"
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: Node, now: float) -> Sequence[object]:
     status = obj.get("status", {})
     info = status.get("nodeInfo") or {}
     ready = {c["type"]: c["status"] for c in status.get("conditions") or ()}.get("Ready")
@@ -206,7 +220,7 @@ def _cells(obj: Object, now: float) -> Sequence[object]:
     )
 
 
-def _address(status: Mapping[str, Any], type: str) -> str:
+def _address(status: NodeStatus, type: str) -> str:
     return next((a["address"] for a in status.get("addresses") or () if a["type"] == type), "<none>")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core import resourcenames
 from dray.api.groups.core.persistentvolumeclaim import (
@@ -13,11 +13,14 @@ from dray.api.groups.core.persistentvolumeclaim import (
     modes,
 )
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SPEC, StatusStrategy, SubdomainStrategy, immutable, keep_fields
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import SPEC, Context, StatusStrategy, SubdomainStrategy, immutable, keep_fields
 from dray.api.validation import checks, field
 from dray.api.validation.field import FieldError
 from dray.api.validation.nodeselectors import check_node_selector
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PersistentVolume
 
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 #: Fields of the spec that say something else than where the storage is.
@@ -36,7 +39,7 @@ _NOT_SOURCES: Final = frozenset(
 )
 
 
-def _default(obj: Object) -> None:
+def _default(obj: PersistentVolume) -> None:
     spec = obj.setdefault("spec", {})
     obj.setdefault("status", {}).setdefault("phase", "Pending")
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
@@ -47,13 +50,13 @@ def _default(obj: Object) -> None:
         path["type"] = ""
 
 
-class PersistentVolumeStrategy(SubdomainStrategy):
+class PersistentVolumeStrategy(SubdomainStrategy["PersistentVolume"]):
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: PersistentVolume, ctx: Context) -> None:
         obj["status"] = {"phase": "Pending"}
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: PersistentVolume, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec", {})
         found = check_access_modes(spec.get("accessModes") or (), SPEC.child("accessModes"))
         capacity, path = spec.get("capacity") or {}, SPEC.child("capacity")
@@ -77,10 +80,12 @@ class PersistentVolumeStrategy(SubdomainStrategy):
         mode = spec.get("volumeMode", "")
         return found + checks.one_of(mode, SPEC.child("volumeMode"), VOLUME_MODES, needed=False)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: PersistentVolume, old: PersistentVolume, ctx: Context) -> None:
         keep_fields(new, old, "status")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: PersistentVolume, old: PersistentVolume, ctx: Context
+    ) -> Sequence[FieldError]:
         found = list(self.validate(new, ctx))
         spec, before = new.get("spec", {}), old.get("spec", {})
         for part in sorted({*spec, *before} - _NOT_SOURCES):
@@ -94,7 +99,7 @@ class PersistentVolumeStrategy(SubdomainStrategy):
         ]
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: PersistentVolume, now: float) -> Sequence[object]:
     spec, status, meta = obj.get("spec", {}), obj.get("status", {}), obj["metadata"]
     claim = spec.get("claimRef")
     annotated = (meta.get("annotations") or {}).get(CLASS_ANNOTATION)

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core import resourcenames
 from dray.api.quantity import Quantity
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, UpdateStrategy, Version
-from dray.api.scheme.strategy import METADATA, SPEC, STATUS, SubdomainStrategy, immutable, keep_fields
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import (
+    METADATA,
+    SPEC,
+    STATUS,
+    Context,
+    SubdomainStrategy,
+    UpdateStrategy,
+    immutable,
+    keep_fields,
+)
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import (
+        PersistentVolumeClaim,
+        PersistentVolumeClaimSpec,
+    )
 
 #: As kubectl abbreviates them, in the order it prints them.
 ACCESS_MODES: Final = {
@@ -24,14 +39,14 @@ VOLUME_MODES: Final = ("Block", "Filesystem")
 CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
 
-def default_spec(spec: Object) -> None:
+def default_spec(spec: PersistentVolumeClaimSpec) -> None:
     spec.setdefault("volumeMode", "Filesystem")
     for part in ("requests", "limits"):
         if spec.get("resources", {}).get(part):
             spec["resources"][part] = resourcenames.rounded(spec["resources"][part])
 
 
-def _default(obj: Object) -> None:
+def _default(obj: PersistentVolumeClaim) -> None:
     default_spec(obj.setdefault("spec", {}))
     obj.setdefault("status", {}).setdefault("phase", "Pending")
     for part in ("capacity", "allocatedResources"):
@@ -49,7 +64,7 @@ def check_access_modes(modes: Sequence[str], path: Path) -> list[FieldError]:
     return found
 
 
-def check_spec(spec: Mapping[str, Any], path: Path) -> list[FieldError]:
+def check_spec(spec: PersistentVolumeClaimSpec, path: Path) -> list[FieldError]:
     found = check_access_modes(spec.get("accessModes") or (), path.child("accessModes"))
     found += checks.label_selector(spec.get("selector"), path.child("selector"))
     storage_path = path.child("resources").key("storage")
@@ -59,14 +74,16 @@ def check_spec(spec: Mapping[str, Any], path: Path) -> list[FieldError]:
         if storage is None
         else resourcenames.check_positive(storage, storage_path)
     )
-    for part in ("storageClassName", "volumeAttributesClassName"):
-        if spec.get(part):
-            found += checks.dns_subdomain(spec[part], path.child(part))
+    if name := spec.get("storageClassName"):
+        found += checks.dns_subdomain(name, path.child("storageClassName"))
+    if name := spec.get("volumeAttributesClassName"):
+        found += checks.dns_subdomain(name, path.child("volumeAttributesClassName"))
     found += checks.one_of(spec.get("volumeMode", ""), path.child("volumeMode"), VOLUME_MODES, needed=False)
-    for part in ("dataSource", "dataSourceRef"):
-        if spec.get(part) is not None:
-            found += _check_source(spec[part], path.child(part))
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None:
+        found += _check_source(source, path.child("dataSource"))
+    if reference is not None:
+        found += _check_source(reference, path.child("dataSourceRef"))
     if source is not None and reference is not None:
         if reference.get("namespace"):
             words = "may not be specified when dataSourceRef.namespace is specified"
@@ -89,30 +106,34 @@ def _check_source(source: Mapping[str, Any], path: Path) -> list[FieldError]:
     return found
 
 
-def _same_sources(spec: Object) -> None:
+def _same_sources(spec: PersistentVolumeClaimSpec) -> None:
     """Either way of naming the source fills in the other, unless it lies in another namespace."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and reference is None:
-        spec["dataSourceRef"] = dict(source)
+        copied: Any = dict(source)
+        spec["dataSourceRef"] = copied
     elif source is None and reference is not None and not reference.get("namespace"):
-        spec["dataSource"] = dict(reference)
+        copied = dict(reference)
+        spec["dataSource"] = copied
 
 
-class PersistentVolumeClaimStrategy(SubdomainStrategy):
+class PersistentVolumeClaimStrategy(SubdomainStrategy["PersistentVolumeClaim"]):
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: PersistentVolumeClaim, ctx: Context) -> None:
         obj["status"] = {"phase": "Pending"}
         _same_sources(obj["spec"])
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: PersistentVolumeClaim, ctx: Context) -> Sequence[FieldError]:
         return check_spec(obj.get("spec", {}), SPEC)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, ctx: Context) -> None:
         keep_fields(new, old, "status")
         _same_sources(new["spec"])
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, ctx: Context
+    ) -> Sequence[FieldError]:
         found = list(self.validate(new, ctx))
         spec, before = new.get("spec", {}), old.get("spec", {})
         annotations = [x["metadata"].get("annotations", {}).get(CLASS_ANNOTATION, "") for x in (new, old)]
@@ -134,30 +155,31 @@ class PersistentVolumeClaimStrategy(SubdomainStrategy):
         return found
 
 
-def _size(spec: Mapping[str, Any]) -> Quantity:
+def _size(spec: PersistentVolumeClaimSpec) -> Quantity:
     return Quantity.parse((spec.get("resources", {}).get("requests") or {}).get("storage", "0"))
 
 
-def _frozen(spec: Mapping[str, Any], before: Mapping[str, Any], *, bound: bool) -> Mapping[str, Any]:
+def _frozen(
+    spec: PersistentVolumeClaimSpec, before: PersistentVolumeClaimSpec, *, bound: bool
+) -> PersistentVolumeClaimSpec:
     """The new spec with everything undone that may change."""
-    undone = dict(spec)
+    undone = spec.copy()
     allowed = ["storageClassName"] if "storageClassName" not in before else []
     if not before.get("volumeName"):
         allowed.append("volumeName")
     if bound:
         allowed += ["resources", "volumeAttributesClassName"]
-    for part in allowed:
-        undone.pop(part, None)
-        if part in before:
-            undone[part] = before[part]
+    keep_fields(undone, before, *allowed)
     return undone
 
 
-class PersistentVolumeClaimStatusStrategy(UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class PersistentVolumeClaimStatusStrategy(UpdateStrategy["PersistentVolumeClaim"]):
+    def prepare_update(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, ctx: Context) -> None:
         keep_fields(new, old, "spec")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, ctx: Context
+    ) -> Sequence[FieldError]:
         path = STATUS.child("capacity")
         capacity = new.get("status", {}).get("capacity") or {}
         return [
@@ -171,7 +193,7 @@ def modes(given: Sequence[str] | None) -> str:
     return ",".join(short for mode, short in ACCESS_MODES.items() if mode in (given or ()))
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: PersistentVolumeClaim, now: float) -> Sequence[object]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     bound = bool(spec.get("volumeName"))
     annotated = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)

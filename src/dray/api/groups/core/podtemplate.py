@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from dray.api.groups.core.pod.annotations import check_annotations
 from dray.api.groups.core.pod.conversion import at_template, spec_to_hub
@@ -13,29 +13,32 @@ from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.groups.core.pod.resourceclaims import nested
 from dray.api.groups.core.pod.spec import check_spec
 from dray.api.groups.core.pod.warnings import warn_template
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import SubdomainStrategy, update_generation
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import Context, SubdomainStrategy, update_generation
 from dray.api.validation import checks, field, objectmeta
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodTemplate, PodTemplateSpec
 
 _TEMPLATE = Path("template")
 
 
-def codecs(release: EffectiveVersion, *path: str) -> dict[str, Any]:
+def codecs(quirks: APIQuirks, *path: str) -> dict[str, Any]:
     """How a kind with a template at a path is read and, for old releases, written."""
     found = {"to_hub": at_template(path, spec_to_hub)}
-    if not release.at_least("1.31"):
+    if quirks.nests_claim_sources:
         found["from_hub"] = at_template(path, nested)
     return found
 
 
-def drop_disabled_fields(template: Object, old: Mapping[str, Any] | None, ctx: Context) -> None:
+def drop_disabled_fields(template: PodTemplateSpec, old: PodTemplateSpec | None, ctx: Context) -> None:
     drop_spec_fields(template.setdefault("spec", {}), (old or {}).get("spec"), ctx.gates)
 
 
-def check_template(template: Mapping[str, Any], path: Path, ctx: Context) -> list[FieldError]:
+def check_template(template: PodTemplateSpec, path: Path, ctx: Context) -> list[FieldError]:
     """Labels, annotations and the spec of pods to be made."""
     about, spec = template.get("metadata") or {}, template.get("spec") or {}
     found = checks.labels(about.get("labels"), path.child("labels"))
@@ -48,39 +51,39 @@ def check_template(template: Mapping[str, Any], path: Path, ctx: Context) -> lis
     return found
 
 
-class PodTemplateStrategy(SubdomainStrategy):
+class PodTemplateStrategy(SubdomainStrategy["PodTemplate"]):
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: PodTemplate, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
         drop_disabled_fields(obj["template"], None, ctx)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: PodTemplate, ctx: Context) -> Sequence[FieldError]:
         return check_template(obj["template"], _TEMPLATE, ctx)
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: PodTemplate, ctx: Context) -> Sequence[str]:
         return warn_template(obj["template"], _TEMPLATE)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: PodTemplate, old: PodTemplate, ctx: Context) -> None:
         drop_disabled_fields(new["template"], old["template"], ctx)
         update_generation(new, old, changed=new["template"] != old["template"])
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: PodTemplate, old: PodTemplate, ctx: Context) -> Sequence[FieldError]:
         return self.validate(new, ctx)
 
 
-def _default(obj: Object) -> None:
+def _default(obj: PodTemplate) -> None:
     default_template(obj.setdefault("template", {}))
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: PodTemplate, now: float) -> Sequence[object]:
     template = obj.get("template") or {}
     names, images = printers.containers(template.get("spec") or {})
     return printers.name(obj), names, images, printers.labels((template.get("metadata") or {}).get("labels"))
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    version = Version(name="v1", type="core/v1.PodTemplate", default=_default, **codecs(release, "template"))
+def kind(quirks: APIQuirks) -> Kind:
+    version = Version(name="v1", type="core/v1.PodTemplate", default=_default, **codecs(quirks, "template"))
     return Kind(
         group="",
         kind="PodTemplate",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core import resourcenames
 from dray.api.quantity import Quantity
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, UpdateStrategy, Version
-from dray.api.scheme.strategy import SPEC, STATUS, SubdomainStrategy, keep_fields
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import SPEC, STATUS, Context, SubdomainStrategy, UpdateStrategy, keep_fields
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import ResourceQuota, ResourceQuotaSpec, ScopedResourceSelectorRequirement
 
 _POD_RESOURCES: Final = frozenset(
     {"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
@@ -33,11 +36,14 @@ _EXISTS_ONLY: Final = frozenset(
 )
 
 
-def _default(obj: Object) -> None:
-    for holder in (obj.get("spec", {}), obj.get("status", {})):
-        for part in ("hard", "used"):
-            if holder.get(part):
-                holder[part] = resourcenames.rounded(holder[part])
+def _default(obj: ResourceQuota) -> None:
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    if spec.get("hard"):
+        spec["hard"] = resourcenames.rounded(spec["hard"])
+    if status.get("hard"):
+        status["hard"] = resourcenames.rounded(status["hard"])
+    if status.get("used"):
+        status["used"] = resourcenames.rounded(status["used"])
 
 
 def _check_amounts(amounts: Mapping[str, str] | None, path: Path) -> list[FieldError]:
@@ -56,7 +62,7 @@ def _applies(scope: str, hard: Mapping[str, str]) -> bool:
     return allowed is None or all(r in allowed or not resourcenames.is_standard_quota(r) for r in hard)
 
 
-def _check_scopes(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_scopes(spec: ResourceQuotaSpec) -> list[FieldError]:
     scopes, path = spec.get("scopes") or [], SPEC.child("scopes")
     hard = spec.get("hard") or {}
     found: list[FieldError] = []
@@ -70,7 +76,7 @@ def _check_scopes(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _check_selector(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_selector(spec: ResourceQuotaSpec) -> list[FieldError]:
     selector = spec.get("scopeSelector")
     if selector is None:
         return []
@@ -82,7 +88,9 @@ def _check_selector(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _check_term(term: Mapping[str, Any], spec: Mapping[str, Any], path: Path) -> list[FieldError]:
+def _check_term(
+    term: ScopedResourceSelectorRequirement, spec: ResourceQuotaSpec, path: Path
+) -> list[FieldError]:
     scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
     found: list[FieldError] = []
     if scope not in _SCOPES:
@@ -109,28 +117,28 @@ def _check_term(term: Mapping[str, Any], spec: Mapping[str, Any], path: Path) ->
     return found
 
 
-class ResourceQuotaStrategy(SubdomainStrategy):
+class ResourceQuotaStrategy(SubdomainStrategy["ResourceQuota"]):
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: ResourceQuota, ctx: Context) -> None:
         obj["status"] = {}
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: ResourceQuota, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec", {})
         found = _check_amounts(spec.get("hard"), SPEC.child("hard"))
         return found + _check_scopes(spec) + _check_selector(spec)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: ResourceQuota, old: ResourceQuota, ctx: Context) -> None:
         keep_fields(new, old, "status")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: ResourceQuota, old: ResourceQuota, ctx: Context) -> Sequence[FieldError]:
         found = list(self.validate(new, ctx))
         scopes, before = (x.get("spec", {}).get("scopes") or [] for x in (new, old))
         if set(scopes) != set(before):
             found.append(field.invalid(SPEC.child("scopes"), scopes, "field is immutable"))
         return found
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: ResourceQuota, ctx: Context) -> Sequence[str]:
         """Requests above the limits cannot all be used."""
         hard = obj.get("spec", {}).get("hard") or {}
         warnings = []
@@ -149,17 +157,17 @@ class ResourceQuotaStrategy(SubdomainStrategy):
         return warnings
 
 
-class ResourceQuotaStatusStrategy(UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class ResourceQuotaStatusStrategy(UpdateStrategy["ResourceQuota"]):
+    def prepare_update(self, new: ResourceQuota, old: ResourceQuota, ctx: Context) -> None:
         keep_fields(new, old, "spec")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: ResourceQuota, old: ResourceQuota, ctx: Context) -> Sequence[FieldError]:
         status = new.get("status", {})
         hard = _check_amounts(status.get("hard"), STATUS.child("hard"))
         return hard + _check_amounts(status.get("used"), STATUS.child("used"))
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: ResourceQuota, now: float) -> Sequence[object]:
     status = obj.get("status", {})
     hard, used = status.get("hard") or {}, status.get("used") or {}
     requests: list[str] = []

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import BadRequest
 from dray.api.groups.core.configmap import IMMUTABLE, MAX_SIZE, size
 from dray.api.schema import gojson
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Version
-from dray.api.scheme.strategy import METADATA, SubdomainStrategy, immutable
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import METADATA, Context, SubdomainStrategy, immutable
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Secret
 
 _DATA: Final = Path("data")
 _JSON_KINDS: Final = {list: "array", str: "string", bool: "bool"}
 _SERVICE_ACCOUNT: Final = "kubernetes.io/service-account.name"
 
 
-def _default(obj: Object) -> None:
+def _default(obj: Secret) -> None:
     obj.setdefault("type", "Opaque")
 
 
-def _merge_strings(obj: Object) -> Object:
+def _merge_strings(obj: Secret) -> Secret:
     """``stringData`` is for writing only: its entries become data, and replace what is there."""
     strings = obj.get("stringData")
     if strings is None:
         return obj
-    merged = {key: value for key, value in obj.items() if key != "stringData"}
+    merged = obj.copy()
+    merged.pop("stringData", None)
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
     if data := {**(obj.get("data") or {}), **encoded}:
         merged["data"] = data
@@ -52,7 +56,7 @@ def _missing(data: Mapping[str, str], *keys: str) -> list[FieldError]:
     return [field.required(_DATA.key(key)) for key in keys if key not in data]
 
 
-def _by_type(obj: Object, data: Mapping[str, str]) -> list[FieldError]:
+def _by_type(obj: Secret, data: Mapping[str, str]) -> list[FieldError]:
     match obj.get("type", ""):
         case "kubernetes.io/service-account-token":
             if not (obj["metadata"].get("annotations") or {}).get(_SERVICE_ACCOUNT):
@@ -105,8 +109,8 @@ def _pair_problem(data: Mapping[str, str]) -> str:
     return "" if shown[0] == shown[1] else "private key does not match public key"
 
 
-class SecretStrategy(SubdomainStrategy):
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+class SecretStrategy(SubdomainStrategy["Secret"]):
+    def validate(self, obj: Secret, ctx: Context) -> Sequence[FieldError]:
         data = obj.get("data") or {}
         found = [
             field.invalid(_DATA.key(key), key, message)
@@ -117,20 +121,20 @@ class SecretStrategy(SubdomainStrategy):
             found.append(field.too_long(_DATA, MAX_SIZE))
         return found + _by_type(obj, data)
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: Secret, ctx: Context) -> Sequence[str]:
         if obj.get("type") != "kubernetes.io/tls":
             return ()
         problem = _pair_problem(obj.get("data") or {})
         return (f"tls: {problem}",) if problem else ()
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: Secret, old: Secret, ctx: Context) -> Sequence[str]:
         return self.warn(new, ctx)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Secret, old: Secret, ctx: Context) -> None:
         if not new.get("type") and old.get("type"):
             new["type"] = old["type"]
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Secret, old: Secret, ctx: Context) -> Sequence[FieldError]:
         found = [*immutable(new.get("type", ""), old.get("type", ""), Path("type"))]
         if old.get("immutable"):
             if not new.get("immutable"):
@@ -140,7 +144,7 @@ class SecretStrategy(SubdomainStrategy):
         return [*found, *self.validate(new, ctx)]
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: Secret, now: float) -> Sequence[object]:
     return printers.name(obj), obj.get("type", ""), len(obj.get("data") or ()), printers.age(obj, now)
 
 

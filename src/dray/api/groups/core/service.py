@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.servicespec import (
     WITH_NODE_PORTS,
@@ -13,15 +13,26 @@ from dray.api.groups.core.servicespec import (
     needs_health_check,
 )
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Context, Kind, Object, Strategy, UpdateStrategy, Version
-from dray.api.scheme.strategy import METADATA, STATUS, keep_fields, name_is_dns_label
+from dray.api.scheme.kinds import Column, Kind, Version
+from dray.api.scheme.strategy import (
+    METADATA,
+    STATUS,
+    Context,
+    Strategy,
+    UpdateStrategy,
+    keep_fields,
+    name_is_dns_label,
+)
 from dray.api.validation import addresses, checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import LoadBalancerIngress, Service, ServiceSpec
 
 _STICKY_SECONDS: Final = 10800
 
 
-def _default(obj: Object) -> None:
+def _default(obj: Service) -> None:
     spec = obj.setdefault("spec", {})
     affinity = spec.setdefault("sessionAffinity", "None")
     if affinity == "None":
@@ -46,7 +57,7 @@ def _default(obj: Object) -> None:
                 ingress.setdefault("ipMode", "VIP")
 
 
-def _one_and_many(new: Object, old: Mapping[str, Any]) -> None:
+def _one_and_many(new: Service, old: Service) -> None:
     """``clusterIP`` and ``clusterIPs`` say the same; whichever the client changed decides."""
     before, after = old.get("spec", {}), new["spec"]
     one, many = after.get("clusterIP", ""), after.get("clusterIPs") or []
@@ -62,22 +73,22 @@ def _one_and_many(new: Object, old: Mapping[str, Any]) -> None:
         after["clusterIPs"] = [one]
 
 
-class ServiceStrategy(Strategy):
+class ServiceStrategy(Strategy["Service"]):
     check_name = staticmethod(name_is_dns_label)
     delete_returns_object = True
     create_on_update = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: Service, ctx: Context) -> None:
         obj["status"] = {"loadBalancer": {}}
         _one_and_many(obj, {})
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Service, ctx: Context) -> Sequence[FieldError]:
         name = obj["metadata"].get("name", "")
         strict = "RelaxedServiceNameValidation" not in ctx.gates and not names.dns1123_label(name)
         messages = names.dns1035_label(name) if strict else ()
         return [*checks.each(name, METADATA.child("name"), messages), *check_service(obj, {}, ctx)]
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Service, old: Service, ctx: Context) -> None:
         keep_fields(new, old, "status")
         _one_and_many(new, old)
         _keep_given(new["spec"], old.get("spec", {}))
@@ -85,12 +96,12 @@ class ServiceStrategy(Strategy):
         if new["spec"].get("type") != "LoadBalancer":
             new["status"] = {**new.get("status", {}), "loadBalancer": {}}
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Service, old: Service, ctx: Context) -> Sequence[FieldError]:
         before = old.get("spec", {})
         return check_kept(new["spec"], before) + check_service(new, before, ctx)
 
 
-def _keep_given(spec: Object, old: Mapping[str, Any]) -> None:
+def _keep_given(spec: ServiceSpec, old: ServiceSpec) -> None:
     """An update that leaves out what the server gave keeps it."""
     if "ExternalName" in (spec.get("type"), old.get("type")):
         return
@@ -107,7 +118,7 @@ def _keep_given(spec: Object, old: Mapping[str, Any]) -> None:
         spec.setdefault("healthCheckNodePort", old["healthCheckNodePort"])
 
 
-def _drop_by_type(spec: Object, old: Mapping[str, Any]) -> None:
+def _drop_by_type(spec: ServiceSpec, old: ServiceSpec) -> None:
     """What the old type needed and the new one does not goes, unless the client changed it too."""
     parts: list[str] = []
     kind, before = spec.get("type"), old.get("type")
@@ -124,16 +135,17 @@ def _drop_by_type(spec: Object, old: Mapping[str, Any]) -> None:
         parts += ["allocateLoadBalancerNodePorts", "loadBalancerClass"]
     if externally_accessible(old) and not externally_accessible(spec):
         parts.append("externalTrafficPolicy")
+    document: Any = spec
     for part in parts:
-        if part in spec and spec[part] == old.get(part):
-            del spec[part]
+        if part in document and document[part] == old.get(part):
+            del document[part]
 
 
-class ServiceStatusStrategy(UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class ServiceStatusStrategy(UpdateStrategy["Service"]):
+    def prepare_update(self, new: Service, old: Service, ctx: Context) -> None:
         keep_fields(new, old, "spec")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Service, old: Service, ctx: Context) -> Sequence[FieldError]:
         path = STATUS.child("loadBalancer", "ingress")
         ingress = new.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
         if ingress and new["spec"].get("type") != "LoadBalancer":
@@ -141,7 +153,7 @@ class ServiceStatusStrategy(UpdateStrategy):
         return [p for i, entry in enumerate(ingress) for p in _check_ingress(entry, path.index(i), ctx)]
 
 
-def _check_ingress(entry: Mapping[str, Any], path: Path, ctx: Context) -> list[FieldError]:
+def _check_ingress(entry: LoadBalancerIngress, path: Path, ctx: Context) -> list[FieldError]:
     found: list[FieldError] = []
     ip, mode, host = entry.get("ip", ""), entry.get("ipMode"), entry.get("hostname", "")
     if ip:
@@ -160,7 +172,7 @@ def _check_ingress(entry: Mapping[str, Any], path: Path, ctx: Context) -> list[F
     return found
 
 
-def _external_ip(obj: Object) -> str:
+def _external_ip(obj: Service) -> str:
     spec = obj.get("spec", {})
     external = spec.get("externalIPs") or []
     match spec.get("type"):
@@ -175,7 +187,7 @@ def _external_ip(obj: Object) -> str:
     return "<unknown>"
 
 
-def _ports(spec: Mapping[str, Any]) -> str:
+def _ports(spec: ServiceSpec) -> str:
     shown = [
         f"{p['port']}:{p['nodePort']}/{p['protocol']}"
         if p.get("nodePort")
@@ -185,7 +197,7 @@ def _ports(spec: Mapping[str, Any]) -> str:
     return ",".join(shown) or "<none>"
 
 
-def _cells(obj: Object, now: float) -> Sequence[object]:
+def _cells(obj: Service, now: float) -> Sequence[object]:
     spec = obj.get("spec", {})
     return (
         printers.name(obj),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.endpoints import check_special
-from dray.api.scheme.kinds import Context, Object
-from dray.api.scheme.strategy import METADATA, SPEC
+from dray.api.scheme.strategy import METADATA, SPEC, Context
 from dray.api.validation import addresses, checks, field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Service, ServicePort, ServiceSpec
 
 TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 HEADLESS: Final = "None"
@@ -24,20 +26,20 @@ _PORTS: Final = SPEC.child("ports")
 _CLUSTER_IPS: Final = SPEC.child("clusterIPs")
 
 
-def is_headless(spec: Mapping[str, Any]) -> bool:
+def is_headless(spec: ServiceSpec) -> bool:
     return bool((spec.get("clusterIPs") or [""])[0] == HEADLESS)
 
 
-def externally_accessible(spec: Mapping[str, Any]) -> bool:
+def externally_accessible(spec: ServiceSpec) -> bool:
     kind = spec.get("type")
     return kind in WITH_NODE_PORTS or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
-def needs_health_check(spec: Mapping[str, Any]) -> bool:
+def needs_health_check(spec: ServiceSpec) -> bool:
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
-def _check_port(port: Mapping[str, Any], seen: set[str], path: Path, *, named: bool) -> list[FieldError]:
+def _check_port(port: ServicePort, seen: set[str], path: Path, *, named: bool) -> list[FieldError]:
     found: list[FieldError] = []
     name = port.get("name", "")
     if name:
@@ -55,7 +57,7 @@ def _check_port(port: Mapping[str, Any], seen: set[str], path: Path, *, named: b
     return found
 
 
-def _check_ports(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_ports(spec: ServiceSpec) -> list[FieldError]:
     ports = spec.get("ports") or ()
     seen: set[str] = set()
     return [
@@ -65,7 +67,7 @@ def _check_ports(spec: Mapping[str, Any]) -> list[FieldError]:
     ]
 
 
-def _check_port_pairs(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_port_pairs(spec: ServiceSpec) -> list[FieldError]:
     """Node ports fit the type, and no port is given twice."""
     ports = spec.get("ports") or ()
     found: list[FieldError] = []
@@ -99,7 +101,7 @@ def _check_port_pairs(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _check_type(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_type(spec: ServiceSpec) -> list[FieldError]:
     found: list[FieldError] = []
     kind = spec.get("type", "")
     if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
@@ -118,7 +120,7 @@ def _check_type(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _check_affinity(spec: Mapping[str, Any]) -> list[FieldError]:
+def _check_affinity(spec: ServiceSpec) -> list[FieldError]:
     affinity, path = spec.get("sessionAffinity", ""), SPEC.child("sessionAffinityConfig")
     found = checks.one_of(affinity, SPEC.child("sessionAffinity"), _AFFINITIES)
     if affinity == "ClientIP":
@@ -131,7 +133,7 @@ def _check_affinity(spec: Mapping[str, Any]) -> list[FieldError]:
     return found
 
 
-def _check_cluster_ips(spec: Mapping[str, Any], old: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+def _check_cluster_ips(spec: ServiceSpec, old: ServiceSpec, ctx: Context) -> list[FieldError]:
     if spec.get("type") == "ExternalName":
         return []
     one, many = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
@@ -171,7 +173,7 @@ def _check_cluster_ips(spec: Mapping[str, Any], old: Mapping[str, Any], ctx: Con
     return found
 
 
-def _check_each_ip(ips: list[str], accepted: Sequence[str], ctx: Context) -> list[FieldError]:
+def _check_each_ip(ips: Sequence[str], accepted: Sequence[str], ctx: Context) -> list[FieldError]:
     strict = "StrictIPCIDRValidation" in ctx.gates
     found: list[FieldError] = []
     for i, ip in enumerate(ips):
@@ -183,7 +185,7 @@ def _check_each_ip(ips: list[str], accepted: Sequence[str], ctx: Context) -> lis
     return found
 
 
-def _check_external(obj: Object, old: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+def _check_external(obj: Service, old: ServiceSpec, ctx: Context) -> list[FieldError]:
     """Where traffic from outside comes in."""
     spec, strict = obj["spec"], "StrictIPCIDRValidation" in ctx.gates
     found: list[FieldError] = []
@@ -195,7 +197,7 @@ def _check_external(obj: Object, old: Mapping[str, Any], ctx: Context) -> list[F
     return found
 
 
-def _check_ranges(obj: Object, old: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+def _check_ranges(obj: Service, old: ServiceSpec, ctx: Context) -> list[FieldError]:
     spec, strict = obj["spec"], "StrictIPCIDRValidation" in ctx.gates
     found: list[FieldError] = []
     ranges, path = spec.get("loadBalancerSourceRanges") or (), SPEC.child("LoadBalancerSourceRanges")
@@ -214,7 +216,7 @@ def _check_ranges(obj: Object, old: Mapping[str, Any], ctx: Context) -> list[Fie
     return found
 
 
-def _check_policies(spec: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+def _check_policies(spec: ServiceSpec, ctx: Context) -> list[FieldError]:
     found: list[FieldError] = []
     balanced = spec.get("type") == "LoadBalancer"
     if not balanced and "allocateLoadBalancerNodePorts" in spec:
@@ -250,7 +252,7 @@ def _check_policies(spec: Mapping[str, Any], ctx: Context) -> list[FieldError]:
     return found
 
 
-def check_service(obj: Object, old: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+def check_service(obj: Service, old: ServiceSpec, ctx: Context) -> list[FieldError]:
     spec = obj["spec"]
     found = _check_type(spec) + _check_ports(spec)
     found += checks.labels(spec.get("selector"), SPEC.child("selector"))
@@ -259,7 +261,7 @@ def check_service(obj: Object, old: Mapping[str, Any], ctx: Context) -> list[Fie
     return found + _check_port_pairs(spec) + _check_ranges(obj, old, ctx) + _check_policies(spec, ctx)
 
 
-def check_kept(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+def check_kept(spec: ServiceSpec, old: ServiceSpec) -> list[FieldError]:
     """Addresses stay once given, except on the way from or to an external name."""
     if "ExternalName" in (spec.get("type"), old.get("type")):
         return []

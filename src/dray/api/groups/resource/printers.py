@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from dray.api.scheme.kinds import Column, Object
+from dray.api.scheme.kinds import Column
 from dray.api.scheme.printers import AGE, NAME, age, name, printer, since
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicResourceClaim
+    from dray.api.types.resource_v1alpha3 import ResourcePoolStatusRequest
 
 STATE = Column("State", description="A summary of the current state (allocated, pending, reserved, etc.).")
 
@@ -63,7 +68,7 @@ _COUNTS = tuple(
 )
 
 
-def claim_state(claim: Mapping[str, Any]) -> str:
+def claim_state(claim: ResourceClaim | ClassicResourceClaim) -> str:
     """``pending``, ``allocated``, ``allocated,reserved``, with ``deleted`` in front while a claim goes away."""
     states = []
     deleting = claim["metadata"].get("deletionTimestamp") is not None
@@ -80,13 +85,13 @@ def claim_state(claim: Mapping[str, Any]) -> str:
     return ",".join(states)
 
 
-def _slice(obj: Object, now: float) -> Sequence[Any]:
+def _slice(obj: ResourceSlice, now: float) -> Sequence[Any]:
     spec = obj.get("spec") or {}
     pool = (spec.get("pool") or {}).get("name", "")
     return name(obj), spec.get("nodeName") or "", spec.get("driver", ""), pool, age(obj, now)
 
 
-def _taint_rule(obj: Object, now: float) -> Sequence[Any]:
+def _taint_rule(obj: DeviceTaintRule, now: float) -> Sequence[Any]:
     taint = (obj.get("spec") or {}).get("taint") or {}
     added = since(taint.get("timeAdded"), now)
     return (
@@ -99,7 +104,7 @@ def _taint_rule(obj: Object, now: float) -> Sequence[Any]:
     )
 
 
-def _pool_status(obj: Object, now: float) -> Sequence[Any]:
+def _pool_status(obj: ResourcePoolStatusRequest, now: float) -> Sequence[Any]:
     status = obj.get("status")
     cells = [name(obj), (obj.get("spec") or {}).get("driver", "")]
     if status is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import StatusError
+from dray.api.pods import phase
 from dray.client.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, ObjectKey, key_of
 from dray.controllers.controller import CONFLICT_SECONDS, ControllerContext, for_each
-from dray.controllers.workloads import history, owned_pods
-from dray.controllers.workloads.daemon import pod_plan
+from dray.controllers.workloads import controller_ref, history, owned_pods
+from dray.controllers.workloads.daemon import pod_plan, pods
 from dray.controllers.workloads.pod_control import PodOwnerController
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ class DaemonSetController(PodOwnerController["DaemonSet", ObjectKey]):
         self._digest_of = history.hash_of_template(context.quirks.pod_template_schema)
         #: When a pod last failed, and for how long the next has to wait, by set, its generation, and node.
         self._failures: dict[tuple[str, int, str], tuple[float, float]] = {}
-        self._revisions = context.informers.get(CONTROLLER_REVISIONS, indexers={"owner": owned_pods.by_owner})
+        self._revisions = context.informers.get(
+            CONTROLLER_REVISIONS, indexers={"owner": controller_ref.by_owner}
+        )
         self._nodes.add_handler(on_add=self._all, on_update=self._node_changed, on_delete=self._all)
 
     def _node_changed(self, old: Node, new: Node) -> None:
@@ -61,7 +64,7 @@ class DaemonSetController(PodOwnerController["DaemonSet", ObjectKey]):
         state = pod_plan.DaemonSetState.of(daemons, digest, self._nodes.items(), pods, now=now)
         problem: StatusError | None = None
         wait: float | None = None
-        is_observed = self._expected.met(key, own)
+        is_observed = self._expected.satisfied(key, own)
         if is_observed:
             held, wait = self._in_backoff(state)
             try:
@@ -117,8 +120,8 @@ class DaemonSetController(PodOwnerController["DaemonSet", ObjectKey]):
 
     async def _manage(self, key: ObjectKey, daemons: DaemonSet, plan: pod_plan.Plan, digest: str) -> None:
         for pod in plan.ended:
-            where = f"daemon pod {key.namespace}/{pod['metadata']['name']} on node {pod_plan.node_of(pod)}"
-            if owned_pods.phase(pod) == "Failed":
+            where = f"daemon pod {key.namespace}/{pod['metadata']['name']} on node {pods.node_of(pod)}"
+            if phase(pod) == "Failed":
                 self._record_event(
                     daemons, "Warning", "FailedDaemonPod", f"Found failed {where}, will try to kill it"
                 )
@@ -130,7 +133,7 @@ class DaemonSetController(PodOwnerController["DaemonSet", ObjectKey]):
         try:
             await owned_pods.slow_start_batch(
                 min(len(plan.start), _BURST),
-                lambda: self._create_pod(key, daemons, pod_plan.pod_for(daemons, next(nodes), digest)),
+                lambda: self._create_pod(key, daemons, pods.pod_for(daemons, next(nodes), digest)),
             )
         except StatusError as failed:
             problem = failed

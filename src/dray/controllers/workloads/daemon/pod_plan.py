@@ -1,118 +1,45 @@
-"""Where daemons belong: which nodes should have one, which pods have to come and go for that, and the count. Pure."""
+"""Which nodes get a pod of a DaemonSet, and how an update replaces pods. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api import nodeaffinity
-from dray.client.resources import DAEMONSETS
-from dray.controllers.pod_status import is_ready
+from dray.api.intstr import scaled_value
+from dray.api.pods import is_ready, is_terminal, phase
 from dray.controllers.workloads import owned_pods
-from dray.controllers.workloads.deployment.rollout import scaled_value
+from dray.controllers.workloads.daemon.pods import (
+    TEMPLATE_GENERATION_LABEL,
+    node_of,
+    template_generation,
+    tolerations,
+)
 from dray.controllers.workloads.history import REVISION_HASH_LABEL
 
 if TYPE_CHECKING:
     from dray.api.types.apps import DaemonSet, DaemonSetStatus, RollingUpdateDaemonSet
-    from dray.api.types.core import Affinity, Node, NodeSelectorTerm, Pod, PodSpec, Toleration
-
-
-TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def _toleration(name: str, effect: str) -> Toleration:
-    return {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
-
-
-#: What daemons bear: an ill node needs them all the more.
-_DAEMON_TOLERATIONS: Final = (
-    _toleration("not-ready", "NoExecute"),
-    _toleration("unreachable", "NoExecute"),
-    _toleration("disk-pressure", "NoSchedule"),
-    _toleration("memory-pressure", "NoSchedule"),
-    _toleration("pid-pressure", "NoSchedule"),
-    _toleration("unschedulable", "NoSchedule"),
-)
-_HOST_NETWORK_TOLERATION: Final = _toleration("network-unavailable", "NoSchedule")
+    from dray.api.types.core import Node, Pod
 
 
 # -- one node, one pod ----------------------------------------------------------------------------------------------
 
 
-def tolerations(spec: PodSpec) -> list[Toleration]:
-    """What the template bears, and what all daemons do; one that says the same is replaced."""
-    found: list[Toleration] = list(spec.get("tolerations") or ())
-    for borne in (
-        (*_DAEMON_TOLERATIONS, _HOST_NETWORK_TOLERATION) if spec.get("hostNetwork") else _DAEMON_TOLERATIONS
-    ):
-        alike = [at for at, one in enumerate(found) if _toleration_key(one) == _toleration_key(borne)]
-        for at in alike:
-            found[at] = borne
-        if not alike:
-            found.append(borne)
-    return found
-
-
-def _toleration_key(toleration: Toleration) -> tuple[str, ...]:
-    return tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
-
-
-def pod_for(daemons: DaemonSet, node: str, digest: str) -> Pod:
-    """A pod that the scheduler can only put on this node."""
-    labels = {REVISION_HASH_LABEL: digest}
-    generation = _template_generation(daemons)
-    if generation:
-        labels[TEMPLATE_GENERATION_LABEL] = generation
-    pod = owned_pods.pod_from_template(daemons["spec"]["template"], DAEMONSETS, daemons, labels=labels)
-    spec: PodSpec = {**pod["spec"], "tolerations": tolerations(pod["spec"])}
-    spec["affinity"] = with_node_affinity(spec.get("affinity") or {}, node)
-    return {**pod, "spec": spec}
-
-
-def _template_generation(daemons: DaemonSet) -> str:
-    """The number of the template, which goes back to a time before there were revisions."""
-    annotations = daemons["metadata"].get("annotations") or {}
-    found = annotations.get("deprecated.daemonset.template.generation") or ""
-    return found if found.isdecimal() else ""
-
-
-def with_node_affinity(affinity: Affinity, node: str) -> Affinity:
-    """The affinity with every other node ruled out; that the node is fit otherwise has been seen to."""
-    pinned: NodeSelectorTerm = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    nodes = affinity.get("nodeAffinity") or {}
-    return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": [pinned]}}}
-
-
-def node_of(pod: Pod) -> str:
-    """Where a pod is, or the one node it can go to."""
-    return pod["spec"].get("nodeName") or _affinity_node(pod["spec"]) or ""
-
-
-def _affinity_node(spec: PodSpec) -> str | None:
-    nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    for term in (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ():
-        for one in term.get("matchFields") or ():
-            if one.get("key") == "metadata.name" and len(one.get("values") or ()) == 1:
-                return one["values"][0]
-    return None
-
-
 class ShouldRun(NamedTuple):
-    """Whether a node should get a daemon, and whether one that it has may stay."""
+    """Whether a node should get a pod of the DaemonSet, and whether a pod that runs there may stay."""
 
-    start: bool
-    keep: bool
+    run: bool
+    continue_running: bool
 
 
-def place(daemons: DaemonSet, node: Node) -> ShouldRun:
+def should_run(daemons: DaemonSet, node: Node) -> ShouldRun:
     spec, name = daemons["spec"]["template"]["spec"], node["metadata"]["name"]
     if spec.get("nodeName") and spec["nodeName"] != name:
-        return ShouldRun(start=False, keep=False)
+        return ShouldRun(run=False, continue_running=False)
     test = nodeaffinity.required_node_affinity(spec)
     if test is not None and not test(name, node["metadata"].get("labels") or {}):
-        return ShouldRun(start=False, keep=False)
+        return ShouldRun(run=False, continue_running=False)
     borne = tolerations(spec)
     taints = (node.get("spec") or {}).get("taints") or ()
     start = nodeaffinity.find_untolerated_taint(taints, borne, ("NoSchedule", "NoExecute")) is None
@@ -147,16 +74,18 @@ class DaemonSetState:
         for pod in sorted(pods, key=_age):
             node = node_of(pod)
             # A pod that is over and deleted only waits for somebody's finalizer; one without a node is no daemon.
-            if node and (_is_not_deleted(pod) or not owned_pods.is_finished(pod)):
+            if node and (_is_not_deleted(pod) or not is_terminal(pod)):
                 by_node.setdefault(node, []).append(pod)
-        return cls(daemons, digest, {n["metadata"]["name"]: place(daemons, n) for n in nodes}, by_node, now)
+        return cls(
+            daemons, digest, {n["metadata"]["name"]: should_run(daemons, n) for n in nodes}, by_node, now
+        )
 
     def is_available(self, pod: Pod) -> bool:
         return owned_pods.is_available(pod, self.daemons["spec"].get("minReadySeconds") or 0, self.now)
 
     def is_new(self, pod: Pod) -> bool:
         labels = pod["metadata"].get("labels") or {}
-        generation = _template_generation(self.daemons)
+        generation = template_generation(self.daemons)
         return bool(
             labels.get(REVISION_HASH_LABEL) == self.digest
             or (generation and labels.get(TEMPLATE_GENERATION_LABEL) == generation)
@@ -164,7 +93,7 @@ class DaemonSetState:
 
     @property
     def wanted(self) -> list[str]:
-        return [name for name, place in self.places.items() if place.start]
+        return [name for name, place in self.places.items() if place.run]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +121,9 @@ def plan(state: DaemonSetState, *, held: Collection[str] = ()) -> Plan:
         elif not keep:
             stop += staying
         else:
-            running = [p for p in staying if not owned_pods.is_finished(p)]
-            over = [p for p in staying if owned_pods.is_finished(p)]
-            ended += [p for p in over if owned_pods.phase(p) == "Succeeded" or name not in held]
+            running = [p for p in staying if not is_terminal(p)]
+            over = [p for p in staying if is_terminal(p)]
+            ended += [p for p in over if phase(p) == "Succeeded" or name not in held]
             stop += _excess_pods(state, running)
             if begin and not running and _is_surging(state):
                 start.append(name)
@@ -213,7 +142,7 @@ def failed_pods_by_node(state: DaemonSetState) -> dict[str, Pod]:
         name: pod
         for name, there in state.pods.items()
         for pod in there
-        if owned_pods.phase(pod) == "Failed" and _is_not_deleted(pod)
+        if phase(pod) == "Failed" and _is_not_deleted(pod)
     }
 
 
@@ -299,7 +228,7 @@ def _surge(state: DaemonSetState, limit: int) -> Plan:
                 stop += old
             else:
                 surging += 1
-        elif not state.places.get(name, ShouldRun(start=False, keep=False)).start:
+        elif not state.places.get(name, ShouldRun(run=False, continue_running=False)).run:
             (misplaced if is_well else stop).extend(old)
         else:
             (candidates if is_well else start).append(name)

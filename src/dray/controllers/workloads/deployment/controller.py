@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.objects import controller_of
+from dray.api.pods import is_terminal
 from dray.client.resources import DEPLOYMENTS, PODS, REPLICASETS, ObjectKey, key_of
-from dray.controllers.controller import CONFLICT_SECONDS, Controller, ControllerContext
-from dray.controllers.serviceaccount import is_namespace_terminating
-from dray.controllers.workloads import owned_pods, pod_template_hash
-from dray.controllers.workloads.deployment import rollout
+from dray.controllers.controller import (
+    CONFLICT_SECONDS,
+    Controller,
+    ControllerContext,
+    is_namespace_terminating,
+)
+from dray.controllers.workloads import controller_ref, owned_pods, pod_template_hash
+from dray.controllers.workloads.deployment import progress, rollout
 
 if TYPE_CHECKING:
     from dray.api.types.apps import Deployment, DeploymentStatus, ReplicaSet
@@ -40,13 +45,13 @@ class DeploymentController(Controller[ObjectKey]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._deployments = context.informers.get(DEPLOYMENTS)
-        self._replica_sets = context.informers.get(REPLICASETS, indexers={"owner": owned_pods.by_owner})
-        self._pods = context.informers.get(PODS, indexers={"owner": owned_pods.by_owner})
+        self._replica_sets = context.informers.get(REPLICASETS, indexers={"owner": controller_ref.by_owner})
+        self._pods = context.informers.get(PODS, indexers={"owner": controller_ref.by_owner})
         self._counts_terminating = context.quirks.counts_terminating_replicas
         self._deployments.add_handler(
             on_add=lambda n: self.enqueue(key_of(n)), on_update=lambda o, n: self.enqueue(key_of(n))
         )
-        context.informers.owned(REPLICASETS).follow(
+        context.informers.owner_events(REPLICASETS).add_handler(
             "Deployment",
             on_change=lambda new, old: self._replica_set_changed(new),
             on_delete=self._replica_set_changed,
@@ -61,7 +66,7 @@ class DeploymentController(Controller[ObjectKey]):
 
     def _replica_set_orphaned(self, rs: ReplicaSet) -> None:
         for deployment in self._deployments.items():
-            if deployment["metadata"]["namespace"] == rs["metadata"]["namespace"] and owned_pods.matches(
+            if deployment["metadata"]["namespace"] == rs["metadata"]["namespace"] and controller_ref.matches(
                 deployment["spec"]["selector"]
             )(rs):
                 self.enqueue(key_of(deployment))
@@ -103,21 +108,21 @@ class DeploymentController(Controller[ObjectKey]):
             if paused:
                 await self._clean_up(key, marked, new, sets)
         now = self.context.clock()
-        status = rollout.status_of(
+        status = progress.status_of(
             marked, new, sets, now=now, created=created, rolls=rolls, terminating=self._counts_terminating
         )
         if marked is not deployment or not owned_pods.semantic_equal(status, marked.get("status") or {}):
             # The revision is written with the status, which takes annotations too.
             await self.context.client.update_status(DEPLOYMENTS, key.namespace, {**marked, "status": status})
-        return rollout.seconds_until_timed_out(marked, status, now)
+        return progress.seconds_until_timed_out(marked, status, now)
 
     async def _claim(self, key: ObjectKey, deployment: Deployment) -> list[ReplicaSet]:
         known = [
             *self._replica_sets.by_index("owner", deployment["metadata"]["uid"]),
-            *self._replica_sets.by_index("owner", owned_pods.orphans_of(key.namespace)),
+            *self._replica_sets.by_index("owner", controller_ref.orphans_of(key.namespace)),
         ]
-        test = owned_pods.matches(deployment["spec"]["selector"])
-        return await owned_pods.claim_objects(
+        test = controller_ref.matches(deployment["spec"]["selector"])
+        return await controller_ref.claim_objects(
             self.context.client, DEPLOYMENTS, deployment, REPLICASETS, known, test
         )
 
@@ -144,7 +149,7 @@ class DeploymentController(Controller[ObjectKey]):
                     **rollout.replicas_annotations(deployment),
                     rollout.REVISION: str(number),
                 },
-                "ownerReferences": [owned_pods.owner_reference(DEPLOYMENTS, deployment)],
+                "ownerReferences": [controller_ref.owner_reference(DEPLOYMENTS, deployment)],
             },
             "spec": {
                 "replicas": 0,
@@ -178,7 +183,7 @@ class DeploymentController(Controller[ObjectKey]):
         return created
 
     async def _write_failure(self, key: ObjectKey, deployment: Deployment, message: str) -> None:
-        status = rollout.with_failure(deployment, message, now=self.context.clock())
+        status = progress.with_failure(deployment, message, now=self.context.clock())
         if not owned_pods.semantic_equal(status, deployment.get("status") or {}):
             with contextlib.suppress(StatusError):  # there is a bigger problem to tell of
                 await self.context.client.update_status(
@@ -186,7 +191,7 @@ class DeploymentController(Controller[ObjectKey]):
                     key.namespace,
                     {**deployment, "status": status},
                 )
-        self.context.recorder.event(DEPLOYMENTS, deployment, "Warning", rollout.CREATE_ERROR, message)
+        self.context.recorder.event(DEPLOYMENTS, deployment, "Warning", progress.CREATE_ERROR, message)
 
     async def _collided(
         self, key: ObjectKey, deployment: Deployment, name: str, collisions: int | None
@@ -251,7 +256,7 @@ class DeploymentController(Controller[ObjectKey]):
             waits = self._waits_for_old_pods(deployment, old)
             sizes = rollout.rolling_sizes(deployment, current, old, old_pods_left=waits)
         await self._scale(key, deployment, sets, sizes)
-        if not sizes and rollout.is_complete(deployment, deployment.get("status") or {}):
+        if not sizes and progress.is_complete(deployment, deployment.get("status") or {}):
             await self._clean_up(key, deployment, new, sets)
 
     async def _clean_up(
@@ -267,7 +272,7 @@ class DeploymentController(Controller[ObjectKey]):
     def _pods_left(self, sets: list[ReplicaSet]) -> bool:
         """Whether pods of these sets still run, or are on their way out."""
         pods = (p for rs in sets for p in self._pods.by_index("owner", rs["metadata"]["uid"]))
-        return any(not owned_pods.is_finished(pod) for pod in pods)
+        return any(not is_terminal(pod) for pod in pods)
 
     async def _scale(
         self,

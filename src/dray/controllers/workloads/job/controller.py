@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.objects import controller_of
+from dray.api.pods import is_active, is_terminal, phase
+from dray.api.times import from_epoch
 from dray.client.client import PatchType
 from dray.client.resources import JOBS, PODS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each
 from dray.controllers.workloads import owned_pods
-from dray.controllers.workloads.job import completion
-from dray.controllers.workloads.job.completion import Backoff, FinishedCondition, IndexFailures, JobCounts
+from dray.controllers.workloads.job import backoff, completion, indexes
+from dray.controllers.workloads.job.backoff import Backoff, IndexFailures
+from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
 from dray.controllers.workloads.job.tracking import (
     counts_with_uncounted,
     status_of,
@@ -55,7 +58,7 @@ def has_tracking_finalizer(pod: Pod) -> bool:
 
 def has_ended(job: Job, pod: Pod) -> bool:
     """Finished; or deleted before it could, where the job does not want to wait for how that ends."""
-    if owned_pods.is_finished(pod):
+    if is_terminal(pod):
         return True
     return not completion.only_replace_failed_pods(job) and "deletionTimestamp" in pod["metadata"]
 
@@ -69,17 +72,17 @@ def pod_for(job: Job, index: int | None = None, failures: IndexFailures | None =
     if index is None:
         return wanted
     name, failures = job["metadata"]["name"], failures or IndexFailures()
-    annotations = {**(metadata.get("annotations") or {}), completion.COMPLETION_INDEX: str(index)}
+    annotations = {**(metadata.get("annotations") or {}), indexes.COMPLETION_INDEX: str(index)}
     if job["spec"].get("backoffLimitPerIndex") is not None:
-        annotations[completion.INDEX_FAILURE_COUNT] = str(failures.counted)
+        annotations[indexes.INDEX_FAILURE_COUNT] = str(failures.counted)
         if failures.ignored:
-            annotations[completion.INDEX_IGNORED_FAILURE_COUNT] = str(failures.ignored)
+            annotations[indexes.INDEX_IGNORED_FAILURE_COUNT] = str(failures.ignored)
     metadata["annotations"] = annotations
-    metadata["labels"] = {**metadata["labels"], completion.COMPLETION_INDEX: str(index)}
+    metadata["labels"] = {**metadata["labels"], indexes.COMPLETION_INDEX: str(index)}
     ending = f"-{index}-"
     metadata["generateName"] = f"{name[: _LONGEST_PREFIX - len(ending)]}{ending}"
     spec: PodSpec = {**wanted["spec"], "hostname": f"{name}-{index}"}
-    path = f"metadata.labels['{completion.COMPLETION_INDEX}']"
+    path = f"metadata.labels['{indexes.COMPLETION_INDEX}']"
     variable: EnvVar = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
     if spec.get("initContainers"):
         spec["initContainers"] = [_with_variable(container, variable) for container in spec["initContainers"]]
@@ -172,15 +175,15 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
             uid for uids in uncounted_terminated_pods(job).values() for uid in uids
         } | self._released.get(key, set())
         tracked = [p for p in pods if has_tracking_finalizer(p) and p["metadata"]["uid"] not in recorded]
-        ended = [p for p in tracked if has_ended(job, p) and completion.has_valid_index(job, p)]
+        ended = [p for p in tracked if has_ended(job, p) and indexes.has_valid_index(job, p)]
         backoff = self._backoff.get(key, Backoff()).after(*_by_success(ended))
-        job_counts = completion.counted(job, counts_with_uncounted(job), ended)
-        active = [p for p in pods if owned_pods.is_active(p)]
+        job_counts = completion.count_finished(job, counts_with_uncounted(job), ended)
+        active = [p for p in pods if is_active(p)]
         decided = self._finished_condition(job, job_counts, active=len(active), pods=pods)
         if decided is not None and decided.kind == "Failed":
             # Whatever still runs has failed with the job.
-            running = [p for p in tracked if owned_pods.is_active(p) and completion.has_valid_index(job, p)]
-            job_counts = completion.counted(job, job_counts, running)
+            running = [p for p in tracked if is_active(p) and indexes.has_valid_index(job, p)]
+            job_counts = completion.count_finished(job, job_counts, running)
             ended += running
         if ended:
             status = status_with_uncounted(
@@ -188,7 +191,7 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
                 job_counts,
                 ended,
                 decided,
-                owned_pods.timestamp(now),
+                from_epoch(now),
                 interim=self.context.quirks.adds_interim_job_conditions,
             )
             job = await self._update_status(key, job, status)
@@ -202,7 +205,7 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
                 await self._release(key, pods)
             else:
                 await self._release(key, pods if leaving else [p for p in pods if has_ended(job, p)])
-                managed = not leaving and self._expected.met(key, self._owned_pods(job))
+                managed = not leaving and self._expected.satisfied(key, self._owned_pods(job))
                 if managed:
                     wait = await self._fill(key, job, job_counts, active, pods)
         except Conflict:
@@ -292,13 +295,13 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
         pause = self._backoff.get(key, Backoff()).pause(now)
         if pause > 0 and not per_index:
             return pause
-        if not completion.is_indexed(job):
+        if not indexes.is_indexed(job):
             await owned_pods.slow_start_batch(
                 min(missing, _BURST), lambda: self._create_pod(key, job, pod_for(job))
             )
             return None
         free = completion.first_pending_indexes(job, job_counts, busy, min(missing, _BURST))
-        numbers = [(i, completion.index_failures(job, i, pods)) for i in free]
+        numbers = [(i, backoff.index_failures(job, i, pods)) for i in free]
         if per_index:
             pauses = {i: failures.backoff.pause(now) for i, failures in numbers}
             if pauses and all(pauses.values()):
@@ -375,8 +378,8 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
 
 def _by_success(pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
     listed = list(pods)
-    succeeded = [p for p in listed if owned_pods.phase(p) == "Succeeded"]
-    return succeeded, [p for p in listed if owned_pods.phase(p) != "Succeeded"]
+    succeeded = [p for p in listed if phase(p) == "Succeeded"]
+    return succeeded, [p for p in listed if phase(p) != "Succeeded"]
 
 
 def _sooner(a: float | None, b: float | None) -> float | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from dray.controllers.pod_status import is_ready
+from dray.api.pods import is_active, is_ready, phase
+from dray.api.times import from_epoch
 from dray.controllers.workloads import owned_pods
-from dray.controllers.workloads.job import completion
+from dray.controllers.workloads.job import indexes, pod_failure_policy
 from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
 
 if TYPE_CHECKING:
@@ -25,12 +26,13 @@ def counts_with_uncounted(job: Job) -> JobCounts:
     """What a job has come to with the pods on record."""
     job_counts, recorded = JobCounts.of(job), uncounted_terminated_pods(job)
     succeeded = (
-        job_counts.succeeded
-        if completion.is_indexed(job)
-        else job_counts.succeeded + len(recorded["succeeded"])
+        job_counts.succeeded if indexes.is_indexed(job) else job_counts.succeeded + len(recorded["succeeded"])
     )
     return JobCounts(
-        succeeded, job_counts.failed + len(recorded["failed"]), job_counts.done, job_counts.failed_indexes
+        succeeded,
+        job_counts.failed + len(recorded["failed"]),
+        job_counts.completed_indexes,
+        job_counts.failed_indexes,
     )
 
 
@@ -46,10 +48,10 @@ def status_with_uncounted(
     """The status that puts ended pods on record; the numbers still leave them out."""
     recorded = uncounted_terminated_pods(job)
     for pod in ended:
-        if owned_pods.phase(pod) == "Succeeded":
-            if not completion.is_indexed(job):  # an index is done but once
+        if phase(pod) == "Succeeded":
+            if not indexes.is_indexed(job):  # an index is done but once
                 recorded["succeeded"].append(pod["metadata"]["uid"])
-        elif completion.match_pod_failure_policy(job, pod).action != "Ignore":
+        elif pod_failure_policy.match_pod_failure_policy(job, pod).action != "Ignore":
             recorded["failed"].append(pod["metadata"]["uid"])
     status: JobStatus = {**(job.get("status") or {})}
     counts = job_counts.status(job)
@@ -134,7 +136,7 @@ def status_of(
     when its terminating pods are gone. ``clears_start_time`` is for a job that is suspended. The status of a job that is
     not ``managed`` at present does not say whether it is suspended.
     """
-    moment = owned_pods.timestamp(now)
+    moment = from_epoch(now)
     status: JobStatus = {**(job.get("status") or {})}
     status.pop("active", None)
     status.pop("ready", None)
@@ -142,7 +144,7 @@ def status_of(
     status.pop("uncountedTerminatedPods", None)
     status.update(job_counts.status(job))
     status["uncountedTerminatedPods"] = {}
-    running = [p for p in pods if owned_pods.is_active(p)]
+    running = [p for p in pods if is_active(p)]
     staying = [p for p in running if p["metadata"]["uid"] not in deleted]
     leaving = len(running) - len(staying) + sum(1 for p in pods if owned_pods.is_terminating(p))
     active = len(staying) + len(set(made) - {p["metadata"]["uid"] for p in pods})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from dray.api.errors import AlreadyExists, StatusError
 from dray.client.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS, ObjectKey
 from dray.controllers.controller import ControllerContext
-from dray.controllers.workloads import owned_pods
+from dray.controllers.workloads import controller_ref
 
 if TYPE_CHECKING:
     from dray.api.types.apps import StatefulSet
@@ -121,9 +121,9 @@ def retention_owners(
         return None
     wanted = list(others)
     if by_set:
-        wanted.append(owned_pods.owner_reference(STATEFULSETS, stateful))
+        wanted.append(controller_ref.owner_reference(STATEFULSETS, stateful))
     if by_pod:
-        wanted.append(owned_pods.owner_reference(PODS, pod))
+        wanted.append(controller_ref.owner_reference(PODS, pod))
     return wanted
 
 

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Literal
 
-from dray.api.scheme.kinds import Object
 from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, EphemeralContainer, ImageVolumeSource, PodSpec
+
 _ALWAYS = "Always"
 _SPEC = Path("spec")
+_PARTS: Final[tuple[Literal["initContainers", "containers", "ephemeralContainers"], ...]] = (
+    "initContainers",
+    "containers",
+    "ephemeralContainers",
+)
 
 
-def _containers(pod: Object) -> Iterator[tuple[Object, Path]]:
-    for part in ("initContainers", "containers", "ephemeralContainers"):
-        for i, container in enumerate(pod.get("spec", {}).get(part) or ()):
+def _containers(spec: PodSpec) -> Iterator[tuple[Container | EphemeralContainer, Path]]:
+    for part in _PARTS:
+        for i, container in enumerate(spec.get(part) or ()):
             yield container, _SPEC.child(part).index(i)
 
 
-def _volumes(pod: Object) -> Iterator[tuple[Object, Path]]:
-    for i, volume in enumerate(pod.get("spec", {}).get("volumes") or ()):
-        if volume.get("image") is not None:
-            yield volume["image"], _SPEC.child("volumes").index(i).child("image")
+def _images(spec: PodSpec) -> Iterator[tuple[ImageVolumeSource, Path]]:
+    for i, volume in enumerate(spec.get("volumes") or ()):
+        if (image := volume.get("image")) is not None:
+            yield image, _SPEC.child("volumes").index(i).child("image")
 
 
 class AlwaysPullImages:
@@ -32,27 +40,23 @@ class AlwaysPullImages:
         return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
 
     async def admit(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
         if _same_images(attributes):
             return
-        for container, _ in _containers(attributes.object):
+        spec: PodSpec = attributes.object.get("spec", {})
+        for container, _ in _containers(spec):
             container["imagePullPolicy"] = _ALWAYS
-        for image, _ in _volumes(attributes.object):
+        for image, _ in _images(spec):
             image["pullPolicy"] = _ALWAYS
 
     async def validate(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
         if _same_images(attributes):
             return
-        wrong = [
-            field.not_supported(path.child(key), part.get(key, ""), (_ALWAYS,))
-            for key, parts in (
-                ("imagePullPolicy", _containers(attributes.object)),
-                ("pullPolicy", _volumes(attributes.object)),
-            )
-            for part, path in parts
-            if part.get(key) != _ALWAYS
+        spec: PodSpec = attributes.object.get("spec", {})
+        said = [
+            (path.child("imagePullPolicy"), c.get("imagePullPolicy", "")) for c, path in _containers(spec)
         ]
+        said += [(path.child("pullPolicy"), image.get("pullPolicy", "")) for image, path in _images(spec)]
+        wrong = [field.not_supported(path, policy, (_ALWAYS,)) for path, policy in said if policy != _ALWAYS]
         if wrong:
             raise attributes.forbidden(str(wrong[0]))
 
@@ -62,7 +66,7 @@ def _same_images(attributes: Attributes) -> bool:
     if attributes.operation != UPDATE:
         return False
     old, new = (
-        {container.get("image") for container, _ in _containers(pod or {})}
+        {container.get("image") for container, _ in _containers((pod or {}).get("spec", {}))}
         for pod in (attributes.old, attributes.object)
     )
     return new <= old

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.auth import authorizer
 from dray.server.auth.authorizer import AuthorizerFunc
+
+if TYPE_CHECKING:
+    from dray.api.types.certificates import CertificateSigningRequestSpec, CertificateSigningRequestStatus
 
 _GROUP: Final = "certificates.k8s.io"
 _REQUESTS: Final = "certificatesigningrequests"
@@ -43,8 +46,9 @@ def may(authorize: AuthorizerFunc, attributes: Attributes, verb: str, signer: st
 
 
 def _signer(attributes: Attributes) -> str:
-    """By the stored object: whoever tries to change the signer on the way is judged by the old one."""
-    return str((attributes.old or {}).get("spec", {}).get("signerName", ""))
+    """By the stored object: whoever tries to change the signer on the way is checked by the old one."""
+    spec: CertificateSigningRequestSpec = (attributes.old or {}).get("spec", {})
+    return spec.get("signerName", "")
 
 
 class CertificateApproval:
@@ -73,8 +77,11 @@ class CertificateSigning:
         return scope.operation == UPDATE and scope.is_for(_GROUP, _REQUESTS, "status")
 
     async def validate(self, attributes: Attributes) -> None:
-        new, old = ((obj or {}).get("status", {}) for obj in (attributes.object, attributes.old))
-        if all((new.get(key) or None) == (old.get(key) or None) for key in ("certificate", "conditions")):
+        new: CertificateSigningRequestStatus = attributes.object.get("status", {})
+        old: CertificateSigningRequestStatus = (attributes.old or {}).get("status", {})
+        if (new.get("certificate") or None) == (old.get("certificate") or None) and (
+            new.get("conditions") or None
+        ) == (old.get("conditions") or None):
             return
         signer = _signer(attributes)
         if not may(self._authorize, attributes, "sign", signer):
@@ -90,7 +97,7 @@ class CertificateSubjectRestriction:
         return scope.operation == CREATE and scope.is_for(_GROUP, _REQUESTS)
 
     async def validate(self, attributes: Attributes) -> None:
-        spec = (attributes.object or {}).get("spec", {})
+        spec: CertificateSigningRequestSpec = attributes.object.get("spec", {})
         if spec.get("signerName") != _CLIENT:
             return
         try:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec, ServiceSpec
 
 _HOSTNAME = "kubernetes.io/hostname"
 
@@ -29,11 +34,9 @@ class DenyServiceExternalIPs:
         return scope.is_for("", "services") and scope.operation in (CREATE, UPDATE)
 
     async def validate(self, attributes: Attributes) -> None:
-        new, old = (
-            set((service or {}).get("spec", {}).get("externalIPs") or ())
-            for service in (attributes.object, attributes.old)
-        )
-        if not new <= old:
+        new: ServiceSpec = attributes.object.get("spec", {})
+        old: ServiceSpec = (attributes.old or {}).get("spec", {})
+        if not set(new.get("externalIPs") or ()) <= set(old.get("externalIPs") or ()):
             raise attributes.forbidden("Use of external IPs is denied by admission control")
 
 
@@ -46,8 +49,8 @@ class LimitPodHardAntiAffinityTopology:
         return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
 
     async def validate(self, attributes: Attributes) -> None:
-        affinity = (attributes.object or {}).get("spec", {}).get("affinity") or {}
-        anti = affinity.get("podAntiAffinity") or {}
+        spec: PodSpec = attributes.object.get("spec", {})
+        anti = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
         for term in anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
             if term.get("topologyKey") != _HOSTNAME:
                 raise attributes.forbidden(

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dray.api.groups.core.pod.resources import container_requests
 from dray.api.quantity import Quantity
-from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
+from dray.server.admission.matchconditions import aggregate
+
+if TYPE_CHECKING:
+    from dray.api.types import Object as AnyObject
+    from dray.api.types.core import (
+        Container,
+        LimitRange,
+        LimitRangeItem,
+        PersistentVolumeClaimSpec,
+        Pod,
+        PodSpec,
+        ResourceRequirements,
+    )
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 #: Beyond this, thousandths would not fit into 64 bits, and whole numbers are compared.
@@ -17,6 +29,8 @@ _MOST_MILLI: Final = ((1 << 63) - 1) // 1000
 _POD_LEVEL: Final = ("cpu", "memory")
 
 Amounts = Mapping[str, Quantity]
+_Part = Literal["requests", "limits"]
+_NOUNS: Final[tuple[tuple[_Part, str], ...]] = (("requests", "request"), ("limits", "limit"))
 
 
 class LimitRanger:
@@ -32,44 +46,46 @@ class LimitRanger:
             return scope.is_for("", "pods", "resize")
         return scope.is_for("", "pods") or scope.is_for("", "persistentvolumeclaims")
 
-    def _limits(self, attributes: Attributes) -> Iterator[Sequence[Object]]:
-        """The limits of each limit range of the namespace; an object on its way out is left in peace."""
-        old = attributes.old
+    def _limits(self, attributes: Attributes) -> Iterator[Sequence[LimitRangeItem]]:
+        """The limits of each limit range of the namespace; an object on its way out is not limited."""
+        old: AnyObject | None = attributes.old
         if old is not None and old["metadata"].get("deletionTimestamp"):
             return
-        for limit_range in self._listers.all("", "limitranges", attributes.namespace):
+        ranges: Iterable[LimitRange] = self._listers.all("", "limitranges", attributes.namespace)
+        for limit_range in ranges:
             yield limit_range.get("spec", {}).get("limits") or ()
 
     async def admit(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
         if attributes.resource == "pods":
             for limits in self._limits(attributes):
                 _fill(attributes.object, limits)
 
     async def validate(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
+        check: Callable[[Any, LimitRangeItem], Iterator[str]]
         check = _check_pod if attributes.resource == "pods" else _check_volume_claim
         for limits in self._limits(attributes):
             problems = [p for limit in limits for p in check(attributes.object.get("spec", {}), limit)]
             if problems:
-                texts = list(dict.fromkeys(problems))
-                raise attributes.forbidden(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+                raise attributes.forbidden(aggregate(problems))
 
 
 # -- defaults
 
 
-def _fill(pod: Object, limits: Sequence[Object]) -> None:
-    defaults: dict[str, dict[str, str]] = {"limits": {}, "requests": {}}
+def _fill(pod: Pod, limits: Sequence[LimitRangeItem]) -> None:
+    defaults: dict[_Part, dict[str, str]] = {"limits": {}, "requests": {}}
     for limit in limits:
         if limit.get("type") == "Container":
             defaults["limits"] |= limit.get("default") or {}
             defaults["requests"] |= limit.get("defaultRequest") or {}
     spec = pod.get("spec", {})
     notes: list[str] = []
-    for part, word in (("containers", "container"), ("initContainers", "init container")):
-        for container in spec.get(part) or ():
-            for kind, noun in (("requests", "request"), ("limits", "limit")):
+    for containers, word in (
+        (spec.get("containers"), "container"),
+        (spec.get("initContainers"), "init container"),
+    ):
+        for container in containers or ():
+            for kind, noun in _NOUNS:
                 added = _add(container, kind, defaults[kind])
                 if added:
                     notes.append(f"{', '.join(added)} {noun} for {word} {container.get('name', '')}")
@@ -79,44 +95,45 @@ def _fill(pod: Object, limits: Sequence[Object]) -> None:
         pod["metadata"]["annotations"] = annotations
 
 
-def _add(container: Object, kind: str, defaults: Mapping[str, str]) -> list[str]:
-    resources = container.get("resources") or {}
+def _add(container: Container, kind: _Part, defaults: Mapping[str, str]) -> list[str]:
+    resources: ResourceRequirements = {**(container.get("resources") or {})}
     present = resources.get(kind) or {}
     missing = {name: amount for name, amount in defaults.items() if name not in present}
     if missing:
-        container["resources"] = {**resources, kind: {**present, **missing}}
+        resources[kind] = {**present, **missing}
+        container["resources"] = resources
     return sorted(missing)
 
 
 # -- bounds
 
 
-def _amounts(resources: Mapping[str, Any], part: str) -> dict[str, Quantity]:
-    return {name: Quantity.parse(text) for name, text in (resources.get(part) or {}).items()}
+def _amounts(amounts: Mapping[str, str] | None) -> dict[str, Quantity]:
+    return {name: Quantity.parse(text) for name, text in (amounts or {}).items()}
 
 
-def _check_pod(spec: Object, limit: Object) -> Iterator[str]:
+def _check_pod(spec: PodSpec, limit: LimitRangeItem) -> Iterator[str]:
     if limit.get("type") == "Container":
         for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
             resources = container.get("resources") or {}
-            yield from _check(limit, _amounts(resources, "requests"), _amounts(resources, "limits"))
+            yield from _check(limit, _amounts(resources.get("requests")), _amounts(resources.get("limits")))
     elif limit.get("type") == "Pod":
         yield from _check(limit, _of_pod(spec, "requests"), _of_pod(spec, "limits"))
 
 
-def _of_pod(spec: Object, part: str) -> dict[str, Quantity]:
+def _of_pod(spec: PodSpec, part: _Part) -> dict[str, Quantity]:
     total = container_requests(spec, part)
-    stated = _amounts(spec.get("resources") or {}, part)
+    stated = _amounts((spec.get("resources") or {}).get(part))
     return total | {name: amount for name, amount in stated.items() if name in _POD_LEVEL}
 
 
-def _check_volume_claim(spec: Object, limit: Object) -> Iterator[str]:
+def _check_volume_claim(spec: PersistentVolumeClaimSpec, limit: LimitRangeItem) -> Iterator[str]:
     if limit.get("type") != "PersistentVolumeClaim":
         return
-    requests = _amounts(spec.get("resources") or {}, "requests")
-    for name, least in _amounts(limit, "min").items():
+    requests = _amounts((spec.get("resources") or {}).get("requests"))
+    for name, least in _amounts(limit.get("min")).items():
         yield from _at_least("PersistentVolumeClaim", name, least, requests, {})
-    for name, most in _amounts(limit, "max").items():
+    for name, most in _amounts(limit.get("max")).items():
         per = f"maximum {name} usage per PersistentVolumeClaim is {most}"
         if name not in requests:
             yield f"{per}.  No request is specified"
@@ -124,13 +141,13 @@ def _check_volume_claim(spec: Object, limit: Object) -> Iterator[str]:
             yield f"{per}, but request is {requests[name]}"
 
 
-def _check(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _check(limit: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
     kind = limit["type"]
-    for name, least in _amounts(limit, "min").items():
+    for name, least in _amounts(limit.get("min")).items():
         yield from _at_least(kind, name, least, requests, limits)
-    for name, most in _amounts(limit, "max").items():
+    for name, most in _amounts(limit.get("max")).items():
         yield from _at_most(kind, name, most, requests, limits)
-    for name, ratio in _amounts(limit, "maxLimitRequestRatio").items():
+    for name, ratio in _amounts(limit.get("maxLimitRequestRatio")).items():
         yield from _within_ratio(kind, name, ratio, requests, limits)
 
 

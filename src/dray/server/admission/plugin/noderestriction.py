@@ -1,17 +1,16 @@
-"""NodeRestriction: a node's agent writes only what is its own, and cannot make itself attractive to pods.
+"""NodeRestriction: a kubelet writes only its own objects, and no labels that would attract pods to its node.
 
-What a node may write at all is the authorizer's matter; here the contents are looked at.
+The node authorizer decides which objects a node may write; this plugin checks their contents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api import errors
 from dray.api.errors import StatusError
 from dray.api.pods import MIRROR_ANNOTATION
-from dray.api.scheme.kinds import Object
 from dray.api.validation.field import quote
 from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
@@ -19,6 +18,13 @@ from dray.server.admission.plugin.podreferences import UnknownSource, referred_r
 from dray.server.auth import authorizer
 from dray.server.auth.authorizer import AuthorizerFunc
 from dray.server.auth.user import NODE_PREFIX, node_name
+
+if TYPE_CHECKING:
+    from dray.api.types.authentication import TokenRequestSpec
+    from dray.api.types.certificates import CertificateSigningRequestSpec
+    from dray.api.types.core import Node, PersistentVolumeClaim, Pod
+    from dray.api.types.meta import ObjectMeta, OwnerReference
+    from dray.api.types.resource import ResourceSliceSpec
 
 _LEASES: Final = "kube-node-lease"
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
@@ -98,15 +104,15 @@ class NodeRestriction:
                     f"unexpected operation {quote(other)}, node {quote(node)} can only create and delete mirror pods"
                 )
 
-    def _existing_pod(self, namespace: str, name: str) -> Object:
-        found = self._listers.get("", "pods", f"{namespace}/{name}")
+    def _existing_pod(self, namespace: str, name: str) -> Pod:
+        found: Pod | None = self._listers.get("", "pods", f"{namespace}/{name}")
         if found is None:
             raise errors.not_found("pods", "", name)
         return found
 
     def _mirror_pod(self, node: str, attributes: Attributes) -> None:
-        pod, who = attributes.object, quote(node)
-        assert pod is not None
+        who = quote(node)
+        pod: Pod = attributes.object
         meta = pod["metadata"]
         if MIRROR_ANNOTATION not in (meta.get("annotations") or {}):
             raise attributes.forbidden(
@@ -122,21 +128,24 @@ class NodeRestriction:
         if resource:
             raise attributes.forbidden(f"node {who} can not create pods that reference {resource}")
 
-    def _check_owner(self, owners: Any, node: str, attributes: Attributes) -> None:
+    def _check_owner(self, owners: Sequence[OwnerReference], node: str, attributes: Attributes) -> None:
         can_only = f"node {quote(node)} can only create pods with"
         if len(owners) > 1:
             raise attributes.forbidden(f"{can_only} a single owner reference set to itself")
-        identity = tuple(owners[0].get(key) for key in ("apiVersion", "kind", "name")) if owners else ()
-        if identity != ("v1", "Node", node):
+        owner = owners[0] if owners else None
+        if owner is None or (owner.get("apiVersion"), owner.get("kind"), owner.get("name")) != (
+            "v1",
+            "Node",
+            node,
+        ):
             raise attributes.forbidden(f"{can_only} an owner reference set to itself")
-        owner = owners[0]
         if not owner.get("controller"):
             raise attributes.forbidden(f"{can_only} a controller owner reference set to itself")
         if owner.get("blockOwnerDeletion"):
             raise attributes.forbidden(
                 f"node {quote(node)} must not set blockOwnerDeletion on an owner reference"
             )
-        found = self._listers.get("", "nodes", node)
+        found: Node | None = self._listers.get("", "nodes", node)
         if found is None:
             raise errors.not_found("nodes", "", node)
         uid = found["metadata"].get("uid")
@@ -156,8 +165,7 @@ class NodeRestriction:
         """A node gets tokens only for pods that run on it, and for audiences that these ask for."""
         if attributes.operation != CREATE or attributes.subresource != "token":
             return
-        assert attributes.object is not None
-        spec = attributes.object.get("spec", {})
+        spec: TokenRequestSpec = attributes.object.get("spec", {})
         ref = spec.get("boundObjectRef") or {}
         if ref.get("apiVersion") != "v1" or ref.get("kind") != "Pod" or not ref.get("name"):
             raise attributes.forbidden("node requested token not bound to a pod")
@@ -174,7 +182,7 @@ class NodeRestriction:
         if self._audiences:
             self._check_audience(spec.get("audiences") or (), pod, attributes)
 
-    def _check_audience(self, audiences: Any, pod: Object, attributes: Attributes) -> None:
+    def _check_audience(self, audiences: Sequence[str], pod: Pod, attributes: Attributes) -> None:
         if len(audiences) > 1:
             raise attributes.forbidden("node may only request 0 or 1 audiences")
         audience = audiences[0] if audiences else ""
@@ -198,8 +206,8 @@ class NodeRestriction:
             )
 
 
-def _node_of(pod: Object) -> str:
-    return str(pod.get("spec", {}).get("nodeName", ""))
+def _node_of(pod: Pod) -> str:
+    return pod.get("spec", {}).get("nodeName", "")
 
 
 def _unexpected(attributes: Attributes) -> StatusError:
@@ -209,8 +217,9 @@ def _unexpected(attributes: Attributes) -> StatusError:
 def _pod_status(node: str, attributes: Attributes) -> None:
     if attributes.operation != UPDATE:
         raise _unexpected(attributes)
-    new, old, who = attributes.object, attributes.old, quote(node)
-    assert new is not None and old is not None
+    who = quote(node)
+    new: Pod = attributes.object
+    old: Pod = attributes.old
     if _node_of(old) != node:
         raise attributes.forbidden(
             f"node {who} can only update pod status for pods with spec.nodeName set to itself"
@@ -232,9 +241,8 @@ def _node(node: str, attributes: Attributes) -> None:
         raise attributes.forbidden(
             f"node {quote(node)} is not allowed to modify node {quote(attributes.name)}"
         )
-    new, old = attributes.object, attributes.old
     if attributes.operation == CREATE:
-        assert new is not None
+        new: Node = attributes.object
         if new.get("spec", {}).get("configSource") is not None:
             words = f"node {quote(node)} is not allowed to create pods with a non-nil configSource"
             raise attributes.forbidden(words)
@@ -243,11 +251,10 @@ def _node(node: str, attributes: Attributes) -> None:
                 f"node {quote(node)} is not allowed to set the following labels: {', '.join(labels)}"
             )
     elif attributes.operation == UPDATE:
-        assert new is not None and old is not None
-        _node_update(node, new, old, attributes)
+        _node_update(node, attributes.object, attributes.old, attributes)
 
 
-def _node_update(node: str, new: Object, old: Object, attributes: Attributes) -> None:
+def _node_update(node: str, new: Node, old: Node, attributes: Attributes) -> None:
     not_allowed = f"node {quote(node)} is not allowed to"
     spec, before = new.get("spec", {}), old.get("spec", {})
     source = spec.get("configSource")
@@ -262,7 +269,7 @@ def _node_update(node: str, new: Object, old: Object, attributes: Attributes) ->
         raise attributes.forbidden(f"is not allowed to modify labels: {', '.join(labels)}")
 
 
-def _forbidden_labels(new: Object, old: Mapping[str, str]) -> list[str]:
+def _forbidden_labels(new: Node, old: Mapping[str, str]) -> list[str]:
     """Labels that the agent has changed and must not."""
     labels: Mapping[str, str] = new["metadata"].get("labels") or {}
     changed = {key for key in {*labels, *old} if labels.get(key) != old.get(key)}
@@ -290,14 +297,13 @@ def _volume_claim(node: str, attributes: Attributes) -> None:
         raise attributes.forbidden("may only update PVC status")
     if attributes.operation != UPDATE:
         raise _unexpected(attributes)
-    assert attributes.object is not None and attributes.old is not None
     if _unchangeable(attributes.object) != _unchangeable(attributes.old):
         raise attributes.forbidden(
             f"node {quote(node)} is not allowed to update fields other than status.quantity and status.conditions"
         )
 
 
-def _unchangeable(claim: Object) -> Object:
+def _unchangeable(claim: PersistentVolumeClaim) -> dict[str, object]:
     meta = {k: v for k, v in claim["metadata"].items() if k not in ("resourceVersion", "managedFields")}
     free = ("capacity", "conditions", "allocatedResourceStatuses", "allocatedResources")
     status = {k: v for k, v in claim.get("status", {}).items() if k not in free}
@@ -306,7 +312,8 @@ def _unchangeable(claim: Object) -> Object:
 
 def _named(attributes: Attributes) -> str:
     if attributes.operation == CREATE:
-        return str((attributes.object or {}).get("metadata", {}).get("name", ""))
+        metadata: ObjectMeta = attributes.object.get("metadata", {})
+        return metadata.get("name", "")
     return attributes.name
 
 
@@ -323,7 +330,7 @@ def _csi_node(node: str, attributes: Attributes) -> None:
 
 
 def _slice(node: str, attributes: Attributes) -> None:
-    """Other writes the authorizer judges; it does not know what a new slice holds, nor all that a collection has."""
+    """The node authorizer decides about updates; it sees no content of a new slice, nor what deletecollection deletes."""
     match attributes.operation:
         case "CREATE":
             doing, found = "create", attributes.object
@@ -331,8 +338,8 @@ def _slice(node: str, attributes: Attributes) -> None:
             doing, found = "delete", attributes.old
         case _:
             return
-    spec = (found or {}).get("spec") or found or {}  # 1.30's slices are flat
-    if spec.get("nodeName") != node:
+    spec: ResourceSliceSpec | None = (found or {}).get("spec") or found  # 1.30's slices are flat
+    if spec is None or spec.get("nodeName") != node:
         raise attributes.forbidden(
             f"can only {doing} ResourceSlice with the same NodeName as the requesting node"
         )
@@ -341,8 +348,7 @@ def _slice(node: str, attributes: Attributes) -> None:
 def _signing_request(node: str, attributes: Attributes) -> None:
     if attributes.operation != CREATE:
         return
-    assert attributes.object is not None
-    spec = attributes.object.get("spec", {})
+    spec: CertificateSigningRequestSpec = attributes.object.get("spec", {})
     if spec.get("signerName") not in _NODE_SIGNERS:
         return
     from dray.server.admission.plugin.certificates import common_name

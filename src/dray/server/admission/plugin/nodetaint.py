@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dray.server.admission import CREATE, Attributes, RequestScope
 from dray.server.admission.plugin.tolerations import NOT_READY
+
+if TYPE_CHECKING:
+    from dray.api.types.core import NodeSpec
 
 
 class TaintNodesByCondition:
@@ -13,8 +18,7 @@ class TaintNodesByCondition:
         return scope.operation == CREATE and scope.is_for("", "nodes")
 
     async def admit(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
-        spec = attributes.object.setdefault("spec", {})
-        taints = spec.get("taints") or []
+        spec: NodeSpec = attributes.object.setdefault("spec", {})
+        taints = spec.get("taints") or ()
         if not any(t.get("key") == NOT_READY and t.get("effect") == "NoSchedule" for t in taints):
             spec["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]

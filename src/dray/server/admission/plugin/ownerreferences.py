@@ -1,20 +1,23 @@
-"""OwnerReferencesPermissionEnforcement: who makes another object the owner of one must have power over both."""
+"""OwnerReferencesPermissionEnforcement: who makes one object the owner of another needs permissions on both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.auth import authorizer
 from dray.server.auth.authorizer import AuthorizerFunc
 from dray.server.endpoints.decoder import split_api_version
 from dray.server.registry.resources import Resources
 
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.meta import OwnerReference
 
-def _owners(obj: Object | None) -> Sequence[Object]:
-    found: Sequence[Object] = ((obj or {}).get("metadata") or {}).get("ownerReferences") or ()
-    return found
+
+def _owners(obj: Object | None) -> Sequence[OwnerReference]:
+    return () if obj is None else (obj.get("metadata") or {}).get("ownerReferences") or ()
 
 
 class OwnerReferencesPermissionEnforcement:
@@ -60,7 +63,7 @@ class OwnerReferencesPermissionEnforcement:
                 f"cannot set an ownerRef on a resource you can't delete: {verdict.reason}, <nil>"
             )
 
-    def _check_blockable(self, ref: Object, attributes: Attributes) -> None:
+    def _check_blockable(self, ref: OwnerReference, attributes: Attributes) -> None:
         api_version, kind = ref.get("apiVersion", ""), ref.get("kind", "")
         group, version = split_api_version(api_version)
         found = [r for r in self._resources if r.kind.group == group and r.kind.kind == kind]

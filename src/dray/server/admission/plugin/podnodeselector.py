@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dray.api import errors
 from dray.server.admission import CREATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 _CONFLICT = "pod node label selector conflicts with its namespace node label selector"
@@ -34,14 +39,13 @@ class PodNodeSelector:
 
     async def admit(self, attributes: Attributes) -> None:
         await self.validate(attributes)
-        assert attributes.object is not None
-        spec = attributes.object.setdefault("spec", {})
+        spec: PodSpec = attributes.object.setdefault("spec", {})
         merged = {**self._selector(attributes), **(spec.get("nodeSelector") or {})}
         if merged:
             spec["nodeSelector"] = merged
 
     async def validate(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
-        own = attributes.object.get("spec", {}).get("nodeSelector") or {}
+        spec: PodSpec = attributes.object.get("spec", {})
+        own = spec.get("nodeSelector") or {}
         if any(own.get(key, value) != value for key, value in self._selector(attributes).items()):
             raise attributes.forbidden(_CONFLICT)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from dray.api.scheme.kinds import Object
+from dray.api.pods import all_containers
 
-Part = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec, Volume
+
 
 #: Volume sources whose secret is given by a reference.
-_WITH_SECRET_REF: Final = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
+_WITH_SECRET_REF: Final[
+    tuple[Literal["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"], ...]
+] = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 #: Volume sources that need nothing from the API.
 _LOCAL: Final = frozenset(
     (
@@ -55,31 +59,30 @@ _PROJECTED: Final[Mapping[str, str]] = {
 }
 
 
-def _containers(spec: Object) -> Iterator[Part]:
-    for part in ("initContainers", "containers", "ephemeralContainers"):
-        yield from spec.get(part) or ()
-
-
-def _from_environment(spec: Object, whole: str, key: str) -> Iterator[str]:
-    for container in _containers(spec):
+def _from_environment(
+    spec: PodSpec,
+    whole: Literal["secretRef", "configMapRef"],
+    key: Literal["secretKeyRef", "configMapKeyRef"],
+) -> Iterator[str]:
+    for container in all_containers(spec):
         for source in container.get("envFrom") or ():
             yield (source.get(whole) or {}).get("name", "")
         for variable in container.get("env") or ():
             yield ((variable.get("valueFrom") or {}).get(key) or {}).get("name", "")
 
 
-def _projections(spec: Object, kind: str) -> Iterator[str]:
+def _projections(spec: PodSpec, kind: Literal["secret", "configMap"]) -> Iterator[str]:
     for volume in spec.get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():
             yield (source.get(kind) or {}).get("name", "")
 
 
-def secret_names(spec: Object) -> Iterator[str]:
+def secret_names(spec: PodSpec) -> Iterator[str]:
     """The names of all secrets that a pod refers to itself."""
     yield from filter(None, _secret_names(spec))
 
 
-def _secret_names(spec: Object) -> Iterator[str]:
+def _secret_names(spec: PodSpec) -> Iterator[str]:
     for reference in spec.get("imagePullSecrets") or ():
         yield reference.get("name", "")
     yield from _from_environment(spec, "secretRef", "secretKeyRef")
@@ -92,12 +95,12 @@ def _secret_names(spec: Object) -> Iterator[str]:
             yield ((volume.get(kind) or {}).get("secretRef") or {}).get("name", "")
 
 
-def config_map_names(spec: Object) -> Iterator[str]:
+def config_map_names(spec: PodSpec) -> Iterator[str]:
     """The names of all config maps that a pod refers to itself."""
     yield from filter(None, _config_map_names(spec))
 
 
-def _config_map_names(spec: Object) -> Iterator[str]:
+def _config_map_names(spec: PodSpec) -> Iterator[str]:
     yield from _from_environment(spec, "configMapRef", "configMapKeyRef")
     yield from _projections(spec, "configMap")
     for volume in spec.get("volumes") or ():
@@ -108,7 +111,7 @@ class UnknownSource(ValueError):
     """A volume of a sort that nothing is known about."""
 
 
-def referred_resource(spec: Object) -> str:
+def referred_resource(spec: PodSpec) -> str:
     """The first resource of the API that a pod depends on; empty if it depends on none."""
     if spec.get("serviceAccountName"):
         return "serviceaccounts"
@@ -124,7 +127,7 @@ def referred_resource(spec: Object) -> str:
     return ""
 
 
-def _of_volume(volume: Part) -> str:
+def _of_volume(volume: Volume) -> str:
     kind = next((key for key, value in volume.items() if key != "name" and value is not None), "")
     if kind in _LOCAL:
         return ""

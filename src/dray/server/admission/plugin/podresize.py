@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import StatusError
 from dray.api.groups.core.pod.resources import container_requests
 from dray.api.quantity import Quantity
-from dray.api.scheme.kinds import Object
 from dray.server.admission import UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Node, Pod, PodSpec
 
 _OS: Final = "kubernetes.io/os"
 _PLATFORM: Final = "UnsupportedPlatform"
@@ -26,12 +28,12 @@ class PodResizeValidator:
         return scope.operation == UPDATE and scope.is_for("", "pods", "resize")
 
     async def validate(self, attributes: Attributes) -> None:
-        new, old = attributes.object, attributes.old
-        assert new is not None and old is not None
+        new: Pod = attributes.object
+        old: Pod = attributes.old
         name = new.get("spec", {}).get("nodeName")
         if not name or new["metadata"].get("generation") == old["metadata"].get("generation"):
             return
-        node = self._listers.get("", "nodes", name)
+        node: Node | None = self._listers.get("", "nodes", name)
         if node is None:
             raise attributes.forbidden(f'node "{name}" not found')
         system = (node["metadata"].get("labels") or {}).get(_OS, "linux")
@@ -42,7 +44,7 @@ class PodResizeValidator:
             raise _refused(attributes, problem, _CAPACITY)
 
 
-def _beyond(spec: Object, node: Object) -> str:
+def _beyond(spec: PodSpec, node: Node) -> str:
     """What a pod wants more of than its node has."""
     requests = container_requests(spec)
     own = (spec.get("resources") or {}).get("requests") or {}

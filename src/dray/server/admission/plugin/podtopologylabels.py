@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Binding, Node, Pod
+    from dray.api.types.meta import ObjectMeta
 
 _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -23,19 +26,19 @@ class PodTopologyLabels:
         return scope.is_for("", "pods") or scope.is_for("", "pods", "binding")
 
     async def admit(self, attributes: Attributes) -> None:
-        obj = attributes.object
-        assert obj is not None
         if attributes.subresource == "binding":
-            target = obj.get("target") or {}
+            binding: Binding = attributes.object
+            target = binding.get("target") or {}
             node = target.get("name", "") if target.get("kind") == "Node" else ""
         else:
-            node = obj.get("spec", {}).get("nodeName", "")
+            pod: Pod = attributes.object
+            node = pod.get("spec", {}).get("nodeName", "")
         labels = self._labels(node) if node else {}
         if labels:
-            meta = obj["metadata"]
+            meta: ObjectMeta = attributes.object["metadata"]
             meta["labels"] = {**(meta.get("labels") or {}), **labels}
 
-    def _labels(self, name: str) -> Object:
-        node = self._listers.get("", "nodes", name) or {}
-        labels = node.get("metadata", {}).get("labels") or {}
+    def _labels(self, name: str) -> dict[str, str]:
+        node: Node | None = self._listers.get("", "nodes", name)
+        labels = {} if node is None else node["metadata"].get("labels") or {}
         return {key: labels[key] for key in _LABELS if key in labels}

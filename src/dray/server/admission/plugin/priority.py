@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Literal
+
 from dray.api.groups.scheduling import SYSTEM_CLASSES
-from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.storage.watchcache import Change, WatchCache
 
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec
+    from dray.api.types.scheduling import PriorityClass
+
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses"
-_NONE: Object = {"metadata": {"name": ""}, "preemptionPolicy": "PreemptLowerPriority"}
+_COMPUTED: Final[tuple[Literal["priority", "preemptionPolicy"], ...]] = ("priority", "preemptionPolicy")
+_NONE: PriorityClass = {"metadata": {"name": ""}, "preemptionPolicy": "PreemptLowerPriority"}
 
 
 class Priority:
@@ -19,7 +26,7 @@ class Priority:
     def __init__(self, listers: Listers) -> None:
         self._listers = listers
         self._classes: WatchCache | None = None
-        self._default_class: Object | None = None
+        self._default_class: PriorityClass | None = None
         self._stale = True
 
     def handles(self, scope: RequestScope) -> bool:
@@ -32,14 +39,13 @@ class Priority:
             if attributes.operation == DELETE and attributes.name in SYSTEM_CLASSES:
                 raise attributes.forbidden("this is a system priority class and cannot be deleted")
             return
-        assert attributes.object is not None
-        spec = attributes.object.setdefault("spec", {})
+        spec: PodSpec = attributes.object.setdefault("spec", {})
         if attributes.operation == CREATE:
             self._assign(spec, attributes)
         else:
             _keep(spec, (attributes.old or {}).get("spec", {}))
 
-    def _assign(self, spec: Object, attributes: Attributes) -> None:
+    def _assign(self, spec: PodSpec, attributes: Attributes) -> None:
         chosen = self._class_of(spec, attributes)
         name, value, policy = (
             chosen["metadata"]["name"],
@@ -64,16 +70,16 @@ class Priority:
         if policy is not None:
             spec["preemptionPolicy"] = policy
 
-    def _class_of(self, spec: Object, attributes: Attributes) -> Object:
+    def _class_of(self, spec: PodSpec, attributes: Attributes) -> PriorityClass:
         name = spec.get("priorityClassName")
         if not name:
             return self._default() or _NONE
-        found = self._listers.get(_GROUP, _CLASSES, name)
+        found: PriorityClass | None = self._listers.get(_GROUP, _CLASSES, name)
         if found is None:
             raise attributes.forbidden(f"no PriorityClass with name {name} was found")
         return found
 
-    def _default(self) -> Object | None:
+    def _default(self) -> PriorityClass | None:
         """Should two defaults have slipped in at once, the lower one counts."""
         if self._classes is None:
             self._classes = self._listers.cache(_GROUP, _CLASSES)
@@ -82,7 +88,8 @@ class Priority:
             self._classes.subscribe(self._mark)
         if self._stale:
             self._stale = False
-            defaults = (c for c in self._listers.all(_GROUP, _CLASSES) if c.get("globalDefault"))
+            classes: Iterable[PriorityClass] = self._listers.all(_GROUP, _CLASSES)
+            defaults = (c for c in classes if c.get("globalDefault"))
             self._default_class = min(defaults, key=lambda c: c.get("value", 0), default=None)
         return self._default_class
 
@@ -90,7 +97,7 @@ class Priority:
         self._stale = True
 
     async def validate(self, attributes: Attributes) -> None:
-        obj = attributes.object
+        obj: PriorityClass | None = attributes.object
         if attributes.resource != _CLASSES or obj is None or not obj.get("globalDefault"):
             return
         default = self._default()
@@ -103,8 +110,8 @@ class Priority:
             )
 
 
-def _keep(spec: Object, old: Object) -> None:
+def _keep(spec: PodSpec, old: PodSpec) -> None:
     """Clients that write pods need not repeat what was computed for them."""
-    for key in ("priority", "preemptionPolicy"):
+    for key in _COMPUTED:
         if spec.get(key) is None and old.get(key) is not None:
             spec[key] = old[key]

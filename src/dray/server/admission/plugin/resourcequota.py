@@ -9,20 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from dray.api.objects import controller_of
 from dray.api.quantity import Quantity
 from dray.api.quota import claims as devices
 from dray.api.quota import evaluators
-from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.apiserver import APIServer
 from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import WatchCache
 from dray.store.interface import KeyNotFound, RevisionMismatch
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, ResourceQuotaStatus
+    from dray.api.types.core import ResourceQuota as CoreResourceQuota
+    from dray.api.types.resource import DeviceClass, ResourceClaim
 
 _ATTEMPTS: Final = 4
 _CLAIMS: Final = ("resource.k8s.io", "resourceclaims")
@@ -104,16 +108,15 @@ class ResourceQuota:
         """The quotas that a request draws on, with their new sums; refuses what goes beyond one of them."""
         charging = _Charging(attributes, self._listers, self._api)
         obj, old = attributes.object, attributes.old
-        assert obj is not None
         concerned = []
         for document in documents:
-            hard = (document.hub.get("status") or {}).get("hard") or {}
-            names = charging.matching(hard)
-            if not names or not charging.in_scope(obj, document.hub):
+            quota: CoreResourceQuota = document.hub
+            names = charging.matching((quota.get("status") or {}).get("hard") or {})
+            if not names or not charging.in_scope(obj, quota):
                 continue
             if problem := charging.unstated(obj, names):
                 raise attributes.forbidden(f"failed quota: {document.name}: {problem}")
-            used = document.hub["status"].get("used") or {}
+            used = quota["status"].get("used") or {}
             if any(name not in used for name in names):
                 words = f"status unknown for quota: {document.name}, resources: {','.join(names)}"
                 raise attributes.forbidden(words)
@@ -134,8 +137,12 @@ class ResourceQuota:
     async def _write(self, stored: WatchCache, raised: _Raised) -> bool:
         """Store a quota's new usage; whether it was still the same quota."""
         document = raised.document
-        status = {**document.hub["status"], "used": {name: str(q) for name, q in raised.used.items()}}
-        new = {**document.hub, "metadata": dict(document.metadata), "status": status}
+        quota: CoreResourceQuota = document.hub
+        status: ResourceQuotaStatus = {
+            **quota["status"],
+            "used": {name: str(q) for name, q in raised.used.items()},
+        }
+        new: Any = {**quota, "metadata": {**document.metadata}, "status": status}
         value = stored.codecs.value(new)
         stored.announce(value, new)
         try:
@@ -155,8 +162,8 @@ def _keeps_usage(attributes: Attributes) -> bool:
     return _ends_by_itself(attributes.object) == _ends_by_itself(attributes.old)
 
 
-def _ends_by_itself(pod: Object | None) -> bool:
-    seconds = (pod or {}).get("spec", {}).get("activeDeadlineSeconds")
+def _ends_by_itself(pod: Pod | None) -> bool:
+    seconds = None if pod is None else pod.get("spec", {}).get("activeDeadlineSeconds")
     return seconds is not None and seconds >= 0
 
 
@@ -168,10 +175,10 @@ def _increase(new: Usage, old: Usage) -> Usage:
 
 def _drawn(attributes: Attributes, document: Document, usage: Usage) -> _Raised | None:
     """What one quota has in use after the request; None if that is what it was."""
-    status = document.hub["status"]
+    status: ResourceQuotaStatus = document.hub["status"]
     hard, used = (
-        {name: Quantity.parse(text) for name, text in (status.get(part) or {}).items()}
-        for part in ("hard", "used")
+        {name: Quantity.parse(text) for name, text in (amounts or {}).items()}
+        for amounts in (status.get("hard"), status.get("used"))
     )
     asked = {name: amount for name, amount in usage.items() if amount and name in hard}
     if not asked:
@@ -199,10 +206,11 @@ class _Charging:
         self._now = api.clock.seconds
         self._served: dict[str, str] | None = None  # extended resources by device class
         if self._kind == _CLAIMS and api.quirks.charges_extended_resources_to_claims:
+            classes: Iterable[DeviceClass] = listers.all("resource.k8s.io", "deviceclasses")
             self._served = {
-                c["metadata"]["name"]: c["spec"]["extendedResourceName"]
-                for c in listers.all("resource.k8s.io", "deviceclasses")
-                if c.get("spec", {}).get("extendedResourceName")
+                c["metadata"]["name"]: name
+                for c in classes
+                if (name := c.get("spec", {}).get("extendedResourceName"))
             }
 
     def matching(self, names: Iterable[str]) -> list[str]:
@@ -210,27 +218,29 @@ class _Charging:
             return sorted(devices.matching(names, extended_resources=self._served))
         return sorted(evaluators.matching_resources(*self._kind, names))
 
-    def in_scope(self, obj: Object, quota: Object) -> bool:
+    def in_scope(self, obj: Any, quota: CoreResourceQuota) -> bool:
         return evaluators.in_scope(*self._kind, obj, quota)
 
-    def unstated(self, obj: Object, names: Sequence[str]) -> str:
+    def unstated(self, obj: Any, names: Sequence[str]) -> str:
         return evaluators.constraint_problem(obj, names) if self._kind == ("", "pods") else ""
 
-    def usage(self, obj: Object) -> Usage:
+    def usage(self, obj: Any) -> Usage:
         if self._kind != _CLAIMS:
             return evaluators.usage(*self._kind, obj, now=self._now())
         paid = self._paid_by_pod(obj) if self._served is not None else {}
         charged = devices.charges(obj, extended_resources=self._served, pod_usage=paid)
         return {name: Quantity(count) for name, count in charged.items()}
 
-    def _paid_by_pod(self, claim: Object) -> dict[str, int]:
+    def _paid_by_pod(self, claim: ResourceClaim) -> dict[str, int]:
         """What the pod is charged already whose extended resources a claim was made for."""
         meta, owner = claim["metadata"], controller_of(claim)
         if (meta.get("annotations") or {}).get(_MADE_FOR_POD) != "true" or owner is None:
             return {}
         if owner.get("kind") != "Pod" or owner.get("apiVersion") != "v1":
             return {}
-        pod = self._listers.get("", "pods", f"{meta.get('namespace', '')}/{owner.get('name', '')}")
+        pod: Pod | None = self._listers.get(
+            "", "pods", f"{meta.get('namespace', '')}/{owner.get('name', '')}"
+        )
         if pod is None or pod["metadata"].get("uid") != owner.get("uid"):
             return {}
         status = (pod.get("status") or {}).get("extendedResourceClaimStatus")
@@ -242,16 +252,17 @@ class _Charging:
         charged = evaluators.pod_usage(pod, now=self._now())
         return {n: amount.value() for n, amount in charged.items() if n.startswith(devices.REQUESTS)}
 
-    def _made_for(self, pod: Object) -> Iterable[Object]:
+    def _made_for(self, pod: Pod) -> Iterable[ResourceClaim]:
         uid = pod["metadata"]["uid"]
-        for claim in self._listers.all(*_CLAIMS, pod["metadata"]["namespace"]):
+        claims: Iterable[ResourceClaim] = self._listers.all(*_CLAIMS, pod["metadata"]["namespace"])
+        for claim in claims:
             owner = controller_of(claim)
             annotations = claim["metadata"].get("annotations") or {}
             if annotations.get(_MADE_FOR_POD) == "true" and owner is not None and owner.get("uid") == uid:
                 yield claim
 
 
-def _came_before(other: Object, claim: Object) -> bool:
+def _came_before(other: ResourceClaim, claim: ResourceClaim) -> bool:
     """Of several claims for one pod only the first is paid for by it."""
     theirs, ours = (
         (c["metadata"].get("creationTimestamp", ""), c["metadata"].get("name", "")) for c in (other, claim)

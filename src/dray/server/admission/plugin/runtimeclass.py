@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dray.api.quantity import Quantity
-from dray.api.scheme.kinds import Object
 from dray.api.validation.field import quote
 from dray.server.admission import CREATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.tolerations import merge
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec
+    from dray.api.types.node import RuntimeClass as NodeRuntimeClass
+    from dray.api.types.node import Scheduling
 
 _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
@@ -24,8 +29,7 @@ class RuntimeClass:
         return scope.operation == CREATE and scope.is_for("", "pods")
 
     async def admit(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
-        spec = attributes.object.setdefault("spec", {})
+        spec: PodSpec = attributes.object.setdefault("spec", {})
         chosen = self._class_of(spec, attributes)
         if overhead := chosen.get("overhead"):
             fixed = overhead.get("podFixed") or {}
@@ -33,11 +37,10 @@ class RuntimeClass:
                 raise attributes.forbidden(_DIFFERS)
             spec["overhead"] = fixed
         if scheduling := chosen.get("scheduling"):
-            _place(spec, scheduling, attributes)
+            _schedule(spec, scheduling, attributes)
 
     async def validate(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
-        spec = attributes.object.get("spec", {})
+        spec: PodSpec = attributes.object.get("spec", {})
         overhead = self._class_of(spec, attributes).get("overhead")
         if overhead is None:
             if spec.get("overhead") is not None:
@@ -46,17 +49,17 @@ class RuntimeClass:
         elif not _same(spec.get("overhead") or {}, overhead.get("podFixed") or {}):
             raise attributes.forbidden(_DIFFERS)
 
-    def _class_of(self, spec: Object, attributes: Attributes) -> Object:
+    def _class_of(self, spec: PodSpec, attributes: Attributes) -> NodeRuntimeClass:
         name = spec.get("runtimeClassName")
         if name is None:
             return {}
-        found = self._listers.get("node.k8s.io", "runtimeclasses", name)
+        found: NodeRuntimeClass | None = self._listers.get("node.k8s.io", "runtimeclasses", name)
         if found is None:
             raise attributes.forbidden(f"pod rejected: RuntimeClass {quote(name)} not found")
         return found
 
 
-def _place(spec: Object, scheduling: Object, attributes: Attributes) -> None:
+def _schedule(spec: PodSpec, scheduling: Scheduling, attributes: Attributes) -> None:
     wanted: Mapping[str, str] = scheduling.get("nodeSelector") or {}
     selector = dict(spec.get("nodeSelector") or {})
     for key, value in wanted.items():

@@ -5,14 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dray.api.pods import MIRROR_ANNOTATION
-from dray.api.scheme.kinds import Object
+from dray.api.pods import MIRROR_ANNOTATION, containers
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.podreferences import secret_names
 from dray.server.registry.metadata import generate_name
+
+if TYPE_CHECKING:
+    from dray.api.types.core import (
+        ConfigMapProjection,
+        Container,
+        DownwardAPIVolumeFile,
+        EphemeralContainer,
+        Pod,
+        PodSpec,
+        ProjectedVolumeSource,
+    )
+    from dray.api.types.core import ServiceAccount as CoreServiceAccount
 
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _DEFAULT: Final = "default"
@@ -32,11 +43,11 @@ class ServiceAccount:
         listers: Listers,
         *,
         generate: Callable[[str], str] = generate_name,
-        patience: float = 1.5,  # seconds
+        timeout: float = 1.5,  # seconds
     ) -> None:
         self._listers = listers
         self._generate = generate
-        self._patience = patience
+        self._timeout = timeout
         self._missing_accounts: set[str] = set()  # accounts that were waited for in vain
 
     def handles(self, scope: RequestScope) -> bool:
@@ -45,8 +56,7 @@ class ServiceAccount:
         return scope.operation == UPDATE and scope.is_for("", "pods", "ephemeralcontainers")
 
     async def admit(self, attributes: Attributes) -> None:
-        pod = attributes.object
-        assert pod is not None
+        pod: Pod = attributes.object
         if attributes.operation != CREATE:
             return
         if MIRROR_ANNOTATION not in (pod["metadata"].get("annotations") or {}):
@@ -63,8 +73,7 @@ class ServiceAccount:
         await self.validate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
-        pod = attributes.object
-        assert pod is not None
+        pod: Pod = attributes.object
         spec = pod.get("spec", {})
         if attributes.operation == CREATE and MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or {}):
             _check_mirror(spec, attributes)
@@ -80,9 +89,9 @@ class ServiceAccount:
         for problem in _unmountable(account, spec, ephemeral=ephemeral):
             raise attributes.forbidden(problem)
 
-    async def _account(self, attributes: Attributes, name: str) -> Object:
+    async def _account(self, attributes: Attributes, name: str) -> CoreServiceAccount:
         key = f"{attributes.namespace}/{name}"
-        found = self._listers.get("", "serviceaccounts", key)
+        found: CoreServiceAccount | None = self._listers.get("", "serviceaccounts", key)
         if found is None and name == _DEFAULT:
             found = await self._arriving(key)
         if found is None:
@@ -91,7 +100,7 @@ class ServiceAccount:
             )
         return found
 
-    async def _arriving(self, key: str) -> Object | None:
+    async def _arriving(self, key: str) -> CoreServiceAccount | None:
         """A new namespace gets its default account from a controller, which may need a moment; but just one."""
         accounts = self._listers.cache("", "serviceaccounts")
         if accounts is None or key in self._missing_accounts:
@@ -102,25 +111,25 @@ class ServiceAccount:
         )
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self._timeout):
                     await arrived.wait()
         finally:
             stop()
-        found = self._listers.get("", "serviceaccounts", key)
+        found: CoreServiceAccount | None = self._listers.get("", "serviceaccounts", key)
         if found is None:
             if len(self._missing_accounts) >= _MAX_MISSING:
                 self._missing_accounts.clear()
             self._missing_accounts.add(key)
         return found
 
-    def _mount(self, spec: Object) -> None:
+    def _mount(self, spec: PodSpec) -> None:
         """Give every container the token, unless it has something else in that place."""
-        volumes = spec.get("volumes") or []
+        volumes = spec.get("volumes") or ()
         present = next((v["name"] for v in volumes if v.get("name", "").startswith(_VOLUME)), None)
         name = present or self._generate(_VOLUME)
         mounted = False
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-            mounts = container.get("volumeMounts") or []
+        for container in containers(spec):
+            mounts = container.get("volumeMounts") or ()
             if any(m.get("mountPath") == MOUNT_PATH for m in mounts):
                 continue
             container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": MOUNT_PATH}]
@@ -129,18 +138,20 @@ class ServiceAccount:
             spec["volumes"] = [*volumes, {"name": name, "projected": _token_volume()}]
 
 
-def _automount(account: Object, spec: Object) -> bool:
+def _automount(account: CoreServiceAccount, spec: PodSpec) -> bool:
     """What the pod says, else what its account says, else yes."""
-    for holder in (spec, account):
-        wish = holder.get("automountServiceAccountToken")
-        if wish is not None:
-            return bool(wish)
-    return True
+    said = spec.get("automountServiceAccountToken")
+    if said is None:
+        said = account.get("automountServiceAccountToken")
+    return said is not False
 
 
-def _token_volume() -> Object:
-    root = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
-    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+def _token_volume() -> ProjectedVolumeSource:
+    root: ConfigMapProjection = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    namespace: DownwardAPIVolumeFile = {
+        "path": "namespace",
+        "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+    }
     return {
         "sources": [
             {"serviceAccountToken": {"expirationSeconds": _SECONDS, "path": "token"}},
@@ -151,7 +162,7 @@ def _token_volume() -> Object:
     }
 
 
-def _check_mirror(spec: Object, attributes: Attributes) -> None:
+def _check_mirror(spec: PodSpec, attributes: Attributes) -> None:
     """A mirror pod shows what a node runs from a file; it has no part in the cluster's secrets."""
     if spec.get("serviceAccountName"):
         raise attributes.forbidden("a mirror pod may not reference service accounts")
@@ -163,7 +174,7 @@ def _check_mirror(spec: Object, attributes: Attributes) -> None:
                 raise attributes.forbidden("a mirror pod may not use ServiceAccountToken volume projections")
 
 
-def _unmountable(account: Object, spec: Object, *, ephemeral: bool) -> Iterator[str]:
+def _unmountable(account: CoreServiceAccount, spec: PodSpec, *, ephemeral: bool) -> Iterator[str]:
     """References to secrets that the account does not list."""
     owner = account["metadata"]["name"]
     known = {secret.get("name") for secret in account.get("secrets") or ()}
@@ -180,13 +191,13 @@ def _unmountable(account: Object, spec: Object, *, ephemeral: bool) -> Iterator[
     yield from _in_containers(spec.get("initContainers") or (), "init container", known, unlisted)
     yield from _in_containers(spec.get("containers") or (), "container", known, unlisted)
     pullable = {secret.get("name") for secret in account.get("imagePullSecrets") or ()}
-    for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
-        if secret.get("name") not in pullable:
-            yield f'imagePullSecrets[{i}].name="{secret.get("name", "")}" {unlisted} imagePullSecret'
+    for i, pull in enumerate(spec.get("imagePullSecrets") or ()):
+        if pull.get("name") not in pullable:
+            yield f'imagePullSecrets[{i}].name="{pull.get("name", "")}" {unlisted} imagePullSecret'
 
 
 def _in_containers(
-    containers: Sequence[Object], word: str, known: set[str | None], unlisted: str
+    containers: Sequence[Container | EphemeralContainer], word: str, known: set[str | None], unlisted: str
 ) -> Iterator[str]:
     for container in containers:
         name = container.get("name", "")
@@ -198,9 +209,9 @@ def _in_containers(
                     f'secret.secretName="{ref.get("name", "")}" {unlisted} secret'
                 )
         for source in container.get("envFrom") or ():
-            ref = source.get("secretRef")
-            if ref is not None and ref.get("name") not in known:
+            whole = source.get("secretRef")
+            if whole is not None and whole.get("name") not in known:
                 yield (
-                    f'{word} {name} with envFrom referencing secret.secretName="{ref.get("name", "")}" '
+                    f'{word} {name} with envFrom referencing secret.secretName="{whole.get("name", "")}" '
                     f"{unlisted} secret"
                 )

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from dray.api.groups.core import resourcenames
-from dray.api.scheme.kinds import Object
+from dray.api.pods import containers
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec, Toleration
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _NO_EXECUTE: Final = "NoExecute"
+_IDENTITY: Final[tuple[Literal["key", "effect", "operator", "value"], ...]] = (
+    "key",
+    "effect",
+    "operator",
+    "value",
+)
 
 
 def _is_pod_write(scope: RequestScope) -> bool:
@@ -30,21 +39,18 @@ class DefaultTolerationSeconds:
         return _is_pod_write(scope)
 
     async def admit(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
-        present = attributes.object.get("spec", {}).get("tolerations") or ()
-        missing = [
+        spec: PodSpec = attributes.object.get("spec", {})
+        present = spec.get("tolerations") or ()
+        missing: list[Toleration] = [
             {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
             for taint, seconds in self._seconds
             if not any(_covers(toleration, taint) for toleration in present)
         ]
         if missing:
-            attributes.object["spec"] = {
-                **attributes.object.get("spec", {}),
-                "tolerations": [*present, *missing],
-            }
+            attributes.object["spec"] = {**spec, "tolerations": [*present, *missing]}
 
 
-def _covers(toleration: Object, taint: str) -> bool:
+def _covers(toleration: Toleration, taint: str) -> bool:
     return toleration.get("key", "") in ("", taint) and toleration.get("effect", "") in ("", _NO_EXECUTE)
 
 
@@ -57,27 +63,25 @@ class ExtendedResourceToleration:
         return _is_pod_write(scope)
 
     async def admit(self, attributes: Attributes) -> None:
-        assert attributes.object is not None
-        spec = attributes.object.get("spec", {})
-        containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
-        asked = {name for c in containers for name in c.get("resources", {}).get("requests") or ()}
+        spec: PodSpec = attributes.object.get("spec", {})
+        asked = {name for c in containers(spec) for name in c.get("resources", {}).get("requests") or ()}
         tolerations = list(spec.get("tolerations") or ())
         for name in sorted(filter(resourcenames.is_extended, asked)):
-            wanted = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
+            wanted: Toleration = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
             if not any(_same(toleration, wanted) for toleration in tolerations):
                 tolerations.append(wanted)
         if tolerations:
             attributes.object["spec"] = {**spec, "tolerations": tolerations}
 
 
-def _same(a: Object, b: Object) -> bool:
-    return all(a.get(key, "") == b.get(key, "") for key in ("key", "effect", "operator", "value"))
+def _same(a: Toleration, b: Toleration) -> bool:
+    return all(a.get(key, "") == b.get(key, "") for key in _IDENTITY)
 
 
-def merge(first: Sequence[Object], second: Sequence[Object]) -> list[Object]:
+def merge(first: Sequence[Toleration], second: Sequence[Toleration]) -> list[Toleration]:
     """Both lists together, without those that another toleration makes superfluous."""
     every = [*first, *second]
-    merged: list[Object] = []
+    merged: list[Toleration] = []
     for at, one in enumerate(every):
         if any(_superset(kept, one) for kept in merged):
             continue
@@ -87,7 +91,7 @@ def merge(first: Sequence[Object], second: Sequence[Object]) -> list[Object]:
     return merged
 
 
-def _superset(more: Object, one: Object) -> bool:
+def _superset(more: Toleration, one: Toleration) -> bool:
     """Whether ``more`` tolerates all that ``one`` does."""
     if more == one:
         return True

@@ -6,15 +6,18 @@ configuration has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api import errors
-from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.admission.podsecurity.levels import PREFIX, PRIVILEGED, LevelVersion, policy_of
 from dray.server.admission.podsecurity.standards import Violation, violations
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, Namespace, Pod, PodSpec, PodTemplateSpec
+    from dray.api.types.meta import ObjectMeta
 
 #: Kinds that have a template of pods, and where.
 _TEMPLATES: Final = {
@@ -64,8 +67,8 @@ class PodSecurity:
     # Namespaces
 
     def _check_namespace(self, attributes: Attributes) -> None:
-        new, old = attributes.object, attributes.old
-        assert new is not None
+        new: Namespace = attributes.object
+        old: Namespace | None = attributes.old
         policy, problems = policy_of(new["metadata"].get("labels"))
         before, known = policy_of(None if old is None else old["metadata"].get("labels"))
         if problems and problems != known:
@@ -95,8 +98,8 @@ class PodSecurity:
     # Pods, and what makes them
 
     def _check_pod(self, attributes: Attributes) -> None:
-        new, old = attributes.object, attributes.old
-        assert new is not None
+        new: Pod = attributes.object
+        old: Pod | None = attributes.old
         if attributes.operation == UPDATE and old is not None and not _changed(new["spec"], old["spec"]):
             return
         self._evaluate(attributes, new["metadata"], new["spec"], enforce=True)
@@ -106,12 +109,13 @@ class PodSecurity:
         for part in _TEMPLATES[attributes.group, attributes.resource]:
             template = (template or {}).get(part)
         if template is not None:
-            self._evaluate(
-                attributes, template.get("metadata") or {}, template.get("spec") or {}, enforce=False
-            )
+            found: PodTemplateSpec = template
+            self._evaluate(attributes, found.get("metadata") or {}, found.get("spec") or {}, enforce=False)
 
-    def _evaluate(self, attributes: Attributes, metadata: Object, spec: Object, *, enforce: bool) -> None:
-        namespace = self._listers.namespace(attributes.namespace) or {}
+    def _evaluate(
+        self, attributes: Attributes, metadata: ObjectMeta, spec: PodSpec, *, enforce: bool
+    ) -> None:
+        namespace: Namespace = self._listers.namespace(attributes.namespace) or {}
         policy, problems = policy_of((namespace.get("metadata") or {}).get("labels"))
         idle = policy.idle and not problems
         if enforce:
@@ -131,7 +135,7 @@ class PodSecurity:
         if found := self._violations(policy.warn, metadata, spec):
             attributes.warn(_would(policy.warn, found))
 
-    def _violations(self, demand: LevelVersion, metadata: Object, spec: Object) -> list[Violation]:
+    def _violations(self, demand: LevelVersion, metadata: ObjectMeta, spec: PodSpec) -> list[Violation]:
         return violations(demand, metadata, spec, newest=self._newest)
 
 
@@ -148,10 +152,10 @@ def _group(names: list[str]) -> str:
     return min(names) + (f" (and {others} other pod{'s' if others > 1 else ''})" if others else "")
 
 
-def _one_of_each(pods: Iterable[Object]) -> Iterator[Object]:
+def _one_of_each(pods: Iterable[Pod]) -> Iterator[Pod]:
     """The pods of one controller are alike: the first of each comes before all others."""
     seen: set[str] = set()
-    later: list[Object] = []
+    later: list[Pod] = []
     for pod in pods:
         owners = pod["metadata"].get("ownerReferences") or ()
         owner = next((o["uid"] for o in owners if o.get("controller")), "")
@@ -164,21 +168,16 @@ def _one_of_each(pods: Iterable[Object]) -> Iterator[Object]:
     yield from later
 
 
-class _Running(NamedTuple):
-    """What can change about a pod that a check might care about."""
-
-    main: list[str]
-    first: list[str]
-
-
-def _changed(new: Object, old: Object) -> bool:
+def _changed(new: PodSpec, old: PodSpec) -> bool:
     """Whether a pod has other containers or images than before."""
 
-    def running(spec: Object) -> _Running:
-        return _Running(
-            *([c.get("image", "") for c in spec.get(k) or ()] for k in ("containers", "initContainers"))
-        )
+    def images(containers: Sequence[Container] | None) -> list[str]:
+        return [c.get("image", "") for c in containers or ()]
 
     known = {c["name"]: c.get("image", "") for c in old.get("ephemeralContainers") or ()}
     added = any(known.get(c["name"]) != c.get("image", "") for c in new.get("ephemeralContainers") or ())
-    return added or running(new) != running(old)
+    return (
+        added
+        or images(new.get("containers")) != images(old.get("containers"))
+        or images(new.get("initContainers")) != images(old.get("initContainers"))
+    )

@@ -1,17 +1,29 @@
 """The Pod Security Standards: what pods of each level may not do, by version; names, words and versions are upstream's.
 
-A check looks at a pod and says what it has against it, as a reason and its details, or nothing.
+A check gets a pod and returns its violation, a reason with details, or None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from dray.api.scheme.kinds import Object
+from dray.api.pods import all_containers
 from dray.api.validation.field import quote
 from dray.server.admission.podsecurity.levels import BASELINE, LATEST, PRIVILEGED, RESTRICTED, LevelVersion
+
+if TYPE_CHECKING:
+    from dray.api.types.core import (
+        Container,
+        EphemeralContainer,
+        LifecycleHandler,
+        PodSecurityContext,
+        PodSpec,
+        Probe,
+        SecurityContext,
+    )
+    from dray.api.types.meta import ObjectMeta
 
 
 class Violation(NamedTuple):
@@ -22,7 +34,7 @@ class Violation(NamedTuple):
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
 
-CheckFunc = Callable[[Object, Object], Violation | None]  # at metadata and spec
+CheckFunc = Callable[["ObjectMeta", "PodSpec"], Violation | None]
 
 
 class Check(NamedTuple):
@@ -32,15 +44,15 @@ class Check(NamedTuple):
     instead_of: str = ""  # the baseline check that this one makes superfluous
 
     def at(self, minor: int) -> CheckFunc | None:
-        return next((look for since, look in reversed(self.versions) if since <= minor), None)
+        return next((check for since, check in reversed(self.versions) if since <= minor), None)
 
 
-def violations(demand: LevelVersion, metadata: Object, spec: Object, *, newest: int) -> list[Violation]:
+def violations(demand: LevelVersion, metadata: ObjectMeta, spec: PodSpec, *, newest: int) -> list[Violation]:
     """What a pod does that a level forbids. ``newest`` is the minor version that is the latest here."""
     if demand.level == PRIVILEGED:
         return []
     minor = newest if demand.minor == LATEST else min(demand.minor, newest)
-    found = (look(metadata, spec) for look in _checks_of(demand.level, minor))
+    found = (check(metadata, spec) for check in _checks_of(demand.level, minor))
     return [violation for violation in found if violation is not None]
 
 
@@ -51,20 +63,18 @@ def _checks_of(level: str, minor: int) -> tuple[CheckFunc, ...]:
     replaced = {check.instead_of for check in strict}
     chosen = [c for c in CHECKS if c.level == BASELINE and c.name not in replaced]
     ordered = (*sorted(chosen, key=lambda c: c.name), *sorted(strict, key=lambda c: c.name))
-    return tuple(look for check in ordered if (look := check.at(minor)) is not None)
+    return tuple(func for check in ordered if (func := check.at(minor)) is not None)
 
 
 # -- what checks share ----------------------------------------------------------------------------------------------
 
 
-def _containers(spec: Object) -> Iterator[Object]:
-    for part in ("initContainers", "containers", "ephemeralContainers"):
-        yield from spec.get(part) or ()
+def _pod_context(spec: PodSpec) -> PodSecurityContext:
+    return spec.get("securityContext") or {}
 
 
-def _context(part: Object) -> Object:
-    found: Object = part.get("securityContext") or {}
-    return found
+def _context(container: Container | EphemeralContainer) -> SecurityContext:
+    return container.get("securityContext") or {}
 
 
 def _quoted(items: Iterable[str]) -> str:
@@ -84,23 +94,28 @@ def _setters(pod: object, names: Sequence[str]) -> str:
     return " and ".join([*(["pod"] if pod else []), *([_named(names)] if names else [])])
 
 
-def _in_user_namespace(spec: Object) -> bool:
+def _in_user_namespace(spec: PodSpec) -> bool:
     return spec.get("hostUsers") is False
 
 
-def _except_windows(look: CheckFunc) -> CheckFunc:
+def _except_windows(check: CheckFunc) -> CheckFunc:
     """Windows knows no such thing."""
     return lambda metadata, spec: (
-        None if (spec.get("os") or {}).get("name") == "windows" else look(metadata, spec)
+        None if (spec.get("os") or {}).get("name") == "windows" else check(metadata, spec)
     )
 
 
-def _except_user_namespaces(look: CheckFunc) -> CheckFunc:
-    return lambda metadata, spec: None if _in_user_namespace(spec) else look(metadata, spec)
+def _except_user_namespaces(check: CheckFunc) -> CheckFunc:
+    return lambda metadata, spec: None if _in_user_namespace(spec) else check(metadata, spec)
 
 
 # -- baseline -------------------------------------------------------------------------------------------------------
 
+_HOST_NAMESPACES: Final[tuple[Literal["hostNetwork", "hostPID", "hostIPC"], ...]] = (
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+)
 _PROFILES: Final = ("RuntimeDefault", "Localhost")
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
@@ -119,10 +134,11 @@ _SYSCTLS: Final = (
     (29, ("net.ipv4.tcp_keepalive_probes",)),
     (32, ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")),
 )
+_SELINUX_IDENTITY: Final[tuple[Literal["user", "role"], ...]] = ("user", "role")
 _SELINUX: Final = ("", "container_t", "container_init_t", "container_kvm_t")
 
 
-def _apparmor(metadata: Object, spec: Object) -> Violation | None:
+def _apparmor(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     pod, names, values = _profiles(spec, "appArmorProfile")
     annotations = sorted(
         f"{key}={quote(value)}"
@@ -141,22 +157,24 @@ def _apparmor(metadata: Object, spec: Object) -> Violation | None:
     )
 
 
-def _profiles(spec: Object, part: str) -> tuple[bool, list[str], set[str]]:
+def _profiles(
+    spec: PodSpec, part: Literal["appArmorProfile", "seccompProfile"]
+) -> tuple[bool, list[str], set[str]]:
     """Whether the pod, and which containers, set a profile that is not allowed, and to what."""
     values = set()
 
-    def bad(owner: Object) -> bool:
-        profile = _context(owner).get(part)
+    def bad(context: PodSecurityContext | SecurityContext) -> bool:
+        profile = context.get(part)
         if profile is None or profile.get("type", "") in _PROFILES:
             return False
         values.add(profile.get("type", ""))
         return True
 
-    pod = bad(spec)
-    return pod, [c["name"] for c in _containers(spec) if bad(c)], values
+    pod = bad(_pod_context(spec))
+    return pod, [c["name"] for c in all_containers(spec) if bad(_context(c))], values
 
 
-def _capabilities_baseline(metadata: Object, spec: Object) -> Violation | None:
+def _capabilities_baseline(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     names, added = _adding(spec, _CAPABILITIES)
     if not names:
         return None
@@ -164,10 +182,10 @@ def _capabilities_baseline(metadata: Object, spec: Object) -> Violation | None:
     return Violation("non-default capabilities", f"{_named(names)} {words}")
 
 
-def _adding(spec: Object, allowed: frozenset[str]) -> tuple[list[str], list[str]]:
+def _adding(spec: PodSpec, allowed: frozenset[str]) -> tuple[list[str], list[str]]:
     """The containers that add other capabilities, and which."""
     names, found = [], set()
-    for container in _containers(spec):
+    for container in all_containers(spec):
         other = set((_context(container).get("capabilities") or {}).get("add") or ()) - allowed
         if other:
             names.append(container["name"])
@@ -175,19 +193,19 @@ def _adding(spec: Object, allowed: frozenset[str]) -> tuple[list[str], list[str]
     return names, sorted(found)
 
 
-def _host_namespaces(metadata: Object, spec: Object) -> Violation | None:
-    found = [f"{part}=true" for part in ("hostNetwork", "hostPID", "hostIPC") if spec.get(part)]
+def _host_namespaces(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
+    found = [f"{part}=true" for part in _HOST_NAMESPACES if spec.get(part)]
     return Violation("host namespaces", ", ".join(found)) if found else None
 
 
-def _host_paths(metadata: Object, spec: Object) -> Violation | None:
+def _host_paths(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     found = [v["name"] for v in spec.get("volumes") or () if v.get("hostPath") is not None]
     return Violation("hostPath volumes", f"{_some('volume', found)} {_quoted(found)}") if found else None
 
 
-def _host_ports(metadata: Object, spec: Object) -> Violation | None:
+def _host_ports(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     names, ports = [], set()
-    for container in _containers(spec):
+    for container in all_containers(spec):
         if own := {str(p["hostPort"]) for p in container.get("ports") or () if p.get("hostPort")}:
             names.append(container["name"])
             ports |= own
@@ -198,14 +216,22 @@ def _host_ports(metadata: Object, spec: Object) -> Violation | None:
     return Violation("hostPort", f"{_named(names)} {words}")
 
 
-def _host_probes(metadata: Object, spec: Object) -> Violation | None:
+def _host_probes(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     names, hosts = set(), set()
-    for container in _containers(spec):
+    for container in all_containers(spec):
         lifecycle = container.get("lifecycle") or {}
-        probes = [container.get(f"{kind}Probe") for kind in ("liveness", "readiness", "startup")]
-        for handler in (*probes, lifecycle.get("postStart"), lifecycle.get("preStop")):
-            for way in ("httpGet", "tcpSocket"):
-                if host := ((handler or {}).get(way) or {}).get("host"):
+        handlers: tuple[Probe | LifecycleHandler | None, ...] = (
+            container.get("livenessProbe"),
+            container.get("readinessProbe"),
+            container.get("startupProbe"),
+            lifecycle.get("postStart"),
+            lifecycle.get("preStop"),
+        )
+        for handler in handlers:
+            if handler is None:
+                continue
+            for action in (handler.get("httpGet"), handler.get("tcpSocket")):
+                if action and (host := action.get("host")):
                     names.add(container["name"])
                     hosts.add(host)
     if not names:
@@ -215,15 +241,15 @@ def _host_probes(metadata: Object, spec: Object) -> Violation | None:
     return Violation(what, f"{_named(sorted(names))} {words}")
 
 
-def _privileged(metadata: Object, spec: Object) -> Violation | None:
-    names = [c["name"] for c in _containers(spec) if _context(c).get("privileged")]
+def _privileged(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
+    names = [c["name"] for c in all_containers(spec) if _context(c).get("privileged")]
     if not names:
         return None
     return Violation("privileged", f"{_named(names)} must not set securityContext.privileged=true")
 
 
-def _proc_mount(metadata: Object, spec: Object) -> Violation | None:
-    set_ = [(c["name"], _context(c).get("procMount")) for c in _containers(spec)]
+def _proc_mount(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
+    set_ = [(c["name"], _context(c).get("procMount")) for c in all_containers(spec)]
     bad = [(name, kind) for name, kind in set_ if kind is not None and kind != "Default"]
     if not bad:
         return None
@@ -234,33 +260,34 @@ def _proc_mount(metadata: Object, spec: Object) -> Violation | None:
 def _selinux(*more: str) -> CheckFunc:
     allowed = {*_SELINUX, *more}
 
-    def look(metadata: Object, spec: Object) -> Violation | None:
+    def check(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
         types, others = set(), set()
 
-        def bad(owner: Object) -> bool:
-            options = _context(owner).get("seLinuxOptions") or {}
+        def bad(context: PodSecurityContext | SecurityContext) -> bool:
+            options = context.get("seLinuxOptions") or {}
             kind = options.get("type", "")
-            own = {part for part in ("user", "role") if options.get(part)}
+            own = {part for part in _SELINUX_IDENTITY if options.get(part)}
             others.update(own)
             if kind not in allowed:
                 types.add(kind)
             return bool(own) or kind not in allowed
 
-        pod, names = bad(spec), [c["name"] for c in _containers(spec) if bad(c)]
+        pod = bad(_pod_context(spec))
+        names = [c["name"] for c in all_containers(spec) if bad(_context(c))]
         if not pod and not names:
             return None
         listed = sorted(types)
         data = [f"{_some('type', listed)} {_quoted(listed)}"] if listed else []
-        data += [f"{part} may not be set" for part in ("user", "role") if part in others]
+        data += [f"{part} may not be set" for part in _SELINUX_IDENTITY if part in others]
         words = f"set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
         return Violation("seLinuxOptions", f"{_setters(pod, names)} {words}")
 
-    return look
+    return check
 
 
-def _seccomp_annotations(metadata: Object, spec: Object) -> Violation | None:
+def _seccomp_annotations(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     annotations = metadata.get("annotations") or {}
-    keys = (_SECCOMP_POD, *(_SECCOMP + c["name"] for c in _containers(spec)))
+    keys = (_SECCOMP_POD, *(_SECCOMP + c["name"] for c in all_containers(spec)))
     found = sorted(
         f"{key}={quote(annotations[key])}"
         for key in set(keys) & set(annotations)
@@ -272,7 +299,7 @@ def _seccomp_annotations(metadata: Object, spec: Object) -> Violation | None:
     return Violation("seccompProfile", f"forbidden {_some('annotation', found)} {', '.join(found)}")
 
 
-def _seccomp_baseline(metadata: Object, spec: Object) -> Violation | None:
+def _seccomp_baseline(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     pod, names, values = _profiles(spec, "seccompProfile")
     if not pod and not names:
         return None
@@ -283,18 +310,19 @@ def _seccomp_baseline(metadata: Object, spec: Object) -> Violation | None:
 def _sysctls(minor: int) -> CheckFunc:
     allowed = {name for since, names in _SYSCTLS if since <= minor for name in names}
 
-    def look(metadata: Object, spec: Object) -> Violation | None:
-        found = [s["name"] for s in _context(spec).get("sysctls") or () if s["name"] not in allowed]
+    def check(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
+        found = [s["name"] for s in _pod_context(spec).get("sysctls") or () if s["name"] not in allowed]
         return Violation("forbidden sysctls", ", ".join(found)) if found else None
 
-    return look
+    return check
 
 
-def _windows_host_process(metadata: Object, spec: Object) -> Violation | None:
-    def bad(owner: Object) -> bool:
-        return bool((_context(owner).get("windowsOptions") or {}).get("hostProcess"))
+def _windows_host_process(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
+    def bad(context: PodSecurityContext | SecurityContext) -> bool:
+        return bool((context.get("windowsOptions") or {}).get("hostProcess"))
 
-    pod, names = bad(spec), [c["name"] for c in _containers(spec) if bad(c)]
+    pod = bad(_pod_context(spec))
+    names = [c["name"] for c in all_containers(spec) if bad(_context(c))]
     if not pod and not names:
         return None
     words = "must not set securityContext.windowsOptions.hostProcess=true"
@@ -313,18 +341,20 @@ _OTHER_VOLUMES: Final = (
 )  # fmt: skip
 
 
-def _escalation(metadata: Object, spec: Object) -> Violation | None:
-    names = [c["name"] for c in _containers(spec) if _context(c).get("allowPrivilegeEscalation") is not False]
+def _escalation(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
+    names = [
+        c["name"] for c in all_containers(spec) if _context(c).get("allowPrivilegeEscalation") is not False
+    ]
     if not names:
         return None
     words = "must set securityContext.allowPrivilegeEscalation=false"
     return Violation("allowPrivilegeEscalation != false", f"{_named(names)} {words}")
 
 
-def _capabilities_restricted(metadata: Object, spec: Object) -> Violation | None:
+def _capabilities_restricted(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     keeping = [
         c["name"]
-        for c in _containers(spec)
+        for c in all_containers(spec)
         if "ALL" not in ((_context(c).get("capabilities") or {}).get("drop") or ())
     ]
     adding, added = _adding(spec, frozenset({"NET_BIND_SERVICE"}))
@@ -337,7 +367,7 @@ def _capabilities_restricted(metadata: Object, spec: Object) -> Violation | None
     return Violation("unrestricted capabilities", "; ".join(details)) if details else None
 
 
-def _volumes(metadata: Object, spec: Object) -> Violation | None:
+def _volumes(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = [v for v in spec.get("volumes") or () if not any(v.get(kind) is not None for kind in _VOLUMES)]
     if not bad:
         return None
@@ -347,9 +377,9 @@ def _volumes(metadata: Object, spec: Object) -> Violation | None:
     return Violation("restricted volume types", f"{_some('volume', names)} {_quoted(names)} {words}")
 
 
-def _non_root(metadata: Object, spec: Object) -> Violation | None:
-    pod = _context(spec).get("runAsNonRoot")
-    own = [(c["name"], _context(c).get("runAsNonRoot")) for c in _containers(spec)]
+def _non_root(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
+    pod = _pod_context(spec).get("runAsNonRoot")
+    own = [(c["name"], _context(c).get("runAsNonRoot")) for c in all_containers(spec)]
     said_no = [name for name, value in own if value is False]
     if pod is False or said_no:
         words = "must not set securityContext.runAsNonRoot=false"
@@ -361,20 +391,20 @@ def _non_root(metadata: Object, spec: Object) -> Violation | None:
     return None
 
 
-def _user(metadata: Object, spec: Object) -> Violation | None:
-    pod = _context(spec).get("runAsUser") == 0
-    names = [c["name"] for c in _containers(spec) if _context(c).get("runAsUser") == 0]
+def _user(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
+    pod = _pod_context(spec).get("runAsUser") == 0
+    names = [c["name"] for c in all_containers(spec) if _context(c).get("runAsUser") == 0]
     if not pod and not names:
         return None
     return Violation("runAsUser=0", f"{_setters(pod, names)} must not set runAsUser=0")
 
 
-def _seccomp_restricted(metadata: Object, spec: Object) -> Violation | None:
+def _seccomp_restricted(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     if (found := _seccomp_baseline(metadata, spec)) is not None:
         return found
-    if _context(spec).get("seccompProfile") is not None:
+    if _pod_context(spec).get("seccompProfile") is not None:
         return None
-    silent = [c["name"] for c in _containers(spec) if _context(c).get("seccompProfile") is None]
+    silent = [c["name"] for c in all_containers(spec) if _context(c).get("seccompProfile") is None]
     if not silent:
         return None
     words = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'

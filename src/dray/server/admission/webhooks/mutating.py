@@ -62,7 +62,7 @@ class MutatingAdmissionWebhook:
         who = {"configuration": hook.configuration, "webhook": hook.name}
         changed = False
         try:
-            found = await hook.authorize(self._caller, self._listers, attributes, matched, mutating=True)
+            found = await hook.call(self._caller, self._listers, attributes, matched, mutating=True)
             if not found.allowed:
                 raise rejection(hook.name, found.result)
             if operations := _operations(found):

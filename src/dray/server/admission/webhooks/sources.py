@@ -65,7 +65,7 @@ class Webhook:
             f"https://{host}:{port}{path}", host, lambda: resolve_endpoint(listers, namespace, name, port), ca
         )
 
-    async def authorize(
+    async def call(
         self,
         caller: WebhookClient,
         listers: Listers,

@@ -41,16 +41,16 @@ class ValidatingAdmissionWebhook:
                 relevant.append((hook, matched))
         if not relevant:
             return
-        asked = [self._authorize(hook, matched, i, attributes) for i, (hook, matched) in enumerate(relevant)]
+        asked = [self._call(hook, matched, i, attributes) for i, (hook, matched) in enumerate(relevant)]
         for refusal in await asyncio.gather(*asked):
             if refusal is not None:
                 raise refusal
 
-    async def _authorize(
+    async def _call(
         self, hook: Webhook, matched: Matched, index: int, attributes: Attributes
     ) -> StatusError | None:
         try:
-            found = await hook.authorize(self._caller, self._listers, attributes, matched, mutating=False)
+            found = await hook.call(self._caller, self._listers, attributes, matched, mutating=False)
         except CallError as e:
             if not hook.ignores_failures:
                 return hook.failure(e)

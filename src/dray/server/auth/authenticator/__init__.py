@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from dray.api.errors import Unauthorized
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED
 from dray.server.endpoints.requests import Request
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dray.api import bootstraptoken
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.apiserver import APIServer
 from dray.server.auth.authenticator.bearertoken import TokenIdentity
 

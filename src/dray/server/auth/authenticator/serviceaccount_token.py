@@ -17,7 +17,8 @@ import msgspec
 
 from dray.api import times
 from dray.api.errors import not_found
-from dray.api.scheme.kinds import Object, UserInfo
+from dray.api.scheme.kinds import Object
+from dray.api.user import UserInfo
 from dray.server.apiserver import APIServer
 from dray.server.auth.authenticator.bearertoken import InvalidToken, TokenIdentity
 from dray.server.auth.serviceaccount import ISSUER, ServiceAccount, service_account_groups

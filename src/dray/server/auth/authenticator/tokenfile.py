@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dray.api.errors import Unauthorized
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.auth.authenticator.bearertoken import TokenIdentity, authenticated, bearer
 from dray.server.auth.user import MASTERS
 from dray.server.endpoints.requests import Request

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from dray.api.errors import Unauthorized
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.endpoints.requests import Request
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.auth.authorizer import NO_OPINION, Attributes, Decision, Verdict
 from dray.server.auth.nodes.graph import Graph
 from dray.server.auth.rbac.rules import PolicyRule

@@ -1,18 +1,23 @@
-"""Which node has to do with which object, by way of the pods on it.
+"""Which objects a node may read because of the pods that are bound to it.
 
-Where each pod is, is kept up to date as pods come, change and go. What a pod refers to is read when its node asks:
-pods change more often than nodes ask, and a node has few of them.
+The graph follows the watch cache of pods to know the node of each pod. What a pod refers to is read when its node
+asks: pods change more often than nodes ask, and a node has few pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from dray.server.auth.nodes.references import Reference, references
 from dray.server.registry.resources import Resources
 from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import Change, WatchCache
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PersistentVolume, Pod
+    from dray.api.types.resource import ResourceSliceSpec
+    from dray.api.types.storage import VolumeAttachment
 
 
 class Graph:
@@ -38,7 +43,8 @@ class Graph:
 
     def _place(self, document: Document) -> None:
         key = document.key
-        node: str = document.hub["spec"].get("nodeName") or ""
+        pod: Pod = document.hub
+        node = pod["spec"].get("nodeName") or ""
         if self._placed.get(key, "") != node:
             self._leave(key)
         if node:
@@ -63,22 +69,23 @@ class Graph:
         return False
 
     def _read(self, key: str) -> frozenset[Reference]:
-        pod = self._object("", "pods", key)
+        pod: Pod | None = self._object("", "pods", key)
         return frozenset() if pod is None else references(pod, fixed_names=self._fixed_names)
 
     # -- asking
 
     def related(self, node: str, resource: str, namespace: str, name: str, *, version: str = "") -> bool:
-        """Whether an object is some business of a node's. Slices of two generations may have the same name."""
+        """Whether a node may read an object. Slices of two generations may have the same name."""
         match resource:
             case "pods":
                 return self._placed.get(f"{namespace}/{name}") == node
             case "resourceslices":
                 return self._slice_of_node(version, name, node)
             case "volumeattachments":
-                return self._names_node("storage.k8s.io", resource, name, node)
+                attachment: VolumeAttachment | None = self._object("storage.k8s.io", resource, name)
+                return attachment is not None and attachment["spec"].get("nodeName") == node
             case "persistentvolumes":
-                volume = self._object("", resource, name)
+                volume: PersistentVolume | None = self._object("", resource, name)
                 return volume is not None and self._mounts(node, volume)
         if self._refers(node, Reference(resource, namespace, name)):
             return True
@@ -87,13 +94,12 @@ class Graph:
     def _slice_of_node(self, version: str, name: str, node: str) -> bool:
         found = self._resources.find("resource.k8s.io", version, "resourceslices")
         document = None if found is None else found[0].cache.get(name)
-        return document is not None and (document.hub.get("spec") or document.hub).get("nodeName") == node
+        if document is None:
+            return False
+        spec: ResourceSliceSpec = document.hub.get("spec") or document.hub  # 1.30's slices are flat
+        return spec.get("nodeName") == node
 
-    def _names_node(self, group: str, resource: str, name: str, node: str) -> bool:
-        found = self._object(group, resource, name)
-        return found is not None and found["spec"].get("nodeName") == node
-
-    def _mounts(self, node: str, volume: Mapping[str, Any]) -> bool:
+    def _mounts(self, node: str, volume: PersistentVolume) -> bool:
         claim = volume["spec"].get("claimRef") or {}
         reference = Reference("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
         return self._refers(node, reference)
@@ -109,30 +115,29 @@ class Graph:
         found = self._resources.resource(group, plural)
         return None if found is None else found.cache
 
-    def _object(self, group: str, plural: str, key: str) -> Mapping[str, Any] | None:
+    def _object(self, group: str, plural: str, key: str) -> Any:
         cache = self._cache(group, plural)
         document = None if cache is None else cache.get(key)
         return None if document is None else document.hub
 
 
-def _volume_secrets(volume: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _volume_secrets(volume: PersistentVolume) -> Iterator[tuple[str, str]]:
     """Secrets of a persistent volume that a kubelet has to read."""
     spec = volume["spec"]
     own = (spec.get("claimRef") or {}).get("namespace", "")
     csi = spec.get("csi") or {}
-    for source, key in (
-        (csi, "nodePublishSecretRef"),
-        (csi, "nodeStageSecretRef"),
-        (csi, "nodeExpandSecretRef"),
-        (spec.get("cephfs") or {}, "secretRef"),
-        (spec.get("flexVolume") or {}, "secretRef"),
-        (spec.get("rbd") or {}, "secretRef"),
-        (spec.get("scaleIO") or {}, "secretRef"),
-        (spec.get("iscsi") or {}, "secretRef"),
-        (spec.get("storageos") or {}, "secretRef"),
+    for reference in (
+        csi.get("nodePublishSecretRef"),
+        csi.get("nodeStageSecretRef"),
+        csi.get("nodeExpandSecretRef"),
+        (spec.get("cephfs") or {}).get("secretRef"),
+        (spec.get("flexVolume") or {}).get("secretRef"),
+        (spec.get("rbd") or {}).get("secretRef"),
+        (spec.get("scaleIO") or {}).get("secretRef"),
+        (spec.get("iscsi") or {}).get("secretRef"),
+        (spec.get("storageos") or {}).get("secretRef"),
     ):
-        reference = source.get(key) or {}
-        if reference.get("name"):
+        if reference and reference.get("name"):
             yield reference.get("namespace") or own, reference["name"]
     azure = spec.get("azureFile") or {}
     if azure.get("secretName"):

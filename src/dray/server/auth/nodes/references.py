@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from dray.api import claims
-from dray.api.pods import MIRROR_ANNOTATION
+from dray.api.pods import MIRROR_ANNOTATION, all_containers
+
+if TYPE_CHECKING:
+    from dray.api.types.core import (
+        ConfigMapEnvSource,
+        ConfigMapKeySelector,
+        ConfigMapProjection,
+        ConfigMapVolumeSource,
+        Container,
+        EphemeralContainer,
+        LocalObjectReference,
+        Pod,
+        PodSpec,
+        SecretEnvSource,
+        SecretKeySelector,
+        SecretProjection,
+        Volume,
+    )
+
+    _Reference = (
+        ConfigMapEnvSource
+        | ConfigMapKeySelector
+        | ConfigMapProjection
+        | ConfigMapVolumeSource
+        | LocalObjectReference
+        | SecretEnvSource
+        | SecretKeySelector
+        | SecretProjection
+    )
 
 
 class Reference(NamedTuple):
@@ -15,22 +43,14 @@ class Reference(NamedTuple):
     name: str
 
 
-#: Volume sources that name a secret, and where.
-_SECRET_REFS: Final = (
-    ("cephfs", "secretRef"),
-    ("cinder", "secretRef"),
-    ("csi", "nodePublishSecretRef"),
-    ("flexVolume", "secretRef"),
-    ("iscsi", "secretRef"),
-    ("rbd", "secretRef"),
-    ("scaleIO", "secretRef"),
-    ("storageos", "secretRef"),
-)
+_WITH_SECRET_REF: Final[
+    tuple[Literal["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"], ...]
+] = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 
 
-def references(pod: Mapping[str, Any], *, fixed_names: bool = False) -> frozenset[Reference]:
-    """Everything that the node of a pod may see for its sake. With ``fixed_names``, claims made from templates are
-    called as old releases called them."""
+def references(pod: Pod, *, fixed_names: bool = False) -> frozenset[Reference]:
+    """The objects that the node of a pod may read for the pod. With ``fixed_names``, claims from templates are named
+    as old releases named them."""
     meta = pod["metadata"]
     if MIRROR_ANNOTATION in (meta.get("annotations") or {}):
         return frozenset()  # whoever can make such a pod is the node itself
@@ -42,33 +62,32 @@ def references(pod: Mapping[str, Any], *, fixed_names: bool = False) -> frozense
     )
 
 
-def _of_spec(spec: Mapping[str, Any], pod: str) -> Iterator[tuple[str, str]]:
+def _of_spec(spec: PodSpec, pod: str) -> Iterator[tuple[str, str]]:
     yield "serviceaccounts", spec.get("serviceAccountName") or ""
     for secret in spec.get("imagePullSecrets") or ():
         yield "secrets", secret.get("name") or ""
-    for key in ("initContainers", "containers", "ephemeralContainers"):
-        for container in spec.get(key) or ():
-            yield from _of_container(container)
+    for container in all_containers(spec):
+        yield from _of_container(container)
     for volume in spec.get("volumes") or ():
         yield from _of_volume(volume, pod)
 
 
-def _of_container(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _of_container(container: Container | EphemeralContainer) -> Iterator[tuple[str, str]]:
     for source in container.get("envFrom") or ():
         yield "secrets", _name(source.get("secretRef"))
         yield "configmaps", _name(source.get("configMapRef"))
     for variable in container.get("env") or ():
-        source = variable.get("valueFrom") or {}
-        yield "secrets", _name(source.get("secretKeyRef"))
-        yield "configmaps", _name(source.get("configMapKeyRef"))
+        value = variable.get("valueFrom") or {}
+        yield "secrets", _name(value.get("secretKeyRef"))
+        yield "configmaps", _name(value.get("configMapKeyRef"))
 
 
-def _of_volume(volume: Mapping[str, Any], pod: str) -> Iterator[tuple[str, str]]:
+def _of_volume(volume: Volume, pod: str) -> Iterator[tuple[str, str]]:
     yield "secrets", (volume.get("secret") or {}).get("secretName") or ""
     yield "secrets", (volume.get("azureFile") or {}).get("secretName") or ""
-    for source, key in _SECRET_REFS:
-        if source in volume:
-            yield "secrets", _name((volume[source] or {}).get(key))
+    yield "secrets", _name((volume.get("csi") or {}).get("nodePublishSecretRef"))
+    for kind in _WITH_SECRET_REF:
+        yield "secrets", _name((volume.get(kind) or {}).get("secretRef"))
     yield "configmaps", _name(volume.get("configMap"))
     for projection in (volume.get("projected") or {}).get("sources") or ():
         yield "secrets", _name(projection.get("secret"))
@@ -79,12 +98,12 @@ def _of_volume(volume: Mapping[str, Any], pod: str) -> Iterator[tuple[str, str]]
         yield "persistentvolumeclaims", f"{pod}-{volume['name']}"
 
 
-def _claims(pod: Mapping[str, Any], fixed_names: bool) -> Iterator[tuple[str, str]]:
+def _claims(pod: Pod, fixed_names: bool) -> Iterator[tuple[str, str]]:
     for reference in claims.references(pod, fixed_names=fixed_names):
         yield "resourceclaims", reference.claim or ""
     extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     yield "resourceclaims", extended.get("resourceClaimName") or ""
 
 
-def _name(reference: Mapping[str, Any] | None) -> str:
-    return (reference or {}).get("name") or ""
+def _name(reference: _Reference | None) -> str:
+    return "" if reference is None else reference.get("name") or ""

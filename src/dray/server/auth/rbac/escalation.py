@@ -1,22 +1,25 @@
-"""Nobody gives more than they have: the check on every write of a role or a binding.
+"""Privilege escalation: nobody may write a role or a binding that grants permissions they do not have.
 
-It runs as the last of the mutating admission plugins, on the object as it will be, before its own rules look at it.
+The check runs as the last of the mutating admission plugins, on the object as it will be, before its own rules look at it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api import errors
 from dray.api.errors import NotFound
 from dray.api.groups.rbac import GROUP
-from dray.api.scheme.kinds import Object
 from dray.server import admission
-from dray.server.auth.authorizer import Attributes, Verdict
+from dray.server.auth.authorizer import Attributes, AuthorizerFunc
 from dray.server.auth.rbac.resolver import RuleResolver
 from dray.server.auth.rbac.rules import PolicyRule, uncovered
 from dray.server.auth.user import MASTERS
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.rbac import ClusterRole, RoleBinding
 
 _ROLES: Final = frozenset({"roles", "clusterroles"})
 _BINDINGS: Final = frozenset({"rolebindings", "clusterrolebindings"})
@@ -26,11 +29,11 @@ _UPKEEP: Final = frozenset({"ownerReferences", "finalizers", "managedFields", "r
 
 
 class EscalationCheck:
-    """Refuses roles with powers that their writer lacks, and bindings to such roles."""
+    """Refuses roles with permissions that their writer lacks, and bindings to such roles."""
 
     name = "RBACNoEscalation"
 
-    def __init__(self, resolver: RuleResolver, authorize: Callable[[Attributes], Verdict]) -> None:
+    def __init__(self, resolver: RuleResolver, authorize: AuthorizerFunc) -> None:
         self._resolver = resolver
         self._authorize = authorize
 
@@ -41,7 +44,7 @@ class EscalationCheck:
         if MASTERS in attributes.user.groups:
             return
         new, old = attributes.object, attributes.old
-        if new is None or (old is not None and _only_upkeep(new, old)):
+        if old is not None and _only_upkeep(new, old):
             return
         if attributes.resource in _ROLES:
             self._check_role(attributes, new, old)
@@ -52,7 +55,7 @@ class EscalationCheck:
         asked = Attributes(a.user, verb, GROUP, "*", resource, namespace=a.namespace, name=name)
         return self._authorize(asked).allowed
 
-    def _check_role(self, a: admission.Attributes, new: Object, old: Object | None) -> None:
+    def _check_role(self, a: admission.Attributes, new: ClusterRole, old: ClusterRole | None) -> None:
         # The name as the URL has it: a new object has none there.
         if self._allowed(a, "escalate", a.resource, a.name if old is not None else ""):
             return
@@ -63,8 +66,8 @@ class EscalationCheck:
                 words = "must have cluster-admin privileges to use the aggregationRule"
                 raise errors.forbidden(a.resource, GROUP, _name(new), words)
 
-    def _check_binding(self, a: admission.Attributes, new: Object) -> None:
-        ref: Object = new.get("roleRef") or {}
+    def _check_binding(self, a: admission.Attributes, new: RoleBinding) -> None:
+        ref = new.get("roleRef") or {}
         kind, name = ref.get("kind", ""), ref.get("name", "")
         plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(kind)
         if plural is None:
@@ -92,7 +95,6 @@ class EscalationCheck:
         if problems:
             shown = problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]"
             words += f"; resolution errors: [{shown}]"
-        assert a.object is not None
         raise errors.forbidden(a.resource, GROUP, _name(a.object), words)
 
 
@@ -110,15 +112,15 @@ def compact_rules(rules: Sequence[PolicyRule]) -> list[PolicyRule]:
 
 
 def _name(obj: Object) -> str:
-    return str((obj.get("metadata") or {}).get("name") or "")
+    return (obj.get("metadata") or {}).get("name") or ""
 
 
-def _gathers(role: Object) -> bool:
+def _gathers(role: ClusterRole) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
 def _only_upkeep(new: Object, old: Object) -> bool:
-    def rest(obj: Object) -> Object:
+    def rest(obj: Object) -> dict[str, object]:
         return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k not in _UPKEEP}}
 
     return rest(new) == rest(old)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import NotFound, not_found
 from dray.api.groups.rbac import GROUP
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.server.auth.rbac.rules import PolicyRule
 from dray.server.auth.serviceaccount import ServiceAccount
 from dray.server.registry.resources import Resources
 from dray.server.storage.watchcache import Change, WatchCache
+
+if TYPE_CHECKING:
+    from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding, Subject
 
 
 class Grant(NamedTuple):
@@ -93,7 +96,8 @@ class RuleResolver:
             document = cache.get(key)
             if document is None:
                 raise not_found(kind.lower(), GROUP, name)
-            known = tuple(PolicyRule.of(rule) for rule in document.hub.get("rules") or ())
+            role: ClusterRole | Role = document.hub
+            known = tuple(PolicyRule.of(rule) for rule in role.get("rules") or ())
             self._rules[kind, key] = known
         return known
 
@@ -117,7 +121,7 @@ def _stored(resources: Resources, plural: str) -> WatchCache:
     return found.cache
 
 
-def _binding(obj: Mapping[str, Any], namespace: str) -> _Binding:
+def _binding(obj: ClusterRoleBinding | RoleBinding, namespace: str) -> _Binding:
     ref, name = obj["roleRef"], obj["metadata"]["name"]
     kind, shown = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
     words = f'{kind} "{shown}" of {ref["kind"]} "{ref["name"]}"'
@@ -126,7 +130,7 @@ def _binding(obj: Mapping[str, Any], namespace: str) -> _Binding:
     )
 
 
-def _subjects(subjects: Sequence[Mapping[str, Any]], namespace: str) -> Iterator[_Subject]:
+def _subjects(subjects: Sequence[Subject], namespace: str) -> Iterator[_Subject]:
     for subject in subjects:
         kind, name = subject["kind"], subject["name"]
         if kind == "ServiceAccount":

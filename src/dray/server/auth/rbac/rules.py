@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from dray.api.scheme.kinds import Object
 from dray.server.auth.authorizer import Attributes
+
+if TYPE_CHECKING:
+    from dray.api.types import rbac
 
 ALL: Final = "*"
 
@@ -23,24 +25,27 @@ class PolicyRule:
     urls: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, rule: Mapping[str, Any]) -> PolicyRule:
+    def of(cls, rule: rbac.PolicyRule) -> PolicyRule:
         return cls(
-            *(
-                tuple(rule.get(key) or ())
-                for key in ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
-            )
+            tuple(rule.get("verbs") or ()),
+            tuple(rule.get("apiGroups") or ()),
+            tuple(rule.get("resources") or ()),
+            tuple(rule.get("resourceNames") or ()),
+            tuple(rule.get("nonResourceURLs") or ()),
         )
 
-    def object(self) -> Object:
+    def object(self) -> rbac.PolicyRule:
         """The rule as it is written in a role."""
-        fields = {
-            "verbs": self.verbs,
-            "apiGroups": self.groups,
-            "resources": self.resources,
-            "resourceNames": self.names,
-            "nonResourceURLs": self.urls,
-        }
-        return {key: list(values) for key, values in fields.items() if values}
+        found: rbac.PolicyRule = {"verbs": list(self.verbs)}
+        if self.groups:
+            found["apiGroups"] = list(self.groups)
+        if self.resources:
+            found["resources"] = list(self.resources)
+        if self.names:
+            found["resourceNames"] = list(self.names)
+        if self.urls:
+            found["nonResourceURLs"] = list(self.urls)
+        return found
 
     def allows(self, attributes: Attributes) -> bool:
         if not attributes.is_resource:
@@ -71,7 +76,7 @@ class PolicyRule:
         )
 
     def parts(self) -> Iterator[PolicyRule]:
-        """The same power as rules of one verb on one thing each."""
+        """The same permissions as rules of one verb on one thing each."""
         for verb in self.verbs:
             for group in self.groups:
                 for resource in self.resources:
@@ -124,7 +129,3 @@ def _covers_resource(mine: Sequence[str], resource: str) -> bool:
 def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """The parts of the wanted rules that the owned rules do not give."""
     return [part for rule in wanted for part in rule.parts() if not any(mine.covers(part) for mine in owned)]
-
-
-def covered(owned: Sequence[PolicyRule], rule: PolicyRule) -> bool:
-    return not uncovered(owned, [rule])

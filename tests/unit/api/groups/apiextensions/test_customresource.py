@@ -9,7 +9,7 @@ import pytest
 
 from dray.api.groups import apiextensions
 from dray.api.release import EffectiveVersion
-from dray.api.scheme.kinds import Context
+from dray.api.scheme.strategy import Context
 from tests.support.expression_compilers import compile_rule
 
 NOW = "2026-01-02T03:04:05Z"

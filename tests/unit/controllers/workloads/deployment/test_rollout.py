@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.controllers.workloads.deployment import rollout
+from dray.controllers.workloads.deployment import progress, rollout
 
 Object = dict[str, Any]
 
@@ -125,17 +125,17 @@ def progressing(status: Object) -> tuple[str, str]:
 def test_progress_is_told_until_the_deadline_and_completion_is_final():
     new = rs("new", 2)
     young = deployment(2, progressDeadlineSeconds=60)
-    made = rollout.status_of(young, new, [new], now=1000.0, created=True)
+    made = progress.status_of(young, new, [new], now=1000.0, created=True)
     assert progressing(made) == ("True", "ReplicaSetUpdated")
     waiting = deployment(2, status=made, progressDeadlineSeconds=60)
-    assert rollout.seconds_until_timed_out(waiting, made, 1010.0) == 50.0
-    assert progressing(rollout.status_of(waiting, new, [new], now=1061.0)) == (
+    assert progress.seconds_until_timed_out(waiting, made, 1010.0) == 50.0
+    assert progressing(progress.status_of(waiting, new, [new], now=1061.0)) == (
         "False",
         "ProgressDeadlineExceeded",
     )
-    done = rollout.status_of(waiting, rs("new", 2, 2), [rs("new", 2, 2)], now=1020.0)
+    done = progress.status_of(waiting, rs("new", 2, 2), [rs("new", 2, 2)], now=1020.0)
     assert progressing(done) == ("True", "NewReplicaSetAvailable")
-    later = rollout.status_of(deployment(2, status=done), rs("new", 2, 1), [rs("new", 2, 1)], now=9000.0)
+    later = progress.status_of(deployment(2, status=done), rs("new", 2, 1), [rs("new", 2, 1)], now=9000.0)
     assert progressing(later) == ("True", "NewReplicaSetAvailable"), (
         "a pod that fails later is no failed rollout"
     )
@@ -143,6 +143,6 @@ def test_progress_is_told_until_the_deadline_and_completion_is_final():
 
 def test_conditions_keep_their_times_while_nothing_changes():
     new = rs("new", 2, 2)
-    first = rollout.status_of(deployment(2), new, [new], now=1000.0)
-    again = rollout.status_of(deployment(2, status=first), new, [new], now=2000.0)
+    first = progress.status_of(deployment(2), new, [new], now=1000.0)
+    again = progress.status_of(deployment(2, status=first), new, [new], now=2000.0)
     assert again == first

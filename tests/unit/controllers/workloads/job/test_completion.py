@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.controllers.workloads.job import completion
-from dray.controllers.workloads.job.completion import Backoff, FinishedCondition, JobCounts
+from dray.controllers.workloads.job import backoff, completion, indexes, pod_failure_policy
+from dray.controllers.workloads.job.backoff import Backoff
+from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
 from dray.controllers.workloads.job.controller import has_ended, pod_for
 from dray.controllers.workloads.job.tracking import counts_with_uncounted, status_of, status_with_uncounted
 
@@ -35,7 +36,7 @@ def pod(
     annotations = (
         {}
         if index is None
-        else {completion.COMPLETION_INDEX: str(index), completion.INDEX_FAILURE_COUNT: str(failures)}
+        else {indexes.COMPLETION_INDEX: str(index), indexes.INDEX_FAILURE_COUNT: str(failures)}
     )
     metadata = {"name": name, "namespace": "default", "uid": name, "annotations": annotations}
     container = {
@@ -51,11 +52,11 @@ def pod(
 
 @given(st.sets(st.integers(0, 200)))
 def test_indexes_survive_being_written(numbers: set[int]):
-    assert completion.parse_indexes(completion.format_indexes(numbers)) == numbers
+    assert indexes.parse_indexes(indexes.format_indexes(numbers)) == numbers
 
 
 def test_indexes_are_written_as_users_know_them():
-    assert completion.format_indexes([0, 1, 2, 4, 5, 7]) == "0-2,4,5,7"
+    assert indexes.format_indexes([0, 1, 2, 4, 5, 7]) == "0-2,4,5,7"
 
 
 def test_failures_are_judged_by_the_first_rule_that_fits():
@@ -68,34 +69,40 @@ def test_failures_are_judged_by_the_first_rule_that_fits():
     one = job(podFailurePolicy={"rules": rules})
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     assert (
-        completion.match_pod_failure_policy(one, pod("p", "Failed", conditions=disrupted)).action == "Ignore"
+        pod_failure_policy.match_pod_failure_policy(one, pod("p", "Failed", conditions=disrupted)).action
+        == "Ignore"
     )
-    assert completion.match_pod_failure_policy(one, pod("p", "Failed", code=1)).action == "Count"
-    assert completion.match_pod_failure_policy(one, pod("p", "Failed", code=2)).action == "FailIndex"
-    judged = completion.match_pod_failure_policy(one, pod("p", "Failed", code=3))
+    assert pod_failure_policy.match_pod_failure_policy(one, pod("p", "Failed", code=1)).action == "Count"
+    assert pod_failure_policy.match_pod_failure_policy(one, pod("p", "Failed", code=2)).action == "FailIndex"
+    judged = pod_failure_policy.match_pod_failure_policy(one, pod("p", "Failed", code=3))
     words = "Container c for pod default/p failed with exit code 3 matching FailJob rule at index 3"
     assert judged == ("FailJob", words)
 
 
 def test_an_index_is_given_up_after_its_own_failures():
     one = indexed(completions=3, backoffLimitPerIndex=1, backoffLimit=2147483647)
-    tally = completion.counted(
+    counts = completion.count_finished(
         one, JobCounts(), [pod("a", "Failed", index=0), pod("b", "Succeeded", index=1)]
     )
-    assert (tally.failed, tally.done, tally.failed_indexes) == (1, {1}, frozenset())
-    tally = completion.counted(one, tally, [pod("c", "Failed", index=0, failures=1)])
-    assert tally.failed_indexes == {0}
-    assert completion.finished_condition(one, tally, active=1, now=0) is None, (
+    assert (counts.failed, counts.completed_indexes, counts.failed_indexes) == (1, {1}, frozenset())
+    counts = completion.count_finished(one, counts, [pod("c", "Failed", index=0, failures=1)])
+    assert counts.failed_indexes == {0}
+    assert completion.finished_condition(one, counts, active=1, now=0) is None, (
         "the other indexes still have their chance"
     )
-    tally = completion.counted(one, tally, [pod("d", "Succeeded", index=2)])
-    ended = completion.finished_condition(one, tally, active=0, now=0)
+    counts = completion.count_finished(one, counts, [pod("d", "Succeeded", index=2)])
+    ended = completion.finished_condition(one, counts, active=0, now=0)
     assert ended is not None and ended.reason == "FailedIndexes"
-    assert tally.status(one) == {"succeeded": 2, "failed": 2, "completedIndexes": "1,2", "failedIndexes": "0"}
+    assert counts.status(one) == {
+        "succeeded": 2,
+        "failed": 2,
+        "completedIndexes": "1,2",
+        "failedIndexes": "0",
+    }
 
 
 @pytest.mark.parametrize(
-    ("spec", "tally", "reason"),
+    ("spec", "counts", "reason"),
     [
         ({"completions": 2}, JobCounts(succeeded=2), "CompletionsReached"),
         ({"completions": 2}, JobCounts(succeeded=1), None),
@@ -108,9 +115,9 @@ def test_an_index_is_given_up_after_its_own_failures():
         ({}, JobCounts(fail_job_message="because"), "PodFailurePolicy"),
     ],
 )
-def test_a_job_ends_when_its_rules_say_so(spec: Object, tally: JobCounts, reason: str | None):
+def test_a_job_ends_when_its_rules_say_so(spec: Object, counts: JobCounts, reason: str | None):
     ended = completion.finished_condition(
-        job(status={"startTime": "1970-01-01T00:00:10Z"}, **spec), tally, active=0, now=100.0
+        job(status={"startTime": "1970-01-01T00:00:10Z"}, **spec), counts, active=0, now=100.0
     )
     assert (ended.reason if ended is not None else None) == reason
 
@@ -119,10 +126,14 @@ def test_a_success_policy_can_be_met_before_all_indexes_are_done():
     rules = [{"succeededIndexes": "0-2", "succeededCount": 2}, {"succeededIndexes": "4"}]
     one = indexed(completions=5, successPolicy={"rules": rules})
     assert (
-        completion.finished_condition(one, JobCounts(succeeded=1, done=frozenset({0})), active=1, now=0)
+        completion.finished_condition(
+            one, JobCounts(succeeded=1, completed_indexes=frozenset({0})), active=1, now=0
+        )
         is None
     )
-    ended = completion.finished_condition(one, JobCounts(succeeded=1, done=frozenset({4})), active=1, now=0)
+    ended = completion.finished_condition(
+        one, JobCounts(succeeded=1, completed_indexes=frozenset({4})), active=1, now=0
+    )
     assert ended == ("Complete", "SuccessPolicy", "Matched rules at index 1")
 
 
@@ -138,13 +149,13 @@ def test_failures_are_waited_out_ever_longer_until_something_succeeds():
 
 def test_a_pod_has_ended_when_the_best_witness_says_so():
     bare = {"metadata": {"creationTimestamp": "1970-01-01T00:00:01Z"}, "status": {"phase": "Failed"}}
-    assert completion.finish_time(bare) == 1.0
+    assert backoff.finish_time(bare) == 1.0
     deleted = {"deletionTimestamp": "1970-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30}
     gone = {**bare, "metadata": {**bare["metadata"], **deleted}}
-    assert completion.finish_time(gone) == 10.0
+    assert backoff.finish_time(gone) == 10.0
     unready = {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:00:20Z"}
-    assert completion.finish_time({**gone, "status": {"conditions": [unready]}}) == 20.0
-    assert completion.finish_time(pod("p", "Failed", conditions=[unready])) == 100.0
+    assert backoff.finish_time({**gone, "status": {"conditions": [unready]}}) == 20.0
+    assert backoff.finish_time(pod("p", "Failed", conditions=[unready])) == 100.0
 
 
 def test_a_job_without_a_number_lets_the_others_finish_once_one_has_succeeded():
@@ -172,7 +183,7 @@ def test_pods_of_an_index_that_is_not_or_no_longer_free_go_first():
         {"a", "c"},
         {"b", "c"},
     )
-    assert completion.counted(one, JobCounts(), [pod("c", "Failed", index=5)]) == JobCounts()
+    assert completion.count_finished(one, JobCounts(), [pod("c", "Failed", index=5)]) == JobCounts()
 
 
 def test_a_suspended_job_tells_so_in_place_and_its_time_starts_anew():
@@ -215,19 +226,19 @@ def test_a_pod_on_record_is_counted_whether_or_not_the_number_was_stored():
     """Whatever step a controller was stopped after, its successor comes to the same numbers."""
     ended = [pod("a", "Succeeded"), pod("b", "Failed")]
     start = job(completions=3, parallelism=2)
-    tally = completion.counted(start, counts_with_uncounted(start), ended)
-    recorded = {**start, "status": status_with_uncounted(start, tally, ended, None, "now")}
+    counts = completion.count_finished(start, counts_with_uncounted(start), ended)
+    recorded = {**start, "status": status_with_uncounted(start, counts, ended, None, "now")}
     assert recorded["status"].get("succeeded") is None
-    assert counts_with_uncounted(recorded) == tally
-    reported = {**start, "status": status_of(recorded, tally, [], None, now=0.0)}
-    assert counts_with_uncounted(reported) == tally == JobCounts(succeeded=1, failed=1)
+    assert counts_with_uncounted(recorded) == counts
+    reported = {**start, "status": status_of(recorded, counts, [], None, now=0.0)}
+    assert counts_with_uncounted(reported) == counts == JobCounts(succeeded=1, failed=1)
 
 
 def test_free_indexes_are_the_lowest_that_nobody_works_on():
     one = indexed(completions=6)
     busy = [pod("a", "Running", index=1)]
     assert completion.first_pending_indexes(
-        one, JobCounts(done=frozenset({0}), failed_indexes=frozenset({3})), busy, 2
+        one, JobCounts(completed_indexes=frozenset({0}), failed_indexes=frozenset({3})), busy, 2
     ) == [2, 4]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dray.api.groups.core.pod.binding import bind, check_binding
 from dray.api.groups.core.pod.conversion import pod_to_hub, pod_to_nested
 from dray.api.groups.core.pod.defaults import default_pod
@@ -13,8 +15,12 @@ from dray.api.groups.core.pod.strategy import (
     PodStatusStrategy,
     PodStrategy,
 )
-from dray.api.release import EffectiveVersion
-from dray.api.scheme.kinds import Kind, Object, UpdateStrategy, Version
+from dray.api.quirks import APIQuirks
+from dray.api.scheme.kinds import Kind, Version
+from dray.api.scheme.strategy import UpdateStrategy
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 __all__ = ["BINDING", "bind", "check_binding", "kind"]
 
@@ -22,17 +28,18 @@ _STREAMS = ("create", "get")
 _PROXY = ("create", "delete", "get", "patch", "update")
 
 
-def _host_network(pod: Object) -> str:
+def _host_network(pod: Pod) -> str:
     return "true" if pod["spec"].get("hostNetwork") else "false"
 
 
-def _pod_ip(pod: Object) -> str:
-    return str((pod.get("status", {}).get("podIPs") or [{}])[0].get("ip", ""))
+def _pod_ip(pod: Pod) -> str:
+    ips = pod.get("status", {}).get("podIPs")
+    return ips[0].get("ip", "") if ips else ""
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    """Pods as a release has them: before 1.31 a claim's source was an object of its own."""
-    nested = not release.at_least("1.31")
+def kind(quirks: APIQuirks) -> Kind:
+    """Pods as a release has them."""
+    nested = quirks.nests_claim_sources
     version = Version(
         name="v1",
         type="core/v1.Pod",
@@ -40,11 +47,11 @@ def kind(release: EffectiveVersion) -> Kind:
         to_hub=pod_to_hub,
         from_hub=pod_to_nested if nested else None,
     )
-    subresources: dict[str, UpdateStrategy] = {
+    subresources: dict[str, UpdateStrategy[Pod]] = {
         "ephemeralcontainers": PodEphemeralContainersStrategy(nested_claims=nested),
         "status": PodStatusStrategy(nested_claims=nested),
     }
-    if release.at_least("1.32"):
+    if quirks.serves_pod_resize:
         subresources["resize"] = PodResizeStrategy(nested_claims=nested)
     return Kind(
         group="",

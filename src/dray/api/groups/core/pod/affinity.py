@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.pod.options import Part, PodValidationOptions
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
 from dray.api.validation.nodeselectors import check_node_selector, check_node_selector_term
+
+if TYPE_CHECKING:
+    from dray.api.types.core import NodeAffinity, PodAffinity, PodSpec, TopologySpreadConstraint
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -18,7 +21,7 @@ _WITHOUT_SELECTOR: Final = "must not be specified when labelSelector is not set"
 _BOTH: Final = "exists in both matchLabelKeys and labelSelector"
 
 
-def check_affinity(spec: Part, path: Path) -> list[FieldError]:
+def check_affinity(spec: PodSpec, path: Path) -> list[FieldError]:
     affinity, at = spec.get("affinity"), path.child("affinity")
     if affinity is None:
         return []
@@ -38,7 +41,7 @@ def _check_weight(term: Part, path: Path) -> list[FieldError]:
     return [field.invalid(path.child("weight"), weight, "must be in the range 1-100")]
 
 
-def _check_node_affinity(affinity: Part, path: Path) -> list[FieldError]:
+def _check_node_affinity(affinity: NodeAffinity, path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     if (selector := affinity.get(_REQUIRED)) is not None:
         found += check_node_selector(selector, path.child(_REQUIRED))
@@ -49,7 +52,7 @@ def _check_node_affinity(affinity: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_pod_affinity(affinity: Part, path: Path) -> list[FieldError]:
+def _check_pod_affinity(affinity: PodAffinity, path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     for i, term in enumerate(affinity.get(_REQUIRED) or ()):
         found += _check_pod_term(term, path.child(_REQUIRED).index(i))
@@ -97,8 +100,8 @@ def _check_keys(term: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def check_spread(spec: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
-    constraints: Sequence[Part] = spec.get("topologySpreadConstraints") or ()
+def check_spread(spec: PodSpec, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+    constraints: Sequence[TopologySpreadConstraint] = spec.get("topologySpreadConstraints") or ()
     found: list[FieldError] = []
     for i, constraint in enumerate(constraints):
         at = path.child("topologySpreadConstraints").index(i)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dray.api.groups.core.pod.options import Part
 from dray.api.groups.core.pod.paths import check_descending
 from dray.api.groups.core.pod.security import containers
 from dray.api.scheme.strategy import METADATA
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec
+    from dray.api.types.meta import ObjectMeta
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -20,7 +23,7 @@ _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _INTEGER: Final = re.compile(r"[+-]?\d+").fullmatch
 
 
-def check_annotations(meta: Part, spec: Part, path: Path = METADATA) -> list[FieldError]:
+def check_annotations(meta: ObjectMeta, spec: PodSpec, path: Path = METADATA) -> list[FieldError]:
     given = meta.get("annotations")
     if not given:
         return []
@@ -54,7 +57,7 @@ def _check_seccomp(profile: str, path: Path) -> list[FieldError]:
     return [field.invalid(path, profile, "must be a valid seccomp profile")]
 
 
-def _check_app_armor(key: str, profile: str, spec: Part, path: Path) -> list[FieldError]:
+def _check_app_armor(key: str, profile: str, spec: PodSpec, path: Path) -> list[FieldError]:
     name = key.removeprefix(_APP_ARMOR)
     found: list[FieldError] = []
     if all(container.get("name") != name for container, _ in containers(spec, path)):

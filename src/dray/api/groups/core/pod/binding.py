@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from dray.api import errors
 from dray.api.groups.core.pod.options import Part
-from dray.api.scheme.kinds import Context, Object
+from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import Context
 from dray.api.validation import checks, field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Binding, Pod, PodCondition
 
 _TARGET = Path("target")
 
 
-def check_binding(binding: Part) -> list[FieldError]:
+def check_binding(binding: Binding) -> list[FieldError]:
     target = binding.get("target") or {}
     kind, name = target.get("kind", ""), target.get("name", "")
     found = checks.one_of(kind, _TARGET.child("kind"), ("Node", "<empty>"), needed=False)
     return found if name else [*found, field.required(_TARGET.child("name"))]
 
 
-def bind(pod: Object, binding: Part, ctx: Context) -> Object:
+def bind(pod: Pod, binding: Part, ctx: Context) -> Object:
     """The pod on its node; Conflict if it cannot go there (any more)."""
     meta, spec = pod["metadata"], pod["spec"]
     name = meta["name"]
@@ -34,15 +39,16 @@ def bind(pod: Object, binding: Part, ctx: Context) -> Object:
     if problem:
         raise errors.conflict("pods/binding", "", name, problem)
     given = binding.get("metadata") or {}
-    merged = {"annotations": given.get("annotations") or {}}
-    if "PodTopologyLabelsAdmission" in ctx.gates:
-        merged["labels"] = given.get("labels") or {}
-    meta = {**meta, **{part: {**(meta.get(part) or {}), **more} for part, more in merged.items() if more}}
-    status = dict(pod.get("status") or {})
+    meta = meta.copy()
+    if annotations := given.get("annotations"):
+        meta["annotations"] = {**(meta.get("annotations") or {}), **annotations}
+    if "PodTopologyLabelsAdmission" in ctx.gates and (labels := given.get("labels")):
+        meta["labels"] = {**(meta.get("labels") or {}), **labels}
+    status = (pod.get("status") or {}).copy()
     if "ClearingNominatedNodeNameAfterBinding" in ctx.gates:
         status.pop("nominatedNodeName", None)
     status["conditions"] = set_condition(
-        status.get("conditions") or [], {"type": "PodScheduled", "status": "True"}, now=ctx.now
+        status.get("conditions") or (), {"type": "PodScheduled", "status": "True"}, now=ctx.now
     )
     return {
         **pod,
@@ -52,12 +58,14 @@ def bind(pod: Object, binding: Part, ctx: Context) -> Object:
     }
 
 
-def set_condition(conditions: list[Any], condition: Part, *, now: str) -> list[Any]:
+def set_condition(
+    conditions: Sequence[PodCondition], condition: PodCondition, *, now: str
+) -> list[PodCondition]:
     """Conditions with one of them set; its transition time changes only with its status."""
     before = next((c for c in conditions if c["type"] == condition["type"]), None)
     changed = before is None or before["status"] != condition["status"]
     stamp = now if before is None or changed else before.get("lastTransitionTime")
-    new = {
+    new: Any = {
         "type": condition["type"],
         "status": condition["status"],
         "lastProbeTime": None,

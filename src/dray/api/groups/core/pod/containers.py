@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.pod.env import check_env, check_env_from
 from dray.api.groups.core.pod.mounts import check_devices, check_mounts
@@ -15,6 +15,9 @@ from dray.api.groups.core.pod.security import check_container_context
 from dray.api.groups.core.pod.volumes import PULL_POLICIES
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, EphemeralContainer
 
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _RESTARTS: Final = ("Always", "Never", "OnFailure")
@@ -120,7 +123,7 @@ def check_ephemeral_containers(around: PodContext, path: Path) -> list[FieldErro
     return found
 
 
-def check_image_text(container: Part, path: Path) -> list[FieldError]:
+def check_image_text(container: Container, path: Path) -> list[FieldError]:
     """Templates may carry blanks around an image's name, pods may not."""
     image = container.get("image", "")
     if image == image.strip():
@@ -128,7 +131,9 @@ def check_image_text(container: Part, path: Path) -> list[FieldError]:
     return [field.invalid(path.child("image"), image, "must not have leading or trailing whitespace")]
 
 
-def _check_common(container: Part, path: Path, around: PodContext) -> list[FieldError]:
+def _check_common(
+    container: Container | EphemeralContainer, path: Path, around: PodContext
+) -> list[FieldError]:
     name, opts = container.get("name", ""), around.opts
     found = checks.dns_label(name, path.child("name")) if name else [field.required(path.child("name"))]
     if not container.get("image"):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.pod.resourceclaims import flattened, nested
-from dray.api.scheme.kinds import Object
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodSpec
 
 _OLD_ANNOTATIONS: Final = frozenset(
     f"pod.{stage}.kubernetes.io/init-container{what}"
@@ -15,7 +17,7 @@ _OLD_ANNOTATIONS: Final = frozenset(
 )
 
 
-def spec_to_hub(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def spec_to_hub(spec: PodSpec) -> PodSpec:
     """The spec with both names of its service account, and with flat claims. Returns its argument if nothing changes."""
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account and not spec.get("serviceAccountName") == spec.get("serviceAccount") == account:
@@ -23,7 +25,7 @@ def spec_to_hub(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return flattened(spec)
 
 
-def pod_to_hub(pod: Object) -> Object:
+def pod_to_hub(pod: Pod) -> Pod:
     spec = spec_to_hub(pod["spec"])
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec = {**spec, "terminationGracePeriodSeconds": 1}
@@ -42,17 +44,16 @@ def pod_to_hub(pod: Object) -> Object:
     return pod
 
 
-def pod_to_nested(pod: Object) -> Object:
+def pod_to_nested(pod: Pod) -> Pod:
     spec = nested(pod["spec"])
     return pod if spec is pod["spec"] else {**pod, "spec": spec}
 
 
-def at_template(path: tuple[str, ...], convert: Callable[[Any], Any]) -> Callable[[Object], Object]:
+def at_template(path: tuple[str, ...], convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A conversion of a whole object out of one of the pod spec that stands at a path inside it."""
 
-    def change(obj: Object) -> Object:
-        changed: Object = _at(obj, (*path, "spec"), convert)
-        return changed
+    def change(obj: Any) -> Any:
+        return _at(obj, (*path, "spec"), convert)
 
     return change
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.pod.options import Part
 from dray.api.release import Gates
-from dray.api.scheme.kinds import Object
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec, PodStatus
 
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
@@ -107,11 +109,11 @@ _SPEC_FIELDS: Final[tuple[Gated, ...]] = (
 )
 
 
-def _used(spec: Part, holders: Holders, parts: tuple[str, ...]) -> bool:
+def _used(spec: PodSpec | PodStatus, holders: Holders, parts: tuple[str, ...]) -> bool:
     return any(holder.get(part) is not None for holder in holders(spec) for part in parts)
 
 
-def _drop(value: Object, old: Part | None, closed: tuple[Gated, ...]) -> None:
+def _drop(value: PodSpec | PodStatus, old: PodSpec | PodStatus | None, closed: tuple[Gated, ...]) -> None:
     for _, holders, parts in closed:
         if old is not None and _used(old, holders, parts):
             continue
@@ -126,7 +128,7 @@ def _closed_in_spec(on: frozenset[str]) -> tuple[Gated, ...]:
     return tuple(gated for gated in _SPEC_FIELDS if gated[0] not in on)
 
 
-def drop_spec_fields(spec: Object, old: Part | None, gates: Gates) -> None:
+def drop_spec_fields(spec: PodSpec, old: PodSpec | None, gates: Gates) -> None:
     _drop(spec, old, _closed_in_spec(gates.on))
 
 
@@ -169,5 +171,5 @@ def _closed_in_status(on: frozenset[str]) -> tuple[Gated, ...]:
     return tuple(gated for gated in _STATUS_FIELDS if gated[0] not in on)
 
 
-def drop_status_fields(status: Object, old: Part | None, gates: Gates) -> None:
+def drop_status_fields(status: PodStatus, old: PodStatus | None, gates: Gates) -> None:
     _drop(status, old, _closed_in_status(gates.on))

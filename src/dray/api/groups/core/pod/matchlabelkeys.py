@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api.release import Gates
-from dray.api.scheme.kinds import Object
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Affinity, Pod
 
 
-def merge_label_keys(pod: Object, gates: Gates) -> None:
+def merge_label_keys(pod: Pod, gates: Gates) -> None:
     labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
     spec = pod["spec"]
     if (affinity := spec.get("affinity")) and "MatchLabelKeysInPodAffinity" in gates:
@@ -21,7 +23,7 @@ def merge_label_keys(pod: Object, gates: Gates) -> None:
             _merge(constraint, "matchLabelKeys", "In", labels)
 
 
-def _terms(affinity: Mapping[str, Any]) -> Iterator[Any]:
+def _terms(affinity: Affinity) -> Iterator[Any]:
     for part in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(part) or {}
         for weighted in terms.get("preferredDuringSchedulingIgnoredDuringExecution") or ():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.groups.core.pod.options import Part
 from dray.api.groups.core.pod.resources import is_sidecar
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Object, Printer
+
+if TYPE_CHECKING:
+    from dray.api.types.core import ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
 
 _ENDED: Final = ("Succeeded", "Failed")
 
@@ -21,7 +23,7 @@ class _Tally:
         self.restarts = 0
         self.last_restart = ""
 
-    def count_restarts(self, status: Part) -> None:
+    def count_restarts(self, status: ContainerStatus) -> None:
         self.restarts += status.get("restartCount", 0)
         ended = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
         self.last_restart = max(self.last_restart, ended)
@@ -32,22 +34,23 @@ class _Tally:
         return str(self.restarts)
 
 
-def _how_it_ended(ended: Part) -> str:
+def _how_it_ended(ended: ContainerStateTerminated) -> str:
     if ended.get("reason"):
         return str(ended["reason"])
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
 
 
-def _true(conditions: Sequence[Part], kind: str) -> bool:
+def _true(conditions: Sequence[PodCondition], kind: str) -> bool:
     return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
 
 
-def _initializing(pod: Part, everything: _Tally, sidecars: _Tally) -> str:
+def _initializing(pod: Pod, everything: _Tally, sidecars: _Tally) -> str:
     """Which init container holds the pod up, as a reason; empty if none does."""
     spec, status = pod["spec"], pod.get("status", {})
     containers = {c.get("name", ""): c for c in spec.get("initContainers") or ()}
     for i, container in enumerate(status.get("initContainerStatuses") or ()):
-        sidecar = is_sidecar(containers.get(container.get("name", ""), {}))
+        own = containers.get(container.get("name", ""))
+        sidecar = own is not None and is_sidecar(own)
         everything.count_restarts(container)
         if sidecar:
             sidecars.count_restarts(container)
@@ -67,7 +70,7 @@ def _initializing(pod: Part, everything: _Tally, sidecars: _Tally) -> str:
     return ""
 
 
-def _running(status: Part, reason: str, tally: _Tally) -> str:
+def _running(status: PodStatus, reason: str, tally: _Tally) -> str:
     """What the ordinary containers are doing, as a reason."""
     any_running, failure = False, ""
     for container in reversed(status.get("containerStatuses") or ()):
@@ -90,7 +93,7 @@ def _running(status: Part, reason: str, tally: _Tally) -> str:
     return reason
 
 
-def _summary(pod: Part) -> tuple[str, _Tally]:
+def _summary(pod: Pod) -> tuple[str, _Tally]:
     status = pod.get("status", {})
     conditions = status.get("conditions") or ()
     phase = status.get("phase", "")
@@ -112,7 +115,7 @@ def _summary(pod: Part) -> tuple[str, _Tally]:
     return reason, tally
 
 
-def _readiness_gates(pod: Part) -> str:
+def _readiness_gates(pod: Pod) -> str:
     gates = pod["spec"].get("readinessGates") or ()
     if not gates:
         return "<none>"
@@ -123,25 +126,25 @@ def _readiness_gates(pod: Part) -> str:
     return f"{met}/{len(gates)}"
 
 
-def _cells(pod: Object, now: float) -> Sequence[object]:
+def _cells(pod: Pod, now: float) -> Sequence[object]:
     spec, status = pod["spec"], pod.get("status", {})
     reason, tally = _summary(pod)
     total = len(spec.get("containers") or ()) + sum(map(is_sidecar, spec.get("initContainers") or ()))
-    ips = status.get("podIPs") or [{}]
+    ips = status.get("podIPs") or ()
     return (
         printers.name(pod),
         f"{tally.ready}/{total}",
         reason,
         tally.shown_restarts(now),
         printers.age(pod, now),
-        ips[0].get("ip") or "<none>",
+        (ips[0].get("ip") if ips else "") or "<none>",
         spec.get("nodeName") or "<none>",
         status.get("nominatedNodeName") or "<none>",
         _readiness_gates(pod),
     )
 
 
-def _conditions(pod: Object) -> Sequence[Object]:
+def _conditions(pod: Pod) -> Sequence[Object]:
     phase = pod.get("status", {}).get("phase")
     if phase not in _ENDED:
         return ()

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.pod.options import Part, PodValidationOptions
 from dray.api.groups.core.pod.resources import is_sidecar, qos_class
-from dray.api.scheme.kinds import Object
-from dray.api.scheme.strategy import SPEC
+from dray.api.scheme.strategy import SPEC, keep_fields
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, Pod, PodSpec
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _RESIZABLE: Final = ("cpu", "memory")
 _ONLY: Final = "only cpu and memory resources are mutable"
 
 
-def keep_all_but_resources(new: Object, old: Part, opts: PodValidationOptions) -> None:
+def keep_all_but_resources(new: Pod, old: Pod, opts: PodValidationOptions) -> None:
     """Undo every change that is no resize; containers added, removed or moved are left for validation to refuse."""
     spec, before = new["spec"], old["spec"]
     if any(len(spec.get(p) or ()) != len(before.get(p) or ()) for p in ("containers", "initContainers")):
         return
-    kept: dict[str, Any] = dict(before)
-    for part in ("containers", "initContainers"):
-        if spec.get(part):
-            kept[part] = _with_resources(spec[part], before[part])
+    kept = before.copy()
+    if spec.get("containers"):
+        kept["containers"] = _with_resources(spec["containers"], before["containers"])
+    if spec.get("initContainers"):
+        kept["initContainers"] = _with_resources(spec["initContainers"], before["initContainers"])
     if opts.on("InPlacePodLevelResourcesVerticalScaling"):
         kept.pop("resources", None)
         if spec.get("resources") is not None:
@@ -33,18 +36,18 @@ def keep_all_but_resources(new: Object, old: Part, opts: PodValidationOptions) -
     new["spec"] = kept
 
 
-def _with_resources(new: Sequence[Part], old: Sequence[Part]) -> list[Part]:
+def _with_resources(new: Sequence[Container], old: Sequence[Container]) -> list[Container]:
     if any(a.get("name") != b.get("name") for a, b in zip(new, old, strict=True)):
         return list(new)
-    merged: list[Part] = []
+    merged: list[Container] = []
     for container, before in zip(new, old, strict=True):
-        kept = {k: v for k, v in before.items() if k not in ("resources", "resizePolicy")}
-        kept |= {k: container[k] for k in ("resources", "resizePolicy") if k in container}
+        kept = before.copy()
+        keep_fields(kept, container, "resources", "resizePolicy")
         merged.append(kept)
     return merged
 
 
-def check_resize(new: Part, old: Part, opts: PodValidationOptions) -> list[FieldError]:
+def check_resize(new: Pod, old: Pod, opts: PodValidationOptions) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
     if _MIRROR in (old["metadata"].get("annotations") or {}):
         return [field.forbidden(Path("[]"), "static pods cannot be resized")]
@@ -74,7 +77,7 @@ def check_resize(new: Part, old: Part, opts: PodValidationOptions) -> list[Field
     return found
 
 
-def _check_order(spec: Part, before: Part) -> list[FieldError]:
+def _check_order(spec: PodSpec, before: PodSpec) -> list[FieldError]:
     found: list[FieldError] = []
     for part in ("containers", "initContainers"):
         new, old = spec.get(part) or (), before.get(part) or ()
@@ -89,7 +92,7 @@ def _check_order(spec: Part, before: Part) -> list[FieldError]:
     return found
 
 
-def _check_kept(container: Part, before: Part, path: Path) -> list[FieldError]:
+def _check_kept(container: Container, before: Container, path: Path) -> list[FieldError]:
     asked, other = container.get("resources") or {}, before.get("resources") or {}
     return [
         field.forbidden(path.child(part), f"resource {part} cannot be removed")
@@ -98,7 +101,7 @@ def _check_kept(container: Part, before: Part, path: Path) -> list[FieldError]:
     ]
 
 
-def _without_amounts(container: Part) -> Part:
+def _without_amounts(container: Container) -> Part:
     asked = {
         part: {name: amount for name, amount in amounts.items() if name not in _RESIZABLE}
         if isinstance(amounts, dict)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.pod.options import Part, PodValidationOptions
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
 
+if TYPE_CHECKING:
+    from dray.api.types.core import PodResourceClaim, PodSpec
+    from dray.api.types.meta import ObjectMeta
+
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _NAMES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 
 
-def flattened(spec: Part) -> Part:
+def flattened(spec: PodSpec) -> PodSpec:
     """A spec with the names of claims taken out of their nested source; the same spec if there is none."""
     entries = spec.get("resourceClaims") or ()
     if not any("source" in entry for entry in entries):
         return spec
-    flat = []
+    flat: list[Any] = []
     for entry in entries:
         source = entry.get("source") or {}
         given = {part: source[part] for part in _NAMES if source.get(part) is not None}
@@ -25,19 +29,19 @@ def flattened(spec: Part) -> Part:
     return {**spec, "resourceClaims": flat}
 
 
-def nested(spec: Part) -> Part:
+def nested(spec: PodSpec) -> PodSpec:
     """A spec as an old release wrote it: each claim's source is an object of its own."""
     entries = spec.get("resourceClaims")
     if not entries:
         return spec
-    old = []
+    old: list[Any] = []
     for entry in entries:
         source = {part: entry[part] for part in _NAMES if part in entry}
         old.append({**{k: v for k, v in entry.items() if k not in _NAMES}, "source": source})
     return {**spec, "resourceClaims": old}
 
 
-def check_claims(spec: Part, meta: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def check_claims(spec: PodSpec, meta: ObjectMeta, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     static = _MIRROR in (meta.get("annotations") or {})
@@ -57,7 +61,7 @@ def check_claims(spec: Part, meta: Part, path: Path, opts: PodValidationOptions)
     return found
 
 
-def _check_source(entry: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def _check_source(entry: PodResourceClaim, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     claim, template = entry.get(_NAMES[0]), entry.get(_NAMES[1])
     found: list[FieldError] = []
     if claim is not None and template is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core import resourcenames
 from dray.api.groups.core.pod.options import Part
 from dray.api.quantity import Quantity
 from dray.api.validation import checks, field
 from dray.api.validation.field import ErrorType, FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, PodSpec, ResourceRequirements
 
 #: Resources that can be given to a pod as a whole, beside huge pages.
 _POD_LEVEL: Final = ("cpu", "memory")
@@ -37,7 +40,11 @@ def _check_pod_resource(name: str, path: Path) -> list[FieldError]:
 
 
 def check_requirements(
-    asked: Part, path: Path, *, claims: Iterable[str], check_name: _NameCheck = check_container_resource
+    asked: ResourceRequirements,
+    path: Path,
+    *,
+    claims: Iterable[str],
+    check_name: _NameCheck = check_container_resource,
 ) -> list[FieldError]:
     limits: Mapping[str, str] = asked.get("limits") or {}
     requests: Mapping[str, str] = asked.get("requests") or {}
@@ -113,7 +120,7 @@ def check_claim_names(entries: Sequence[Part], known: Iterable[str], path: Path)
     return found
 
 
-def check_pod_level(spec: Part, path: Path, *, claims: Iterable[str]) -> list[FieldError]:
+def check_pod_level(spec: PodSpec, path: Path, *, claims: Iterable[str]) -> list[FieldError]:
     """Requests and limits that a pod has as a whole."""
     asked = spec.get("resources")
     if asked is None:
@@ -128,7 +135,7 @@ def check_pod_level(spec: Part, path: Path, *, claims: Iterable[str]) -> list[Fi
     return found + _check_consistent(spec, at)
 
 
-def _check_consistent(spec: Part, path: Path) -> list[FieldError]:
+def _check_consistent(spec: PodSpec, path: Path) -> list[FieldError]:
     """The pod's share is at least what its containers ask for, and no container may have more than the pod."""
     asked = spec["resources"]
     requests, limits = asked.get("requests") or {}, asked.get("limits") or {}
@@ -150,12 +157,12 @@ def _check_consistent(spec: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def is_sidecar(container: Part) -> bool:
+def is_sidecar(container: Container) -> bool:
     """An init container that keeps running beside the others."""
     return container.get("restartPolicy") == "Always"
 
 
-def container_requests(spec: Part, part: str = "requests") -> dict[str, Quantity]:
+def container_requests(spec: PodSpec, part: str = "requests") -> dict[str, Quantity]:
     """What a pod's containers need together at their most, with init containers running one after another."""
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
@@ -177,7 +184,7 @@ def container_requests(spec: Part, part: str = "requests") -> dict[str, Quantity
     return total
 
 
-def _amounts(container: Part, part: str) -> dict[str, Quantity]:
+def _amounts(container: Mapping[str, Any], part: str) -> dict[str, Quantity]:
     return {
         name: Quantity.parse(text) for name, text in (container.get("resources", {}).get(part) or {}).items()
     }
@@ -188,7 +195,7 @@ def _add(total: dict[str, Quantity], more: Mapping[str, Quantity]) -> None:
         total[name] = total[name] + amount if name in total else amount
 
 
-def qos_class(spec: Mapping[str, Any]) -> str:
+def qos_class(spec: PodSpec) -> str:
     """Guaranteed, Burstable or BestEffort, by what is asked for of cpu and memory."""
     if spec.get("resources") is not None:
         given: list[Part] = [spec]

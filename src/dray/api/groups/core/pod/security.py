@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.pod.options import Part, PodValidationOptions
 from dray.api.groups.core.pod.paths import check_descending
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSecurityContext, PodSpec
 
 _PROFILES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 _HIGHEST_ID: Final = (1 << 31) - 1
@@ -22,21 +25,21 @@ _IPC_PREFIXES: Final = ("kernel.shm", "kernel.msg", "fs.mqueue.")
 _LINUX_ONLY: Final = "cannot be set for a windows pod"
 
 
-def containers(spec: Part, path: Path) -> Iterator[tuple[Part, Path]]:
+def containers(spec: PodSpec, path: Path) -> Iterator[tuple[Part, Path]]:
     """Every container of a pod with its path: init containers, containers, ephemeral ones."""
     for part in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(part) or ()):
             yield container, path.child(part).index(i)
 
 
-def _check_id(context: Part, part: str, path: Path) -> list[FieldError]:
+def _check_id(context: Mapping[str, Any], part: str, path: Path) -> list[FieldError]:
     value = context.get(part)
     if value is None or 0 <= value <= _HIGHEST_ID:
         return []
     return [field.invalid(path.child(part), value, f"must be between 0 and {_HIGHEST_ID}, inclusive")]
 
 
-def _check_seccomp(context: Part, path: Path) -> list[FieldError]:
+def _check_seccomp(context: PodSecurityContext, path: Path) -> list[FieldError]:
     profile, at = context.get("seccompProfile"), path.child("seccompProfile")
     if profile is None:
         return []
@@ -58,7 +61,7 @@ def _check_seccomp(context: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_app_armor(context: Part, path: Path) -> list[FieldError]:
+def _check_app_armor(context: PodSecurityContext, path: Path) -> list[FieldError]:
     profile, at = context.get("appArmorProfile"), path.child("appArmorProfile")
     if profile is None:
         return []
@@ -80,7 +83,7 @@ def _check_app_armor(context: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_windows_options(context: Part, path: Path) -> list[FieldError]:
+def _check_windows_options(context: PodSecurityContext, path: Path) -> list[FieldError]:
     options, at = context.get("windowsOptions"), path.child("windowsOptions")
     if options is None:
         return []
@@ -136,7 +139,7 @@ def check_container_context(container: Part, path: Path, *, host_users: bool) ->
     return found + _check_windows_options(context, at) + _check_app_armor(context, at)
 
 
-def check_pod_context(spec: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def check_pod_context(spec: PodSpec, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     context, at = spec.get("securityContext"), path.child("securityContext")
     if context is None:
         return []
@@ -160,14 +163,16 @@ def check_pod_context(spec: Part, path: Path, opts: PodValidationOptions) -> lis
     return found + _check_choice(context, "seLinuxChangePolicy", at, policies)
 
 
-def _check_choice(context: Part, part: str, path: Path, allowed: tuple[str, ...]) -> list[FieldError]:
+def _check_choice(
+    context: PodSecurityContext, part: str, path: Path, allowed: tuple[str, ...]
+) -> list[FieldError]:
     value = context.get(part)
     if value is None or value in allowed:
         return []
     return [field.not_supported(path.child(part), value, allowed)]
 
 
-def _check_sysctls(spec: Part, path: Path) -> list[FieldError]:
+def _check_sysctls(spec: PodSpec, path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     for i, sysctl in enumerate(spec["securityContext"].get("sysctls") or ()):
@@ -188,7 +193,7 @@ def _check_sysctls(spec: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def check_host_process(spec: Part, path: Path) -> list[FieldError]:
+def check_host_process(spec: PodSpec, path: Path) -> list[FieldError]:
     """Windows host-process containers come all together, on the host's network."""
     of_pod = ((spec.get("securityContext") or {}).get("windowsOptions") or {}).get("hostProcess")
     found: list[FieldError] = []
@@ -213,7 +218,7 @@ def check_host_process(spec: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def check_host_users(spec: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def check_host_users(spec: PodSpec, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     """A pod with users of its own shares no other namespace with the host."""
     if spec.get("hostUsers") is not False:
         return []
@@ -228,7 +233,7 @@ def check_host_users(spec: Part, path: Path, opts: PodValidationOptions) -> list
     return found
 
 
-def check_os(spec: Part, path: Path) -> list[FieldError]:
+def check_os(spec: PodSpec, path: Path) -> list[FieldError]:
     os, at = spec.get("os"), path.child("os")
     if os is None:
         return []
@@ -240,7 +245,7 @@ def check_os(spec: Part, path: Path) -> list[FieldError]:
     return _check_linux(spec, path) if name == "linux" else _check_windows(spec, path)
 
 
-def _check_linux(spec: Part, path: Path) -> list[FieldError]:
+def _check_linux(spec: PodSpec, path: Path) -> list[FieldError]:
     words = "windows options cannot be set for a linux pod"
     holders = [(spec, path), *containers(spec, path)]
     return [
@@ -262,12 +267,13 @@ _CONTAINER_LINUX: Final = (
 )  # fmt: skip
 
 
-def _check_windows(spec: Part, path: Path) -> list[FieldError]:
+def _check_windows(spec: PodSpec, path: Path) -> list[FieldError]:
     found: list[FieldError] = []
-    context = spec.get("securityContext") or {}
+    in_context: Mapping[str, Any] = spec.get("securityContext") or {}
+    beside: Mapping[str, Any] = spec
     for part in _POD_LINUX:
         in_spec = part in _SPEC_PARTS
-        value = (spec if in_spec else context).get(part)
+        value = (beside if in_spec else in_context).get(part)
         # Of the fields that are plain booleans only true is a setting.
         if value is None or (value is False and part in ("hostPID", "hostIPC")):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core import resourcenames
 from dray.api.groups.core.pod.affinity import check_affinity, check_spread
@@ -12,7 +12,7 @@ from dray.api.groups.core.pod.containers import (
     check_ephemeral_containers,
     check_init_containers,
 )
-from dray.api.groups.core.pod.options import Part, PodValidationOptions
+from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.groups.core.pod.resourceclaims import check_claims
 from dray.api.groups.core.pod.resources import check_container_resource, check_pod_level
 from dray.api.groups.core.pod.security import (
@@ -27,13 +27,17 @@ from dray.api.groups.core.pod.volumes import check_volumes
 from dray.api.validation import addresses, checks, field, names
 from dray.api.validation.field import FieldError, Path
 
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec
+    from dray.api.types.meta import ObjectMeta
+
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _LONGEST: Final = (1 << 31) - 1
 
 
-def check_spec(spec: Part, meta: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def check_spec(spec: PodSpec, meta: ObjectMeta, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     volumes, found = check_volumes(
         spec.get("volumes") or (),
         path.child("volumes"),
@@ -68,7 +72,7 @@ def check_spec(spec: Part, meta: Part, path: Path, opts: PodValidationOptions) -
     return found + _check_env_files(spec, path)
 
 
-def _check_host_network(spec: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def _check_host_network(spec: PodSpec, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     """On the host's network a container's port is the host's port; a template may leave it out."""
     if not spec.get("hostNetwork"):
         return []
@@ -83,7 +87,7 @@ def _check_host_network(spec: Part, path: Path, opts: PodValidationOptions) -> l
     ]
 
 
-def _check_dns(spec: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def _check_dns(spec: PodSpec, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     config = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
         if config is None:
@@ -117,14 +121,14 @@ def _check_dns(spec: Part, path: Path, opts: PodValidationOptions) -> list[Field
     return found
 
 
-def _check_gates(spec: Part, path: Path) -> list[FieldError]:
+def _check_gates(spec: PodSpec, path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     for i, gate in enumerate(spec.get("readinessGates") or ()):
         at = path.child("readinessGates").index(i).child("conditionType")
         found += checks.qualified_name(gate.get("conditionType", ""), at)
     seen: set[str] = set()
-    for i, gate in enumerate(spec.get("schedulingGates") or ()):
-        at, name = path.child("schedulingGates").index(i), gate.get("name", "")
+    for i, held in enumerate(spec.get("schedulingGates") or ()):
+        at, name = path.child("schedulingGates").index(i), held.get("name", "")
         found += checks.qualified_name(name, at)
         if name in seen:
             found.append(field.duplicate(at, name))
@@ -132,7 +136,7 @@ def _check_gates(spec: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_names(spec: Part, path: Path) -> list[FieldError]:
+def _check_names(spec: PodSpec, path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     if (override := spec.get("hostnameOverride")) is not None:
         at = path.child("hostnameOverride")
@@ -150,13 +154,14 @@ def _check_names(spec: Part, path: Path) -> list[FieldError]:
     if deadline is not None and not 1 <= deadline <= _LONGEST:
         words = f"must be between 1 and {_LONGEST}, inclusive"
         found.append(field.invalid(path.child("activeDeadlineSeconds"), deadline, words))
-    for part in ("hostname", "subdomain"):
-        if spec.get(part):
-            found += checks.dns_label(spec[part], path.child(part))
+    if hostname := spec.get("hostname"):
+        found += checks.dns_label(hostname, path.child("hostname"))
+    if subdomain := spec.get("subdomain"):
+        found += checks.dns_label(subdomain, path.child("subdomain"))
     return found
 
 
-def _check_host_aliases(spec: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def _check_host_aliases(spec: PodSpec, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     found: list[FieldError] = []
     strict = opts.on("StrictIPCIDRValidation")
     for i, alias in enumerate(spec.get("hostAliases") or ()):
@@ -167,7 +172,7 @@ def _check_host_aliases(spec: Part, path: Path, opts: PodValidationOptions) -> l
     return found
 
 
-def _check_classes(spec: Part, path: Path) -> list[FieldError]:
+def _check_classes(spec: PodSpec, path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     for part in ("priorityClassName", "runtimeClassName"):
         if spec.get(part):
@@ -180,7 +185,7 @@ def _check_classes(spec: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_group(spec: Part, path: Path) -> list[FieldError]:
+def _check_group(spec: PodSpec, path: Path) -> list[FieldError]:
     group = spec.get("schedulingGroup")
     if group is None:
         return []
@@ -190,7 +195,7 @@ def _check_group(spec: Part, path: Path) -> list[FieldError]:
     return checks.dns_subdomain(name, at)
 
 
-def _check_env_files(spec: Part, path: Path) -> list[FieldError]:
+def _check_env_files(spec: PodSpec, path: Path) -> list[FieldError]:
     """Variables read from a file come from an emptyDir of the same pod."""
     volumes = {volume.get("name", ""): volume for volume in spec.get("volumes") or ()}
     found: list[FieldError] = []

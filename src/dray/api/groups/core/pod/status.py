@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.golang import structs
 from dray.api.groups.core import resourcenames
@@ -13,6 +13,17 @@ from dray.api.quantity import Quantity
 from dray.api.scheme.strategy import STATUS, immutable
 from dray.api.validation import addresses, checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import (
+        NodeAllocatableResourceClaimStatus,
+        Pod,
+        PodCondition,
+        PodExtendedResourceClaimStatus,
+        PodResourceClaimStatus,
+        PodSpec,
+        PodStatus,
+    )
 
 _OWN_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")
 _HEALTHS: Final = ("Healthy", "Unhealthy", "Unknown")
@@ -27,7 +38,7 @@ STATUSES: Final = (
 )
 
 
-def check_status(new: Part, old: Part, opts: PodValidationOptions) -> list[FieldError]:
+def check_status(new: Pod, old: Pod, opts: PodValidationOptions) -> list[FieldError]:
     status, before, spec = new.get("status", {}), old.get("status", {}), old["spec"]
     found: list[FieldError] = []
     if conditions := status.get("conditions"):
@@ -50,15 +61,17 @@ def check_status(new: Part, old: Part, opts: PodValidationOptions) -> list[Field
     for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
         if status.get(one) or status.get(many):
             found += _check_ips(status, before, one, many, opts)
-    reported = [(part, containers, given) for part, containers in STATUSES if (given := status.get(part))]
+    by_part: Mapping[str, Any] = status
+    listed: Mapping[str, Any] = spec
+    reported = [(part, containers, given) for part, containers in STATUSES if (given := by_part.get(part))]
     for part, _, given in reported:
         found += _check_users(given, STATUS.child(part), spec)
     for part, containers, given in reported:
-        found += _check_health(given, STATUS.child(part), spec.get(containers) or ())
+        found += _check_health(given, STATUS.child(part), listed.get(containers) or ())
     return found
 
 
-def _check_conditions(conditions: Sequence[Part]) -> list[FieldError]:
+def _check_conditions(conditions: Sequence[PodCondition]) -> list[FieldError]:
     found: list[FieldError] = []
     for i, condition in enumerate(conditions):
         path, kind = STATUS.child("conditions").index(i), condition.get("type", "")
@@ -71,7 +84,9 @@ def _check_conditions(conditions: Sequence[Part]) -> list[FieldError]:
     return found
 
 
-def _check_nomination(status: Part, before: Part, spec: Part, opts: PodValidationOptions) -> list[FieldError]:
+def _check_nomination(
+    status: PodStatus, before: PodStatus, spec: PodSpec, opts: PodValidationOptions
+) -> list[FieldError]:
     node, path = status["nominatedNodeName"], STATUS.child("nominatedNodeName")
     if node == before.get("nominatedNodeName", ""):
         return []
@@ -81,7 +96,9 @@ def _check_nomination(status: Part, before: Part, spec: Part, opts: PodValidatio
     return found
 
 
-def _may_restart(spec: Part, part: str, opts: PodValidationOptions) -> Callable[[str, int], bool]:
+def _may_restart(
+    spec: Mapping[str, Any], part: str, opts: PodValidationOptions
+) -> Callable[[str, int], bool]:
     """Whether a container that ended with a code may run again."""
     containers = {container.get("name", ""): container for container in spec.get(part) or ()}
     policy = spec.get("restartPolicy")
@@ -118,7 +135,7 @@ def _restarts(container: Part, policy: str | None, code: int) -> bool:
 
 
 def _check_revival(
-    status: Part, before: Part, part: str, may_restart: Callable[[str, int], bool]
+    status: Mapping[str, Any], before: Mapping[str, Any], part: str, may_restart: Callable[[str, int], bool]
 ) -> list[FieldError]:
     running = {
         s.get("name", "") for s in status.get(part) or () if (s.get("state") or {}).get("terminated") is None
@@ -133,7 +150,7 @@ def _check_revival(
     ]
 
 
-def _check_claims(generated: Sequence[Part], spec: Part) -> list[FieldError]:
+def _check_claims(generated: Sequence[PodResourceClaimStatus], spec: PodSpec) -> list[FieldError]:
     known = {entry.get("name", "") for entry in spec.get("resourceClaims") or ()}
     found: list[FieldError] = []
     seen: set[str] = set()
@@ -151,7 +168,7 @@ def _check_claims(generated: Sequence[Part], spec: Part) -> list[FieldError]:
     return found
 
 
-def _check_extended_claim(status: Part, spec: Part) -> list[FieldError]:
+def _check_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec) -> list[FieldError]:
     path = STATUS.child("extendedResourceClaimStatus")
     containers = {
         c.get("name", ""): c for part in ("initContainers", "containers") for c in spec.get(part) or ()
@@ -185,7 +202,9 @@ def _check_extended_claim(status: Part, spec: Part) -> list[FieldError]:
     return found + (checks.dns_subdomain(claim, where) if claim else [field.required(where)])
 
 
-def _check_node_allocatable(entries: Sequence[Part], status: Part, spec: Part) -> list[FieldError]:
+def _check_node_allocatable(
+    entries: Sequence[NodeAllocatableResourceClaimStatus], status: PodStatus, spec: PodSpec
+) -> list[FieldError]:
     known = {
         entry.get("resourceClaimName")
         for entry in (*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
@@ -213,7 +232,7 @@ def _check_node_allocatable(entries: Sequence[Part], status: Part, spec: Part) -
 
 
 def _check_ips(
-    status: Part, before: Part, one: str, many: str, opts: PodValidationOptions
+    status: Mapping[str, Any], before: Mapping[str, Any], one: str, many: str, opts: PodValidationOptions
 ) -> list[FieldError]:
     entries, path = status.get(many) or (), STATUS.child(many)
     if not entries:
@@ -233,7 +252,7 @@ def _check_ips(
     return found
 
 
-def _check_users(statuses: Sequence[Part], path: Path, spec: Part) -> list[FieldError]:
+def _check_users(statuses: Sequence[Part], path: Path, spec: PodSpec) -> list[FieldError]:
     windows = (spec.get("os") or {}).get("name") == "windows"
     found: list[FieldError] = []
     for i, status in enumerate(statuses):
@@ -307,7 +326,7 @@ def _check_devices(devices: Sequence[Part], path: Path) -> list[FieldError]:
     return found
 
 
-def check_ephemeral_update(new: Part, old: Part) -> list[FieldError]:
+def check_ephemeral_update(new: Pod, old: Pod) -> list[FieldError]:
     """Ephemeral containers come to stay: none is changed or removed."""
     path = Path("spec").child("ephemeralContainers")
     after = {c.get("name", ""): c for c in new["spec"].get("ephemeralContainers") or ()}

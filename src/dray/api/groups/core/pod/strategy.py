@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.pod.annotations import MIRROR, check_annotations
 from dray.api.groups.core.pod.binding import check_binding, set_condition
@@ -16,10 +17,21 @@ from dray.api.groups.core.pod.spec import check_spec
 from dray.api.groups.core.pod.status import check_ephemeral_update, check_status
 from dray.api.groups.core.pod.update import check_annotation_changes, check_update
 from dray.api.groups.core.pod.warnings import warn_pod
-from dray.api.scheme.kinds import Context, Object, Strategy, UpdateStrategy
-from dray.api.scheme.strategy import SPEC, STATUS, keep_fields, name_is_dns_subdomain, update_generation
+from dray.api.scheme.strategy import (
+    SPEC,
+    STATUS,
+    Context,
+    Strategy,
+    UpdateStrategy,
+    keep_fields,
+    name_is_dns_subdomain,
+    update_generation,
+)
 from dray.api.validation import addresses, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Binding, Pod, PodCondition, PodSpec, PodStatus
 
 _GENERATION = "PodObservedGenerationTracking"
 
@@ -30,10 +42,16 @@ class _Checks:
     def __init__(self, *, nested_claims: bool = False) -> None:
         self._nested_claims = nested_claims
 
-    def options(self, ctx: Context, old: Object | None = None) -> PodValidationOptions:
-        return PodValidationOptions(gates=ctx.gates, is_pod=True, nested_claims=self._nested_claims, old=old)
+    def options(self, ctx: Context, old: Pod | None = None) -> PodValidationOptions:
+        return PodValidationOptions(
+            gates=ctx.gates,
+            printed_release=ctx.quirks.release,
+            is_pod=True,
+            nested_claims=self._nested_claims,
+            old=old,
+        )
 
-    def check_pod(self, pod: Object, opts: PodValidationOptions) -> list[FieldError]:
+    def check_pod(self, pod: Pod, opts: PodValidationOptions) -> list[FieldError]:
         meta, spec = pod["metadata"], pod["spec"]
         found = check_annotations(meta, spec) + check_spec(spec, meta, SPEC, opts)
         if not spec.get("serviceAccountName"):
@@ -44,13 +62,13 @@ class _Checks:
         return found
 
 
-def _checked_parts(pod: Object) -> tuple[object, ...]:
+def _checked_parts(pod: Pod) -> tuple[object, ...]:
     """All that the checks of a pod look at. Some volumes are named after it."""
     meta, spec = pod["metadata"], pod["spec"]
     return spec, meta.get("annotations"), meta.get("name") if spec.get("volumes") else ""
 
 
-def _check_no_tokens(spec: Object) -> list[FieldError]:
+def _check_no_tokens(spec: PodSpec) -> list[FieldError]:
     words = "must not be specified when serviceAccountName is not set"
     return [
         field.forbidden(
@@ -67,22 +85,22 @@ def _check_no_tokens(spec: Object) -> list[FieldError]:
     ]
 
 
-def _bump(new: Object, old: Object, ctx: Context) -> None:
+def _bump(new: Pod, old: Pod, ctx: Context) -> None:
     update_generation(new, old, changed=_GENERATION in ctx.gates and new["spec"] != old["spec"])
 
 
-class PodStrategy(_Checks, Strategy):
+class PodStrategy(_Checks, Strategy["Pod"]):
     check_name = staticmethod(name_is_dns_subdomain)
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: Pod, ctx: Context) -> None:
         if _GENERATION in ctx.gates:
             obj["metadata"]["generation"] = 1
         spec = obj["spec"]
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
         drop_spec_fields(spec, None, ctx.gates)
         if spec.get("schedulingGates"):
-            condition = {
+            condition: PodCondition = {
                 "type": "PodScheduled",
                 "status": "False",
                 "reason": "SchedulingGated",
@@ -91,10 +109,10 @@ class PodStrategy(_Checks, Strategy):
             obj["status"]["conditions"] = set_condition([], condition, now=ctx.now)
         merge_label_keys(obj, ctx.gates)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Pod, ctx: Context) -> Sequence[FieldError]:
         return ctx.once("pod", lambda: self._check_new(obj, ctx), *_checked_parts(obj))
 
-    def _check_new(self, obj: Object, ctx: Context) -> list[FieldError]:
+    def _check_new(self, obj: Pod, ctx: Context) -> list[FieldError]:
         spec = obj["spec"]
         found = self.check_pod(obj, self.options(ctx))
         if spec.get("ephemeralContainers"):
@@ -104,7 +122,7 @@ class PodStrategy(_Checks, Strategy):
             found.append(field.forbidden(SPEC.child("nodeName"), words))
         return found
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
+    def warn(self, obj: Pod, ctx: Context) -> Sequence[str]:
         found = []
         if messages := names.dns1123_label(obj["metadata"].get("name", "")):
             listed = " ".join(messages)
@@ -114,16 +132,16 @@ class PodStrategy(_Checks, Strategy):
             )
         return [*found, *ctx.once("advice on pods", lambda: warn_pod(obj), *_checked_parts(obj))]
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: Pod, old: Pod, ctx: Context) -> None:
         keep_fields(new, old, "status")
         drop_spec_fields(new["spec"], old["spec"], ctx.gates)
         _bump(new, old, ctx)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Pod, old: Pod, ctx: Context) -> Sequence[FieldError]:
         opts = self.options(ctx, old)
         return [*self.check_pod(new, opts), *check_update(new, old, opts)]
 
-    def grace(self, obj: Object, requested: int | None) -> int | None:
+    def grace(self, obj: Pod, requested: int | None) -> int | None:
         """Pods that run somewhere are given time to end; others go at once."""
         if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in ("Failed", "Succeeded"):
             return 0
@@ -131,30 +149,27 @@ class PodStrategy(_Checks, Strategy):
         return 1 if seconds < 0 else seconds
 
 
-class PodStatusStrategy(_Checks, UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class PodStatusStrategy(_Checks, UpdateStrategy["Pod"]):
+    def prepare_update(self, new: Pod, old: Pod, ctx: Context) -> None:
         keep_fields(new, old, "spec")
         # The door is used by agents of all ages, some of which would corrupt these.
-        for part in ("deletionTimestamp", "ownerReferences"):
-            if part in old["metadata"]:
-                new["metadata"][part] = old["metadata"][part]
-            else:
-                new["metadata"].pop(part, None)
+        keep_fields(new["metadata"], old["metadata"], "deletionTimestamp", "ownerReferences")
         update_generation(new, old, changed=False)
         status, before = new.setdefault("status", {}), old.get("status", {})
-        for part in ("qosClass", "observedGeneration"):
-            if not status.get(part) and before.get(part):
-                status[part] = before[part]
+        if not status.get("qosClass") and before.get("qosClass"):
+            status["qosClass"] = before["qosClass"]
+        if not status.get("observedGeneration") and before.get("observedGeneration"):
+            status["observedGeneration"] = before["observedGeneration"]
         if status.get("conditions") and before.get("conditions"):
             _keep_observed(status, before)
         drop_status_fields(status, before, ctx.gates)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Pod, old: Pod, ctx: Context) -> Sequence[FieldError]:
         opts = self.options(ctx, old)
         found = check_annotation_changes(new, old) + check_annotations(new["metadata"], new["spec"])
         return found + check_status(new, old, opts)
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: Pod, old: Pod, ctx: Context) -> Sequence[str]:
         status = new.get("status", {})
         if not (status.get("podIPs") or status.get("hostIPs")):
             return ()
@@ -166,7 +181,7 @@ class PodStatusStrategy(_Checks, UpdateStrategy):
         ]
 
 
-def _keep_observed(status: Object, before: Object) -> None:
+def _keep_observed(status: PodStatus, before: PodStatus) -> None:
     """A client that does not know a condition's observedGeneration does not remove it."""
     seen: dict[str, list[int]] = {}
     for condition in before.get("conditions") or ():
@@ -178,49 +193,49 @@ def _keep_observed(status: Object, before: Object) -> None:
             condition["observedGeneration"] = generation
 
 
-class PodEphemeralContainersStrategy(_Checks, UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class PodEphemeralContainersStrategy(_Checks, UpdateStrategy["Pod"]):
+    def prepare_update(self, new: Pod, old: Pod, ctx: Context) -> None:
         added = new["spec"].get("ephemeralContainers")
         keep_fields(new, old, "status")
-        new["spec"] = {k: v for k, v in old["spec"].items() if k != "ephemeralContainers"}
+        new["spec"] = old["spec"].copy()
+        new["spec"].pop("ephemeralContainers", None)
         if added:
             new["spec"]["ephemeralContainers"] = added
         _keep_meta(new, old)
         drop_spec_fields(new["spec"], old["spec"], ctx.gates)
         _bump(new, old, ctx)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Pod, old: Pod, ctx: Context) -> Sequence[FieldError]:
         if MIRROR in (old["metadata"].get("annotations") or {}):
             return [field.forbidden(Path("[]"), "static pods do not support ephemeral containers")]
         found = self.check_pod(new, self.options(ctx, old)) + check_annotation_changes(new, old)
         return found + check_ephemeral_update(new, old)
 
 
-class PodResizeStrategy(_Checks, UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class PodResizeStrategy(_Checks, UpdateStrategy["Pod"]):
+    def prepare_update(self, new: Pod, old: Pod, ctx: Context) -> None:
         keep_fields(new, old, "status")
         keep_all_but_resources(new, old, self.options(ctx, old))
         _keep_meta(new, old)
         _bump(new, old, ctx)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: Pod, old: Pod, ctx: Context) -> Sequence[FieldError]:
         opts = self.options(ctx, old)
         return [*self.check_pod(new, opts), *check_resize(new, old, opts)]
 
 
-def _keep_meta(new: Object, old: Object) -> None:
-    """Doors beside the main one leave labels, annotations and the like as they were."""
-    for part in ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"):
-        if part in old["metadata"]:
-            new["metadata"][part] = old["metadata"][part]
-        else:
-            new["metadata"].pop(part, None)
+_KEPT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp")
 
 
-class BindingStrategy(Strategy):
+def _keep_meta(new: Pod, old: Pod) -> None:
+    """Subresources leave labels, annotations and the like as they were."""
+    keep_fields(new["metadata"], old["metadata"], *_KEPT_METADATA)
+
+
+class BindingStrategy(Strategy["Binding"]):
     """A binding is an order, not an object: its name is the pod's."""
 
     check_name = staticmethod(name_is_dns_subdomain)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: Binding, ctx: Context) -> Sequence[FieldError]:
         return check_binding(obj)

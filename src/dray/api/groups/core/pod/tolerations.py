@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.node import TAINT_EFFECTS
-from dray.api.groups.core.pod.options import Part, PodValidationOptions
+from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Toleration
 
 _OPERATORS: Final = ("Equal", "Exists")
 _COMPARISONS: Final = ("Lt", "Gt")
@@ -17,12 +20,12 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)").fullmatch
 
 
 def check_tolerations(
-    tolerations: Sequence[Part], path: Path, opts: PodValidationOptions
+    tolerations: Sequence[Toleration], path: Path, opts: PodValidationOptions
 ) -> list[FieldError]:
     return [p for i, toleration in enumerate(tolerations) for p in _check(toleration, path.index(i), opts)]
 
 
-def _check(toleration: Part, path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def _check(toleration: Toleration, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
     value, effect = toleration.get("value", ""), toleration.get("effect", "")
     found: list[FieldError] = []
@@ -62,12 +65,14 @@ def _check_operator(operator: str, value: str, path: Path, opts: PodValidationOp
 
 
 def check_only_added(
-    new: Sequence[Part], old: Sequence[Part], path: Path, opts: PodValidationOptions
+    new: Sequence[Toleration], old: Sequence[Toleration], path: Path, opts: PodValidationOptions
 ) -> list[FieldError]:
     """Tolerations may be added to a running pod; of those it has only the seconds may change."""
 
-    def rest(toleration: Part) -> Part:
-        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+    def rest(toleration: Toleration) -> Toleration:
+        found = toleration.copy()
+        found.pop("tolerationSeconds", None)
+        return found
 
     kept = [rest(toleration) for toleration in new]
     if any(rest(toleration) not in kept for toleration in old):

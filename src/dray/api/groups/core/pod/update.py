@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.golang import structs
 from dray.api.groups.core.pod.containers import check_image_text
 from dray.api.groups.core.pod.options import Part, PodValidationOptions
 from dray.api.groups.core.pod.tolerations import check_only_added
-from dray.api.scheme.strategy import METADATA, SPEC
+from dray.api.scheme.strategy import METADATA, SPEC, keep_fields
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, NodeAffinity, Pod, PodSchedulingGate, PodSpec
 
 _LONGEST: Final = (1 << 31) - 1
 _UPDATABLE: Final = ",".join(
@@ -29,7 +32,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _ADD_ONLY: Final = "only additions are allowed (no mutations or deletions)"
 
 
-def check_update(new: Part, old: Part, opts: PodValidationOptions) -> list[FieldError]:
+def check_update(new: Pod, old: Pod, opts: PodValidationOptions) -> list[FieldError]:
     """The checks that compare; the new spec itself is checked elsewhere."""
     found = check_annotation_changes(new, old)
     spec, before = new["spec"], old["spec"]
@@ -51,13 +54,13 @@ def check_update(new: Part, old: Part, opts: PodValidationOptions) -> list[Field
     if before.get("schedulingGates"):
         found += _allow_narrowing(undone, before)
     if undone != before:
-        change = structs.diff("core/v1.PodSpec", before, undone, opts.gates.release)
+        change = structs.diff("core/v1.PodSpec", before, undone, opts.printed_release)
         words = f"pod updates may not change fields other than {_UPDATABLE}\n{change}"
         found.append(field.forbidden(SPEC, words))
     return found
 
 
-def check_annotation_changes(new: Part, old: Part) -> list[FieldError]:
+def check_annotation_changes(new: Pod, old: Pod) -> list[FieldError]:
     after, before = new["metadata"].get("annotations") or {}, old["metadata"].get("annotations") or {}
     if after == before:
         return []
@@ -74,7 +77,9 @@ def check_annotation_changes(new: Part, old: Part) -> list[FieldError]:
     return found
 
 
-def _check_containers(new: Sequence[Part], old: Sequence[Part], path: Path) -> tuple[list[FieldError], bool]:
+def _check_containers(
+    new: Sequence[Container], old: Sequence[Container], path: Path
+) -> tuple[list[FieldError], bool]:
     if len(new) != len(old):
         return [field.forbidden(path, "pod updates may not add or remove containers")], True
     found: list[FieldError] = []
@@ -97,7 +102,7 @@ def _check_deadline(new: int | None, old: int | None) -> tuple[list[FieldError],
     return [], False
 
 
-def _check_gates(new: Sequence[Part], old: Sequence[Part]) -> list[FieldError]:
+def _check_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedulingGate]) -> list[FieldError]:
     known = {gate.get("name", "") for gate in old}
     path = SPEC.child("schedulingGates")
     return [
@@ -110,19 +115,21 @@ def _check_gates(new: Sequence[Part], old: Sequence[Part]) -> list[FieldError]:
     ]
 
 
-def _undone(spec: Part, before: Part) -> dict[str, Any]:
+def _with_images(containers: Sequence[Container], before: Sequence[Container]) -> list[Container]:
+    return [
+        {**container, "image": other.get("image", "")}
+        for container, other in zip(containers, before, strict=True)
+    ]
+
+
+def _undone(spec: PodSpec, before: PodSpec) -> PodSpec:
     """The new spec with everything taken back that may change."""
-    undone = dict(spec)
-    for part in ("containers", "initContainers"):
-        if spec.get(part):
-            undone[part] = [
-                {**container, "image": other.get("image", "")}
-                for container, other in zip(spec[part], before[part], strict=True)
-            ]
-    for part in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        undone.pop(part, None)
-        if part in before:
-            undone[part] = before[part]
+    undone = spec.copy()
+    if spec.get("containers"):
+        undone["containers"] = _with_images(spec["containers"], before["containers"])
+    if spec.get("initContainers"):
+        undone["initContainers"] = _with_images(spec["initContainers"], before["initContainers"])
+    keep_fields(undone, before, "activeDeadlineSeconds", "schedulingGates", "tolerations")
     if (before.get("terminationGracePeriodSeconds") or 0) < 0 and spec.get(
         "terminationGracePeriodSeconds"
     ) == 1:
@@ -130,7 +137,7 @@ def _undone(spec: Part, before: Part) -> dict[str, Any]:
     return undone
 
 
-def _allow_narrowing(undone: dict[str, Any], before: Part) -> list[FieldError]:
+def _allow_narrowing(undone: PodSpec, before: PodSpec) -> list[FieldError]:
     """A gated pod's choice of nodes may become smaller; such changes are taken back in ``undone``."""
     found: list[FieldError] = []
     selector, old_selector = undone.get("nodeSelector") or {}, before.get("nodeSelector") or {}
@@ -148,7 +155,7 @@ def _allow_narrowing(undone: dict[str, Any], before: Part) -> list[FieldError]:
     return found
 
 
-def _restore(undone: dict[str, Any], part: str, value: Any) -> None:
+def _restore(undone: Any, part: str, value: Any) -> None:
     undone.pop(part, None)
     if value is not None:
         undone[part] = value
@@ -162,7 +169,9 @@ def check_selector_narrowed(new: Part, old: Part, path: Path) -> list[FieldError
     return [field.invalid(path, dict(new) or None, words)]
 
 
-def check_affinity_narrowed(new: Part | None, old: Part | None, path: Path) -> list[FieldError]:
+def check_affinity_narrowed(
+    new: NodeAffinity | None, old: NodeAffinity | None, path: Path
+) -> list[FieldError]:
     """Required terms may become stricter; preferences may change freely."""
     terms, old_terms = ((a or {}).get(_REQUIRED, {}).get("nodeSelectorTerms") or () for a in (new, old))
     at = path.child(_REQUIRED, "nodeSelectorTerms")

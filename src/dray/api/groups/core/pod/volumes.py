@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core import persistentvolumeclaim
 from dray.api.groups.core.pod.files import check_downward_file, check_key_to_path, check_mode
@@ -14,6 +14,9 @@ from dray.api.quantity import Quantity
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
 
+if TYPE_CHECKING:
+    from dray.api.types.core import EphemeralVolumeSource, Volume
+
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _PARTITION: Final = "must be between 1 and 255, inclusive"
 _ONE_TYPE: Final = "may not specify more than 1 volume type"
@@ -21,7 +24,7 @@ _HOST_PATH_TYPES: Final = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
 )  # fmt: skip
 
-Check = Callable[[Part, Path], list[FieldError]]
+Check = Callable[[Any, Path], list[FieldError]]  # the first is the struct of one type of volume
 
 
 def _needs(*parts: str) -> Check:
@@ -102,7 +105,7 @@ def _check_csi(source: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_ephemeral(source: Part, path: Path) -> list[FieldError]:
+def _check_ephemeral(source: EphemeralVolumeSource, path: Path) -> list[FieldError]:
     template, at = source.get("volumeClaimTemplate"), path.child("volumeClaimTemplate")
     if template is None:
         return [field.required(at)]
@@ -146,11 +149,12 @@ _REPORTED_AS: Final = {"gcePersistentDisk": "persistentDisk"}
 TYPE_NAMES: Final = frozenset(name for name, _ in _TYPES) | {"image"}
 
 
-def _check_source(volume: Part, path: Path, pod_name: str, opts: PodValidationOptions) -> list[FieldError]:
+def _check_source(volume: Volume, path: Path, pod_name: str, opts: PodValidationOptions) -> list[FieldError]:
     found: list[FieldError] = []
     given = 0
+    sources: Mapping[str, Any] = volume
     for part, check in (*_TYPES, ("image", _check_image(opts))):
-        source = volume.get(part)
+        source = sources.get(part)
         if source is None:
             continue
         if given:
@@ -176,7 +180,7 @@ def _check_image(opts: PodValidationOptions) -> Check:
 
 
 def check_volumes(
-    volumes: Sequence[Part], path: Path, opts: PodValidationOptions, *, pod_name: str = ""
+    volumes: Sequence[Volume], path: Path, opts: PodValidationOptions, *, pod_name: str = ""
 ) -> tuple[Mapping[str, Part], list[FieldError]]:
     """The well-formed volumes by name, and what is wrong with the others."""
     good: dict[str, Part] = {}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.core.pod.options import Part
 from dray.api.groups.core.pod.security import containers
 from dray.api.quantity import Quantity
 from dray.api.validation import addresses, field
 from dray.api.validation.field import Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodSpec, PodTemplateSpec
+    from dray.api.types.meta import ObjectMeta
 
 _ANNOTATIONS: Final = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
@@ -46,15 +50,15 @@ _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP: Final = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 
 
-def warn_template(template: Part, path: Path) -> list[str]:
+def warn_template(template: PodTemplateSpec, path: Path) -> list[str]:
     return list(_all(template.get("spec") or {}, template.get("metadata") or {}, path))
 
 
-def warn_pod(pod: Part) -> list[str]:
+def warn_pod(pod: Pod) -> list[str]:
     return list(_all(pod["spec"], pod["metadata"], Path("")))
 
 
-def _all(spec: Part, meta: Part, path: Path) -> Iterator[str]:
+def _all(spec: PodSpec, meta: ObjectMeta, path: Path) -> Iterator[str]:
     at = path.child("spec")
     yield from _node_labels(spec, at)
     yield from _spread(spec, at)
@@ -83,7 +87,7 @@ def _all(spec: Part, meta: Part, path: Path) -> Iterator[str]:
         yield from addresses.warn_ip(alias.get("ip", ""), at.child("hostAliases").index(i).child("ip"))
 
 
-def _node_labels(spec: Part, path: Path) -> Iterator[str]:
+def _node_labels(spec: PodSpec, path: Path) -> Iterator[str]:
     for key in sorted(spec.get("nodeSelector") or {}):
         if key in _NODE_LABELS:
             yield f"{path.child('nodeSelector').key(key)}: {_NODE_LABELS[key]}"
@@ -104,7 +108,7 @@ def _node_term(term: Part, path: Path) -> Iterator[str]:
             yield f"{path.child('matchExpressions').index(i).child('key')}: {key} is {_NODE_LABELS[key]}"
 
 
-def _spread(spec: Part, path: Path) -> Iterator[str]:
+def _spread(spec: PodSpec, path: Path) -> Iterator[str]:
     for i, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         at, key = path.child("topologySpreadConstraints").index(i), constraint.get("topologyKey", "")
         if key in _NODE_LABELS:
@@ -113,7 +117,7 @@ def _spread(spec: Part, path: Path) -> Iterator[str]:
             yield f"{at.child('labelSelector')}: {_NO_SELECTOR}"
 
 
-def _volumes(spec: Part, path: Path) -> Iterator[str]:
+def _volumes(spec: PodSpec, path: Path) -> Iterator[str]:
     for i, volume in enumerate(spec.get("volumes") or ()):
         for part, words in _VOLUMES.items():
             if volume.get(part) is not None:
@@ -121,7 +125,7 @@ def _volumes(spec: Part, path: Path) -> Iterator[str]:
                 yield f"{path.child('volumes').index(i).child(shown)}: {words}"
 
 
-def _twice(spec: Part, path: Path) -> Iterator[str]:
+def _twice(spec: Mapping[str, Any], path: Path) -> Iterator[str]:
     for part, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         seen: set[str] = set()
         for i, item in enumerate(spec.get(part) or ()):
@@ -154,7 +158,7 @@ def _hidden_variables(container: Part, path: Path) -> Iterator[str]:
         seen.add(name)
 
 
-def _ports(spec: Part, path: Path) -> Iterator[str]:
+def _ports(spec: PodSpec, path: Path) -> Iterator[str]:
     listed = [
         (port, at.child("ports").index(i))
         for container, at in containers(spec, path)
@@ -193,7 +197,7 @@ def _port_clash(port: Part, other: Part) -> str:
     return ""
 
 
-def _affinity(spec: Part, path: Path) -> Iterator[str]:
+def _affinity(spec: PodSpec, path: Path) -> Iterator[str]:
     for part in ("podAffinity", "podAntiAffinity"):
         affinity, at = (spec.get("affinity") or {}).get(part) or {}, path.child("affinity", part)
         for i, term in enumerate(affinity.get(_REQUIRED) or ()):

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from dray.api.groups.resource import printers as modern
-from dray.api.scheme.kinds import Column, Object
+from dray.api.scheme.kinds import Column
 from dray.api.scheme.printers import AGE, NAME, age, name, printer
+
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import (
+        PodSchedulingContext,
+        ResourceClaim,
+        ResourceClaimParameters,
+        ResourceClaimTemplate,
+        ResourceClassParameters,
+        ResourceSlice,
+    )
 
 _CLASS_NAME = Column(
     "ResourceClassName",
@@ -64,7 +74,7 @@ def _generated_from(what: str) -> Column:
     )
 
 
-def claim_state(claim: Mapping[str, Any]) -> str:
+def claim_state(claim: ResourceClaim) -> str:
     """As for modern claims, and ``deallocating`` while the driver is asked to give the resource back."""
     state, status = modern.claim_state(claim), claim.get("status") or {}
     deleting = claim["metadata"].get("deletionTimestamp") is not None
@@ -74,26 +84,26 @@ def claim_state(claim: Mapping[str, Any]) -> str:
     return state
 
 
-def _claim(obj: Object, now: float) -> Sequence[Any]:
+def _claim(obj: ResourceClaim, now: float) -> Sequence[Any]:
     spec = obj.get("spec") or {}
     wanted = spec.get("resourceClassName", ""), spec.get("allocationMode", "")
     return name(obj), *wanted, claim_state(obj), age(obj, now)
 
 
-def _template(obj: Object, now: float) -> Sequence[Any]:
+def _template(obj: ResourceClaimTemplate, now: float) -> Sequence[Any]:
     spec = (obj.get("spec") or {}).get("spec") or {}
     return name(obj), spec.get("resourceClassName", ""), spec.get("allocationMode", ""), age(obj, now)
 
 
-def _pod_scheduling(obj: Object, now: float) -> Sequence[Any]:
+def _pod_scheduling(obj: PodSchedulingContext, now: float) -> Sequence[Any]:
     return name(obj), (obj.get("spec") or {}).get("selectedNode", ""), age(obj, now)
 
 
-def _slice(obj: Object, now: float) -> Sequence[Any]:
+def _slice(obj: ResourceSlice, now: float) -> Sequence[Any]:
     return name(obj), obj.get("nodeName", ""), obj.get("driverName", ""), age(obj, now)
 
 
-def _parameters(obj: Object, now: float) -> Sequence[Any]:
+def _parameters(obj: ResourceClaimParameters | ResourceClassParameters, now: float) -> Sequence[Any]:
     source = obj.get("generatedFrom")
     text = ""
     if source is not None:

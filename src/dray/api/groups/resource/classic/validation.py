@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.device import is_version
-from dray.api.scheme.kinds import Context, Object
+from dray.api.scheme.strategy import Context
 from dray.api.validation import field, names
 from dray.api.validation.expressions import Environment
 from dray.api.validation.field import ErrorType, FieldError, Path
 from dray.api.validation.names import size
 from dray.api.validation.nodeselectors import check_node_selector
+
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import (
+        AllocationResult,
+        NamedResourcesAttribute,
+        PodSchedulingContextSpec,
+        PodSchedulingContextStatus,
+        ResourceClaim,
+        ResourceClaimConsumerReference,
+        ResourceClaimParameters,
+        ResourceClaimParametersReference,
+        ResourceClaimSpec,
+        ResourceClaimStatus,
+        ResourceClass,
+        ResourceClassParameters,
+        ResourceClassParametersReference,
+        ResourceFilter,
+        ResourceHandle,
+        ResourceRequest,
+        ResourceSlice,
+    )
 
 HANDLES: Final = 32
 HANDLE_DATA: Final = 16 * 1024
@@ -58,24 +79,27 @@ def node_names(listed: Sequence[str], path: Path, errs: Errors) -> None:
         errs.append(too_long(path, NODES))
 
 
-def parameters_reference(ref: Mapping[str, Any] | None, path: Path, errs: Errors) -> None:
+def parameters_reference(
+    ref: ResourceClaimParametersReference | ResourceClassParametersReference | None, path: Path, errs: Errors
+) -> None:
+    """The namespace is one of a class's reference alone."""
     if ref is None:
         return
     for name in ("kind", "name"):
         if not ref.get(name):
             errs.append(field.required(path.child(name)))
-    if namespace := ref.get("namespace"):
+    if namespace := cast("ResourceClassParametersReference", ref).get("namespace"):
         checks.refuse(errs, path.child("namespace"), namespace, names.dns1123_label(namespace))
 
 
-def resource_class(obj: Object, errs: Errors) -> None:
+def resource_class(obj: ResourceClass, errs: Errors) -> None:
     driver_name(obj.get("driverName", ""), Path("driverName"), errs)
     parameters_reference(obj.get("parametersRef"), Path("parametersRef"), errs)
     if (selector := obj.get("suitableNodes")) is not None:
         errs += check_node_selector(selector, Path("suitableNodes"), values=False)
 
 
-def claim_spec(spec: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def claim_spec(spec: ResourceClaimSpec, path: Path, errs: Errors) -> None:
     class_name = spec.get("resourceClassName", "")
     checks.refuse(errs, path.child("resourceClassName"), class_name, names.dns1123_subdomain(class_name))
     parameters_reference(spec.get("parametersRef"), path.child("parametersRef"), errs)
@@ -84,7 +108,7 @@ def claim_spec(spec: Mapping[str, Any], path: Path, errs: Errors) -> None:
         errs.append(field.not_supported(path.child("allocationMode"), mode, _MODES))
 
 
-def claim_status(new: Object, old: Object, path: Path, errs: Errors) -> None:
+def claim_status(new: ResourceClaim, old: ResourceClaim, path: Path, errs: Errors) -> None:
     """``new`` and ``old`` are whole claims."""
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation, reserved = status.get("allocation"), status.get("reservedFor") or ()
@@ -104,7 +128,7 @@ def claim_status(new: Object, old: Object, path: Path, errs: Errors) -> None:
     _deallocation(status, before, path, errs)
 
 
-def _allocation(allocation: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def _allocation(allocation: AllocationResult, path: Path, errs: Errors) -> None:
     handles = allocation.get("resourceHandles") or ()
     here = path.child("resourceHandles")
     for i, handle in enumerate(handles):
@@ -115,7 +139,7 @@ def _allocation(allocation: Mapping[str, Any], path: Path, errs: Errors) -> None
         errs += check_node_selector(selector, path.child("availableOnNodes"), values=False)
 
 
-def _handle(handle: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def _handle(handle: ResourceHandle, path: Path, errs: Errors) -> None:
     driver_name(handle.get("driverName", ""), path.child("driverName"), errs)
     data, structured = handle.get("data", ""), handle.get("structuredData")
     if size(data) > HANDLE_DATA:
@@ -136,7 +160,7 @@ def _handle(handle: Mapping[str, Any], path: Path, errs: Errors) -> None:
         errs.append(field.invalid(path, None, "data and structuredData are mutually exclusive"))
 
 
-def _consumers(reserved: Sequence[Any], path: Path, errs: Errors) -> None:
+def _consumers(reserved: Sequence[ResourceClaimConsumerReference], path: Path, errs: Errors) -> None:
     seen: set[str] = set()
     for i, consumer in enumerate(reserved):
         uid = consumer.get("uid", "")
@@ -152,9 +176,9 @@ def _consumers(reserved: Sequence[Any], path: Path, errs: Errors) -> None:
 
 
 def _reservation(
-    reserved: Sequence[Any],
-    before: Mapping[str, Any],
-    allocation: Mapping[str, Any] | None,
+    reserved: Sequence[ResourceClaimConsumerReference],
+    before: ResourceClaimStatus,
+    allocation: AllocationResult | None,
     path: Path,
     errs: Errors,
     *,
@@ -171,7 +195,7 @@ def _reservation(
         errs.append(field.forbidden(path, words))
 
 
-def _deallocation(status: Mapping[str, Any], before: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def _deallocation(status: ResourceClaimStatus, before: ResourceClaimStatus, path: Path, errs: Errors) -> None:
     """Deallocation is asked for once nobody uses the claim, and ends only with the allocation itself."""
     requested, was_requested = status.get("deallocationRequested"), before.get("deallocationRequested")
     allocated = status.get("allocation") is not None
@@ -184,11 +208,11 @@ def _deallocation(status: Mapping[str, Any], before: Mapping[str, Any], path: Pa
         errs.append(field.forbidden(here, "may not be cleared when `allocation` is set"))
 
 
-def pod_scheduling_spec(spec: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def pod_scheduling_spec(spec: PodSchedulingContextSpec, path: Path, errs: Errors) -> None:
     node_names(spec.get("potentialNodes") or (), path.child("potentialNodes"), errs)
 
 
-def pod_scheduling_status(status: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def pod_scheduling_status(status: PodSchedulingContextStatus, path: Path, errs: Errors) -> None:
     # Upstream names this path after an older field.
     here = path.child("claims")
     seen: set[str] = set()
@@ -200,7 +224,7 @@ def pod_scheduling_status(status: Mapping[str, Any], path: Path, errs: Errors) -
         seen.add(name)
 
 
-def resource_slice(obj: Object, errs: Errors) -> None:
+def resource_slice(obj: ResourceSlice, errs: Errors) -> None:
     if node := obj.get("nodeName"):
         checks.node_name(node, Path("nodeName"), errs)
     driver_name(obj.get("driverName", ""), Path("driverName"), errs)
@@ -222,7 +246,7 @@ def _named_once(name: str, seen: set[str], path: Path, errs: Errors) -> None:
     seen.add(name)
 
 
-def _attributes(listed: Iterable[Any], path: Path, errs: Errors) -> None:
+def _attributes(listed: Sequence[NamedResourcesAttribute], path: Path, errs: Errors) -> None:
     seen: set[str] = set()
     for i, attribute in enumerate(listed):
         here = path.index(i)
@@ -238,7 +262,7 @@ def _attributes(listed: Iterable[Any], path: Path, errs: Errors) -> None:
             errs.append(field.invalid(here, given, "exactly one field must be set, not several"))
 
 
-def claim_parameters(obj: Object, ctx: Context, errs: Errors, *, stored: bool) -> None:
+def claim_parameters(obj: ResourceClaimParameters, ctx: Context, errs: Errors, *, stored: bool) -> None:
     parameters_reference(obj.get("generatedFrom"), Path("generatedFrom"), errs)
     seen: set[str] = set()
     for i, requests in enumerate(obj.get("driverRequests") or ()):
@@ -253,7 +277,7 @@ def claim_parameters(obj: Object, ctx: Context, errs: Errors, *, stored: bool) -
             )
 
 
-def class_parameters(obj: Object, ctx: Context, errs: Errors, *, stored: bool) -> None:
+def class_parameters(obj: ResourceClassParameters, ctx: Context, errs: Errors, *, stored: bool) -> None:
     parameters_reference(obj.get("generatedFrom"), Path("generatedFrom"), errs)
     seen: set[str] = set()
     for i, filtered in enumerate(obj.get("filters") or ()):
@@ -266,7 +290,9 @@ def class_parameters(obj: Object, ctx: Context, errs: Errors, *, stored: bool) -
         unique_driver(vendor.get("driverName", ""), seen, here.child("driverName"), errs)
 
 
-def _selector(parent: Mapping[str, Any], path: Path, ctx: Context, errs: Errors, *, stored: bool) -> None:
+def _selector(
+    parent: ResourceFilter | ResourceRequest, path: Path, ctx: Context, errs: Errors, *, stored: bool
+) -> None:
     named = parent.get("namedResources")
     if named is None:
         errs.append(field.required(path, _ONE_MODEL))

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import forbidden
 from dray.api.groups.resource.validation.checks import equal
 from dray.api.groups.resource.validation.claimstatus import allocation_results
 from dray.api.identity import shared_device_id
-from dray.api.scheme.kinds import Context, Object
+from dray.api.scheme.strategy import Context
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import (
+        AllocatedDeviceStatus,
+        AllocationResult,
+        DeviceRequest,
+        ResourceClaim,
+        ResourceClaimStatus,
+    )
 
 GROUP: Final = "resource.k8s.io"
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
 _STATUS: Final = Path("status")
-#: Earlier releases left guarding admin access to policies.
-_LABEL_SINCE: Final = (1, 33)
 
 
-def admin_access(requests: Sequence[Any], namespace: str, ctx: Context) -> list[FieldError]:
+def admin_access(requests: Sequence[DeviceRequest], namespace: str, ctx: Context) -> list[FieldError]:
     """Admin access may be requested only in namespaces that are labelled for it."""
     for i, request in enumerate(requests):
         if (request.get("exactly") or {}).get("adminAccess"):
@@ -32,7 +39,7 @@ def admin_access(requests: Sequence[Any], namespace: str, ctx: Context) -> list[
     return []
 
 
-def admin_access_granted(new: Object, old: Object, ctx: Context) -> list[FieldError]:
+def admin_access_granted(new: ResourceClaim, old: ResourceClaim, ctx: Context) -> list[FieldError]:
     """The same for results of an allocation that is being written."""
     for i, result in enumerate(allocation_results(new.get("status") or {})):
         if result.get("adminAccess"):
@@ -44,7 +51,7 @@ def admin_access_granted(new: Object, old: Object, ctx: Context) -> list[FieldEr
 
 
 def _labelled(namespace: str, path: Path, ctx: Context) -> list[FieldError]:
-    if ctx.gates.release < _LABEL_SINCE:
+    if not ctx.quirks.admin_access_needs_namespace_label:
         return []
     labels = ctx.namespace_labels(namespace)
     if labels is None:
@@ -56,7 +63,7 @@ def _labelled(namespace: str, path: Path, ctx: Context) -> list[FieldError]:
     return [field.forbidden(path, problem)]
 
 
-def status_parts(new: Object, old: Object, ctx: Context) -> list[FieldError]:
+def status_parts(new: ResourceClaim, old: ResourceClaim, ctx: Context) -> list[FieldError]:
     """Granular authorization: binding a claim and reporting on devices are rights of their own."""
     if "DRAResourceClaimGranularStatusAuthorization" not in ctx.gates:
         return []
@@ -67,7 +74,7 @@ def status_parts(new: Object, old: Object, ctx: Context) -> list[FieldError]:
     return errs
 
 
-def _binding(status: Mapping[str, Any], before: Mapping[str, Any], ctx: Context) -> list[FieldError]:
+def _binding(status: ResourceClaimStatus, before: ResourceClaimStatus, ctx: Context) -> list[FieldError]:
     if equal(status.get("allocation"), before.get("allocation")) and equal(
         status.get("reservedFor"), before.get("reservedFor")
     ):
@@ -81,7 +88,7 @@ def _binding(status: Mapping[str, Any], before: Mapping[str, Any], ctx: Context)
 
 
 def _devices(
-    status: Mapping[str, Any], before: Mapping[str, Any], namespace: str, ctx: Context
+    status: ResourceClaimStatus, before: ResourceClaimStatus, namespace: str, ctx: Context
 ) -> list[FieldError]:
     devices, devices_before = status.get("devices") or (), before.get("devices") or ()
     if not devices and not devices_before:
@@ -103,7 +110,9 @@ def _devices(
     return errs
 
 
-def _changed_drivers(devices: Sequence[Any], before: Sequence[Any]) -> set[str]:
+def _changed_drivers(
+    devices: Sequence[AllocatedDeviceStatus], before: Sequence[AllocatedDeviceStatus]
+) -> set[str]:
     """Drivers whose entries were added, removed or changed."""
     old = {shared_device_id(device): device for device in before}
     changed = set()
@@ -114,7 +123,7 @@ def _changed_drivers(devices: Sequence[Any], before: Sequence[Any]) -> set[str]:
     return changed | {device.get("driver", "") for device in old.values()}
 
 
-def _allocated_node(allocation: Mapping[str, Any]) -> str:
+def _allocated_node(allocation: AllocationResult) -> str:
     """The node of an allocation that names exactly one."""
     selector = allocation.get("nodeSelector") or {}
     match selector.get("nodeSelectorTerms"):

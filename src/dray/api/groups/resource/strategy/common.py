@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dray.api.scheme.kinds import Object
 from dray.api.validation import field, objectmeta
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.meta import ObjectMeta
 
 
 def metadata_update(new: Object, old: Object) -> list[FieldError]:
@@ -17,7 +20,7 @@ def metadata_update(new: Object, old: Object) -> list[FieldError]:
     return objectmeta.validate_object_meta_update(new["metadata"], old["metadata"])
 
 
-def template_metadata(metadata: Object, path: Path) -> list[FieldError]:
+def template_metadata(metadata: ObjectMeta, path: Path) -> list[FieldError]:
     """Of the metadata of claims made from a template only labels and annotations may be given."""
     errs = objectmeta.validate_annotations(metadata.get("annotations") or {}, path.child("annotations"))
     errs += objectmeta.validate_labels(metadata.get("labels") or {}, path.child("labels"))

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource.validation.claimstatus import allocation_results
 from dray.api.release import Gates
-from dray.api.scheme.kinds import Object
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import (
+        Device,
+        DeviceAttribute,
+        DeviceCapacity,
+        DeviceClass,
+        DeviceConstraint,
+        DeviceCounterConsumption,
+        DeviceRequest,
+        DeviceSubRequest,
+        ExactDeviceRequest,
+        ResourceClaim,
+        ResourceClaimSpec,
+        ResourceSlice,
+        ResourceSliceSpec,
+    )
 
 _LISTS: Final = ("bools", "ints", "strings", "versions")
 
 
-def drop_spec_fields(new: Object, old: Object | None, gates: Gates) -> None:
+def drop_spec_fields(new: ResourceClaimSpec, old: ResourceClaimSpec | None, gates: Gates) -> None:
     """Of a claim's spec, whether it stands in a claim or in a template."""
     for gate, used, drop in _CLAIM_SPEC:
         if gate not in gates and not (old is not None and used(old)):
             drop(new)
 
 
-def drop_status_fields(new: Object, old: Object, gates: Gates) -> None:
+def drop_status_fields(new: ResourceClaim, old: ResourceClaim, gates: Gates) -> None:
     """Of a claim's status. ``new`` and ``old`` are whole claims."""
     status = new.get("status") or {}
     before, spec = old.get("status") or {}, old.get("spec") or {}
@@ -45,25 +61,30 @@ def drop_status_fields(new: Object, old: Object, gates: Gates) -> None:
         _drop(results, "skipNodeOperations")
 
 
-def drop_class_fields(new: Object, old: Object | None, gates: Gates) -> None:
+def drop_class_fields(new: DeviceClass, old: DeviceClass | None, gates: Gates) -> None:
     if "DRAExtendedResource" in gates:
         return
     if old is None or (old.get("spec") or {}).get("extendedResourceName") is None:
         (new.get("spec") or {}).pop("extendedResourceName", None)
 
 
-def drop_slice_fields(new: Object, old: Object | None, gates: Gates) -> None:
+def drop_slice_fields(new: ResourceSlice, old: ResourceSlice | None, gates: Gates) -> None:
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     for needed, used, drop in _SLICE:
         if not all(gate in gates for gate in needed) and not (before and used(before)):
             drop(spec)
 
 
-def _any(items: Sequence[Any] | None, *names: str) -> bool:
+def _any(items: Iterable[Any] | None, *names: str) -> bool:
     return any(item.get(name) is not None for item in items or () for name in names)
 
 
-def _drop(items: Sequence[Any] | None, *names: str) -> None:
+def _any_set(items: Iterable[Any], *names: str) -> bool:
+    """Whether a field has another value than its zero value."""
+    return any(item.get(name) for item in items for name in names)
+
+
+def _drop(items: Iterable[Any] | None, *names: str) -> None:
     for item in items or ():
         for name in names:
             item.pop(name, None)
@@ -72,44 +93,43 @@ def _drop(items: Sequence[Any] | None, *names: str) -> None:
 # Claims.
 
 
-def _requests(spec: Mapping[str, Any]) -> Sequence[Any]:
+def _requests(spec: ResourceClaimSpec) -> Sequence[DeviceRequest]:
     return (spec.get("devices") or {}).get("requests") or ()
 
 
-def _exact(spec: Mapping[str, Any]) -> Iterator[Any]:
+def _exact(spec: ResourceClaimSpec) -> Iterator[ExactDeviceRequest]:
     return (request["exactly"] for request in _requests(spec) if request.get("exactly") is not None)
 
 
-def _alternatives(spec: Mapping[str, Any]) -> Iterator[Any]:
+def _alternatives(spec: ResourceClaimSpec) -> Iterator[DeviceSubRequest]:
     return (sub for request in _requests(spec) for sub in request.get("firstAvailable") or ())
 
 
-def _each(spec: Mapping[str, Any]) -> list[Any]:
+def _each(spec: ResourceClaimSpec) -> list[ExactDeviceRequest | DeviceSubRequest]:
     return [*_exact(spec), *_alternatives(spec)]
 
 
-def _constraints(spec: Mapping[str, Any]) -> Sequence[Any]:
+def _constraints(spec: ResourceClaimSpec) -> Sequence[DeviceConstraint]:
     return (spec.get("devices") or {}).get("constraints") or ()
 
 
-def _admin_access_used(spec: Mapping[str, Any]) -> bool:
+def _admin_access_used(spec: ResourceClaimSpec) -> bool:
     return _any(list(_exact(spec)), "adminAccess")
 
 
-def _capacity_used(spec: Mapping[str, Any]) -> bool:
+def _capacity_used(spec: ResourceClaimSpec) -> bool:
     return _any(_constraints(spec), "distinctAttribute") or _any(_each(spec), "capacity")
 
 
-def _drop_capacity(spec: Object) -> None:
+def _drop_capacity(spec: ResourceClaimSpec) -> None:
     _drop(_constraints(spec), "distinctAttribute")
     _drop(_each(spec), "capacity")
 
 
-_Used = Callable[[Mapping[str, Any]], bool]
-_Drop = Callable[[Object], None]
-
 # Alternatives go first: what is inside them need not be looked at then.
-_CLAIM_SPEC: Final[Sequence[tuple[str, _Used, _Drop]]] = (
+_CLAIM_SPEC: Final[
+    Sequence[tuple[str, Callable[[ResourceClaimSpec], bool], Callable[[ResourceClaimSpec], None]]]
+] = (
     (
         "DRAPrioritizedList",
         lambda spec: any(request.get("firstAvailable") for request in _requests(spec)),
@@ -132,14 +152,18 @@ _CLAIM_SPEC: Final[Sequence[tuple[str, _Used, _Drop]]] = (
 
 # Slices.
 
+if TYPE_CHECKING:
+    _Used = Callable[[ResourceSliceSpec], bool]
+    _Drop = Callable[[ResourceSliceSpec], None]
 
-def _devices(spec: Mapping[str, Any]) -> Sequence[Any]:
+
+def _devices(spec: ResourceSliceSpec) -> Sequence[Device]:
     return spec.get("devices") or ()
 
 
 def _on_devices(*names: str) -> tuple[_Used, _Drop]:
     return (
-        lambda spec: any(device.get(name) for device in _devices(spec) for name in names),
+        lambda spec: _any_set(_devices(spec), *names),
         lambda spec: _drop(_devices(spec), *names),
     )
 
@@ -147,20 +171,20 @@ def _on_devices(*names: str) -> tuple[_Used, _Drop]:
 _NODE_FIELDS: Final = ("nodeName", "nodeSelector", "allNodes")
 
 
-def _partitions_used(spec: Mapping[str, Any]) -> bool:
+def _partitions_used(spec: ResourceSliceSpec) -> bool:
     if spec.get("sharedCounters") or spec.get("perDeviceNodeSelection") is not None:
         return True
     devices = _devices(spec)
     return any(device.get("consumesCounters") for device in devices) or _any(devices, *_NODE_FIELDS)
 
 
-def _drop_partitions(spec: Object) -> None:
+def _drop_partitions(spec: ResourceSliceSpec) -> None:
     spec.pop("sharedCounters", None)
     spec.pop("perDeviceNodeSelection", None)
     _drop(_devices(spec), "consumesCounters", *_NODE_FIELDS)
 
 
-def _binding_used(spec: Mapping[str, Any]) -> bool:
+def _binding_used(spec: ResourceSliceSpec) -> bool:
     return any(
         device.get("bindingConditions")
         or device.get("bindingFailureConditions")
@@ -169,24 +193,24 @@ def _binding_used(spec: Mapping[str, Any]) -> bool:
     )
 
 
-def _capacities(spec: Mapping[str, Any]) -> list[Any]:
+def _capacities(spec: ResourceSliceSpec) -> list[DeviceCapacity]:
     return [capacity for device in _devices(spec) for capacity in (device.get("capacity") or {}).values()]
 
 
-def _sharing_used(spec: Mapping[str, Any]) -> bool:
+def _sharing_used(spec: ResourceSliceSpec) -> bool:
     return _any(_devices(spec), "allowMultipleAllocations") or _any(_capacities(spec), "requestPolicy")
 
 
-def _drop_sharing(spec: Object) -> None:
+def _drop_sharing(spec: ResourceSliceSpec) -> None:
     _drop(_devices(spec), "allowMultipleAllocations")
     _drop(_capacities(spec), "requestPolicy")
 
 
-def _attributes(spec: Mapping[str, Any]) -> list[Any]:
+def _attributes(spec: ResourceSliceSpec) -> list[DeviceAttribute]:
     return [attribute for device in _devices(spec) for attribute in (device.get("attributes") or {}).values()]
 
 
-def _consumptions(spec: Mapping[str, Any]) -> list[Any]:
+def _consumptions(spec: ResourceSliceSpec) -> list[DeviceCounterConsumption]:
     return [consumption for device in _devices(spec) for consumption in device.get("consumesCounters") or ()]
 
 

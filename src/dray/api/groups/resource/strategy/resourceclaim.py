@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dray.api.groups.resource.strategy.authorization import admin_access, admin_access_granted, status_parts
 from dray.api.groups.resource.strategy.common import finalizers, metadata_update, template_metadata
@@ -11,59 +12,61 @@ from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.claimstatus import allocated_devices, claim_status
 from dray.api.groups.resource.validation.resourceclaim import claim_spec
 from dray.api.identity import shared_device_id
-from dray.api.scheme.kinds import Context, Object, UpdateStrategy
-from dray.api.scheme.strategy import SPEC, STATUS, SubdomainStrategy, keep_fields
+from dray.api.scheme.strategy import SPEC, STATUS, Context, SubdomainStrategy, UpdateStrategy, keep_fields
 from dray.api.validation.field import FieldError
 
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 
-class ResourceClaimStrategy(SubdomainStrategy):
+
+class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
     """A claim's spec never changes; its status has a door of its own."""
 
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: ResourceClaim, ctx: Context) -> None:
         obj["status"] = {}
         drop_spec_fields(obj.get("spec") or {}, None, ctx.gates)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec") or {}
         requests = (spec.get("devices") or {}).get("requests") or ()
         errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
         errs += ctx.once("claim", lambda: _checked_spec(spec, ctx), spec)
         return errs
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> None:
         keep_fields(new, old, "status")
         drop_spec_fields(new.get("spec") or {}, old.get("spec"), ctx.gates)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(new) + metadata_update(new, old)
-        type_, release = "resource/v1.ResourceClaimSpec", ctx.gates.release
+        type_, release = "resource/v1.ResourceClaimSpec", ctx.quirks.release
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
         return errs
 
 
-def _checked_spec(spec: Object, ctx: Context) -> list[FieldError]:
+def _checked_spec(spec: ResourceClaimSpec, ctx: Context) -> list[FieldError]:
     errs: list[FieldError] = []
     claim_spec(spec, SPEC, ctx, errs)
     return errs
 
 
-class ResourceClaimStatusStrategy(UpdateStrategy):
+class ResourceClaimStatusStrategy(UpdateStrategy["ResourceClaim"]):
     """Allocation, reservation and device status of a claim. The metadata is for the main door."""
 
     reset = (("metadata",), ("spec",))
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> None:
         keep_fields(new, old, "spec")
         keep_fields(new["metadata"], old["metadata"], *_FOR_THE_MAIN_DOOR)
         new.setdefault("status", {})
         drop_status_fields(new, old, ctx.gates)
         _forget_deallocated(new, old)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
         errs = admin_access_granted(new, old, ctx) + status_parts(new, old, ctx) + metadata_update(new, old)
-        claim_status(new, old, STATUS, errs, ctx.gates)
+        claim_status(new, old, STATUS, errs, ctx.quirks)
         return errs
 
 
@@ -77,7 +80,7 @@ _FOR_THE_MAIN_DOOR = (
 )
 
 
-def _forget_deallocated(new: Object, old: Object) -> None:
+def _forget_deallocated(new: ResourceClaim, old: ResourceClaim) -> None:
     """Drop what drivers reported about devices that the claim has just given back."""
     status = new["status"]
     devices = status.get("devices")
@@ -92,39 +95,41 @@ def _forget_deallocated(new: Object, old: Object) -> None:
             del status["devices"]
 
 
-class ResourceClaimTemplateStrategy(SubdomainStrategy):
+class ResourceClaimTemplateStrategy(SubdomainStrategy["ResourceClaimTemplate"]):
     """A template's spec never changes either, and is validated again on every write."""
 
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: ResourceClaimTemplate, ctx: Context) -> None:
         drop_spec_fields(_claim_spec(obj), None, ctx.gates)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: ResourceClaimTemplate, ctx: Context) -> Sequence[FieldError]:
         spec = _claim_spec(obj)
         requests = (spec.get("devices") or {}).get("requests") or ()
         errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
         _template_spec(obj, ctx, errs)
         return errs
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: ResourceClaimTemplate, old: ResourceClaimTemplate, ctx: Context) -> None:
         drop_spec_fields(_claim_spec(new), _claim_spec(old), ctx.gates)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: ResourceClaimTemplate, old: ResourceClaimTemplate, ctx: Context
+    ) -> Sequence[FieldError]:
         errs = finalizers(new)
         _template_spec(new, ctx, errs)
         errs += metadata_update(new, old)
-        type_, release = "resource/v1.ResourceClaimTemplateSpec", ctx.gates.release
+        type_, release = "resource/v1.ResourceClaimTemplateSpec", ctx.quirks.release
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
         return errs
 
 
-def _template_spec(template: Object, ctx: Context, errs: list[FieldError]) -> None:
+def _template_spec(template: ResourceClaimTemplate, ctx: Context, errs: list[FieldError]) -> None:
     """What claims made from the template will be."""
     errs += template_metadata((template.get("spec") or {}).get("metadata") or {}, SPEC.child("metadata"))
     claim_spec(_claim_spec(template), SPEC.child("spec"), ctx, errs)
 
 
-def _claim_spec(template: Object) -> Object:
-    spec: Object = (template.get("spec") or {}).get("spec") or {}
+def _claim_spec(template: ResourceClaimTemplate) -> ResourceClaimSpec:
+    spec: ResourceClaimSpec = (template.get("spec") or {}).get("spec") or {}
     return spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource.strategy.common import finalizers, metadata_update
 from dray.api.groups.resource.strategy.disabledfields import drop_class_fields, drop_slice_fields
@@ -12,12 +12,13 @@ from dray.api.groups.resource.validation.deviceclass import class_spec
 from dray.api.groups.resource.validation.poolstatus import pool_status, pool_status_spec
 from dray.api.groups.resource.validation.resourceslice import slice_spec
 from dray.api.groups.resource.validation.taints import taint_rule_spec
-from dray.api.scheme.kinds import Context, Object, UpdateStrategy
 from dray.api.scheme.strategy import (
     SPEC,
     STATUS,
+    Context,
     StatusStrategy,
     SubdomainStrategy,
+    UpdateStrategy,
     keep_fields,
     update_generation,
 )
@@ -25,35 +26,40 @@ from dray.api.validation import field, objectmeta
 from dray.api.validation.cache import Interner
 from dray.api.validation.field import FieldError
 
+if TYPE_CHECKING:
+    from dray.api.types.resource import (
+        DeviceClass,
+        DeviceTaintRule,
+        ResourceSlice,
+    )
+    from dray.api.types.resource_v1alpha3 import ResourcePoolStatusRequest
 
-def _spec(obj: Object) -> Object:
-    spec: Object = obj.get("spec") or {}
-    return spec
 
-
-def _count_change(new: Object, old: Object) -> None:
+def _count_change(
+    new: DeviceClass | DeviceTaintRule | ResourceSlice, old: DeviceClass | DeviceTaintRule | ResourceSlice
+) -> None:
     update_generation(new, old, changed=not checks.equal(new.get("spec"), old.get("spec")))
 
 
-class DeviceClassStrategy(SubdomainStrategy):
+class DeviceClassStrategy(SubdomainStrategy["DeviceClass"]):
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: DeviceClass, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
         drop_class_fields(obj, None, ctx.gates)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: DeviceClass, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
-        class_spec(_spec(obj), None, SPEC, ctx, errs)
+        class_spec((obj.get("spec") or {}), None, SPEC, ctx, errs)
         return errs
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: DeviceClass, old: DeviceClass, ctx: Context) -> None:
         drop_class_fields(new, old, ctx.gates)
         _count_change(new, old)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: DeviceClass, old: DeviceClass, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(new) + metadata_update(new, old)
-        class_spec(_spec(new), _spec(old), SPEC, ctx, errs)
+        class_spec((new.get("spec") or {}), (old.get("spec") or {}), SPEC, ctx, errs)
         return errs
 
 
@@ -61,18 +67,18 @@ _devices: Final = Interner()
 _values: Final = Interner()
 
 
-class ResourceSliceStrategy(SubdomainStrategy):
+class ResourceSliceStrategy(SubdomainStrategy["ResourceSlice"]):
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: ResourceSlice, ctx: Context) -> None:
         obj["metadata"]["generation"] = 1
         drop_slice_fields(obj, None, ctx.gates)
         _forget_empty_lists(obj, ctx)
         _date_taints(obj, ctx)
 
-    def canonicalize(self, obj: Object) -> None:
+    def canonicalize(self, obj: ResourceSlice) -> None:
         """Hold once what many slices say: the whole device where nodes are alike, else the values it has in common."""
-        devices: list[Object] = _spec(obj).get("devices") or []
+        devices: Any = (obj.get("spec") or {}).get("devices") or []
         for i, device in enumerate(devices):
             known = _devices.one(device)
             if known is not device:
@@ -82,92 +88,98 @@ class ResourceSliceStrategy(SubdomainStrategy):
                 if values := device.get(part):
                     device[part] = {name: _values.one(value) for name, value in values.items()}
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: ResourceSlice, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
-        slice_spec(_spec(obj), None, SPEC, errs)
+        slice_spec((obj.get("spec") or {}), None, SPEC, errs)
         return errs
 
-    def warn(self, obj: Object, ctx: Context) -> Sequence[str]:
-        driver = _spec(obj).get("driver", "")
+    def warn(self, obj: ResourceSlice, ctx: Context) -> Sequence[str]:
+        driver = (obj.get("spec") or {}).get("driver", "")
         if driver == driver.lower():
             return ()
         shown = field.quote(driver)
         return (f"spec.driver: driver names should be lowercase; {shown} contains uppercase characters",)
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: ResourceSlice, old: ResourceSlice, ctx: Context) -> None:
         _forget_empty_lists(new, ctx)
         _date_taints(new, ctx)
         # Counted before gated fields are dropped, as upstream does.
         _count_change(new, old)
         drop_slice_fields(new, old, ctx.gates)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(self, new: ResourceSlice, old: ResourceSlice, ctx: Context) -> Sequence[FieldError]:
         errs = metadata_update(new, old)
-        slice_spec(_spec(new), _spec(old), SPEC, errs)
+        slice_spec((new.get("spec") or {}), (old.get("spec") or {}), SPEC, errs)
         return errs
 
-    def warn_update(self, new: Object, old: Object, ctx: Context) -> Sequence[str]:
+    def warn_update(self, new: ResourceSlice, old: ResourceSlice, ctx: Context) -> Sequence[str]:
         return self.warn(new, ctx)
 
 
-def _forget_empty_lists(obj: Object, ctx: Context) -> None:
+def _forget_empty_lists(obj: ResourceSlice, ctx: Context) -> None:
     """An empty list is as good as none, except that devices and counters exclude one another even when empty."""
     spec = obj.get("spec") or {}
-    for name, other in (("devices", "sharedCounters"), ("sharedCounters", "devices")):
-        if spec.get(name) == [] and spec.get(other) is None:
-            del spec[name]
-    if ctx.gates.release < (1, 36):
-        spec.setdefault("devices", None)
+    if spec.get("devices") == [] and spec.get("sharedCounters") is None:
+        del spec["devices"]
+    elif spec.get("sharedCounters") == [] and spec.get("devices") is None:
+        del spec["sharedCounters"]
+    if ctx.quirks.writes_missing_devices_as_null:
+        document: Any = spec
+        document.setdefault("devices", None)
 
 
-def _date_taints(obj: Object, ctx: Context) -> None:
+def _date_taints(obj: ResourceSlice, ctx: Context) -> None:
     """A taint without a time gets the current one. Upstream does this while decoding; a pure codec has no clock."""
-    for device in _spec(obj).get("devices") or ():
+    for device in (obj.get("spec") or {}).get("devices") or ():
         for taint in device.get("taints") or ():
             if taint.get("timeAdded") is None:
                 taint["timeAdded"] = ctx.now
 
 
-class DeviceTaintRuleStrategy(SubdomainStrategy):
+class DeviceTaintRuleStrategy(SubdomainStrategy["DeviceTaintRule"]):
     delete_returns_object = True
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: DeviceTaintRule, ctx: Context) -> None:
         obj["status"] = {}
         obj["metadata"]["generation"] = 1
         _date_rule(obj, ctx)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: DeviceTaintRule, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
-        taint_rule_spec(_spec(obj), None, SPEC, errs)
+        taint_rule_spec((obj.get("spec") or {}), None, SPEC, errs)
         return errs
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(self, new: DeviceTaintRule, old: DeviceTaintRule, ctx: Context) -> None:
         keep_fields(new, old, "status")
         _date_rule(new, ctx)
-        taint, was = _spec(new).get("taint") or {}, _spec(old).get("taint") or {}
+        taint, was = (new.get("spec") or {}).get("taint") or {}, (old.get("spec") or {}).get("taint") or {}
         # The time tells since when this *effect* holds, which is what tolerationSeconds count from.
         if taint.get("effect") != was.get("effect") and taint.get("timeAdded") == was.get("timeAdded"):
             taint["timeAdded"] = ctx.now
         _count_change(new, old)
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: DeviceTaintRule, old: DeviceTaintRule, ctx: Context
+    ) -> Sequence[FieldError]:
         errs = metadata_update(new, old)
-        taint_rule_spec(_spec(new), _spec(old), SPEC, errs)
+        taint_rule_spec((new.get("spec") or {}), (old.get("spec") or {}), SPEC, errs)
         return errs
 
 
-def _date_rule(obj: Object, ctx: Context) -> None:
-    taint = _spec(obj).get("taint")
+def _date_rule(obj: DeviceTaintRule, ctx: Context) -> None:
+    taint = (obj.get("spec") or {}).get("taint")
     if taint is not None and taint.get("timeAdded") is None:
         taint["timeAdded"] = ctx.now
 
 
-class DeviceTaintRuleStatusStrategy(StatusStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class DeviceTaintRuleStatusStrategy(StatusStrategy["DeviceTaintRule"]):
+    def prepare_update(self, new: DeviceTaintRule, old: DeviceTaintRule, ctx: Context) -> None:
         super().prepare_update(new, old, ctx)
         new.setdefault("status", {})
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: DeviceTaintRule, old: DeviceTaintRule, ctx: Context
+    ) -> Sequence[FieldError]:
         errs = metadata_update(new, old)
         conditions = new["status"].get("conditions") or ()
         errs += objectmeta.validate_conditions(conditions, STATUS.child("conditions"))
@@ -175,34 +187,42 @@ class DeviceTaintRuleStatusStrategy(StatusStrategy):
         return errs
 
 
-class ResourcePoolStatusRequestStrategy(SubdomainStrategy):
+class ResourcePoolStatusRequestStrategy(SubdomainStrategy["ResourcePoolStatusRequest"]):
     """A request is asked once: its spec never changes, and only the status door answers it."""
 
     delete_returns_object = True
     unconditional_update = False
 
-    def prepare_create(self, obj: Object, ctx: Context) -> None:
+    def prepare_create(self, obj: ResourcePoolStatusRequest, ctx: Context) -> None:
         obj.pop("status", None)
 
-    def validate(self, obj: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate(self, obj: ResourcePoolStatusRequest, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(obj)
-        pool_status_spec(_spec(obj), SPEC, errs)
+        pool_status_spec((obj.get("spec") or {}), SPEC, errs)
         return errs
 
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+    def prepare_update(
+        self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, ctx: Context
+    ) -> None:
         keep_fields(new, old, "status")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, ctx: Context
+    ) -> Sequence[FieldError]:
         errs = metadata_update(new, old)
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
         return errs
 
 
-class ResourcePoolStatusRequestStatusStrategy(UpdateStrategy):
-    def prepare_update(self, new: Object, old: Object, ctx: Context) -> None:
+class ResourcePoolStatusRequestStatusStrategy(UpdateStrategy["ResourcePoolStatusRequest"]):
+    def prepare_update(
+        self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, ctx: Context
+    ) -> None:
         keep_fields(new, old, "spec")
 
-    def validate_update(self, new: Object, old: Object, ctx: Context) -> Sequence[FieldError]:
+    def validate_update(
+        self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, ctx: Context
+    ) -> Sequence[FieldError]:
         errs = metadata_update(new, old)
         status, before = new.get("status"), old.get("status")
         if before is not None:

@@ -19,15 +19,23 @@ from dray.api.groups.resource.validation.resourceclaim import (
 from dray.api.groups.resource.validation.resourceslice import skip_node_operations
 from dray.api.groups.resource.validation.taints import toleration
 from dray.api.identity import SharedDeviceID, shared_device_id
-from dray.api.release import Gates
-from dray.api.scheme.kinds import Object
+from dray.api.quirks import APIQuirks
 from dray.api.validation import addresses, field, objectmeta
 from dray.api.validation.field import Path
 from dray.api.validation.names import size
 from dray.api.validation.nodeselectors import check_node_selector
 
 if TYPE_CHECKING:
-    from dray.api.types.resource import AllocatedDeviceStatus
+    from dray.api.types.resource import (
+        AllocatedDeviceStatus,
+        AllocationResult,
+        DeviceAllocationConfiguration,
+        DeviceRequestAllocationResult,
+        NetworkDeviceData,
+        ResourceClaim,
+        ResourceClaimConsumerReference,
+        ResourceClaimStatus,
+    )
 
 _EMPTY: Final[Sequence[Any]] = ()
 
@@ -37,23 +45,23 @@ def _shown(device: SharedDeviceID) -> dict[str, str]:
     return {"Driver": device.driver, "Pool": device.pool, "Device": device.device, "ShareID": device.share_id}
 
 
-def allocated_devices(status: Mapping[str, Any]) -> frozenset[SharedDeviceID]:
+def allocated_devices(status: ResourceClaimStatus) -> frozenset[SharedDeviceID]:
     return frozenset(map(shared_device_id, allocation_results(status)))
 
 
-def allocation_results(status: Mapping[str, Any]) -> Sequence[Any]:
+def allocation_results(status: ResourceClaimStatus) -> Sequence[DeviceRequestAllocationResult]:
     allocation = status.get("allocation") or {}
     return (allocation.get("devices") or {}).get("results") or _EMPTY
 
 
-def claim_status(new: Object, old: Object, path: Path, errs: Errors, gates: Gates) -> None:
+def claim_status(new: ResourceClaim, old: ResourceClaim, path: Path, errs: Errors, quirks: APIQuirks) -> None:
     """What may become of a claim's status. ``new`` and ``old`` are whole claims."""
     status, before = new.get("status") or {}, old.get("status") or {}
-    reserved: Sequence[Any] = status.get("reservedFor") or _EMPTY
+    reserved: Sequence[ResourceClaimConsumerReference] = status.get("reservedFor") or _EMPTY
     if reserved:
         _consumers(reserved, path, errs)
 
-    devices: Sequence[Any] = status.get("devices") or _EMPTY
+    devices: Sequence[AllocatedDeviceStatus] = status.get("devices") or _EMPTY
     if devices:
         allocated = allocated_devices(status)
         for i, device in enumerate(devices):
@@ -68,13 +76,13 @@ def claim_status(new: Object, old: Object, path: Path, errs: Errors, gates: Gate
         here = path.child("allocation")
         if allocated_before is not None:
             type_ = "resource/v1.AllocationResult"
-            checks.immutable(allocation, allocated_before, here, errs, type_=type_, release=gates.release)
+            checks.immutable(allocation, allocated_before, here, errs, type_=type_, release=quirks.release)
         else:
             known = request_names((new.get("spec") or {}).get("devices") or {})
-            _allocation(allocation, here, known, errs, gates)
+            _allocation(allocation, here, known, errs, quirks)
 
 
-def _consumers(reserved: Sequence[Any], path: Path, errs: Errors) -> None:
+def _consumers(reserved: Sequence[ResourceClaimConsumerReference], path: Path, errs: Errors) -> None:
     if not checks.within(reserved, limits.RESERVED_FOR, path, "reservedFor", errs):
         return
     for i, consumer in enumerate(reserved):
@@ -87,8 +95,8 @@ def _consumers(reserved: Sequence[Any], path: Path, errs: Errors) -> None:
 
 
 def _reservation(
-    reserved: Sequence[Any],
-    before: Mapping[str, Any],
+    reserved: Sequence[ResourceClaimConsumerReference],
+    before: ResourceClaimStatus,
     path: Path,
     errs: Errors,
     *,
@@ -106,21 +114,23 @@ def _reservation(
 
 
 def _allocation(
-    allocation: Mapping[str, Any], path: Path, known: RequestNames, errs: Errors, gates: Gates
+    allocation: AllocationResult, path: Path, known: RequestNames, errs: Errors, quirks: APIQuirks
 ) -> None:
     devices = allocation.get("devices") or {}
     here = path.child("devices")
     results = devices.get("results") or _EMPTY
     if checks.within(results, limits.RESULTS, here, "results", errs):
         for i, result in enumerate(results):
-            _result(result, here.child("results").index(i), known, errs, gates)
+            _result(result, here.child("results").index(i), known, errs, quirks)
     if configs := devices.get("config"):
         _configs(configs, here, known, errs)
     if (selector := allocation.get("nodeSelector")) is not None:
         errs += check_node_selector(selector, path.child("nodeSelector"))
 
 
-def _configs(configs: Sequence[Any], path: Path, known: RequestNames, errs: Errors) -> None:
+def _configs(
+    configs: Sequence[DeviceAllocationConfiguration], path: Path, known: RequestNames, errs: Errors
+) -> None:
     if not checks.within(configs, 2 * limits.CONFIGS, path, "config", errs):
         return
     for i, config in enumerate(configs):
@@ -134,7 +144,9 @@ def _configs(configs: Sequence[Any], path: Path, known: RequestNames, errs: Erro
         configuration(config, here, errs)
 
 
-def _result(result: Mapping[str, Any], path: Path, known: RequestNames, errs: Errors, gates: Gates) -> None:
+def _result(
+    result: Mapping[str, Any], path: Path, known: RequestNames, errs: Errors, quirks: APIQuirks
+) -> None:
     request_reference(result.get("request", ""), path.child("request"), known, errs)
     checks.driver_name(result.get("driver", ""), path.child("driver"), errs)
     checks.pool_name(result.get("pool", ""), path.child("pool"), errs)
@@ -143,7 +155,7 @@ def _result(result: Mapping[str, Any], path: Path, known: RequestNames, errs: Er
     if (share := result.get("shareID")) is not None:
         checks.uid(share, path.child("shareID"), errs)
     tolerations = result.get("tolerations")
-    if tolerations and gates.release >= (1, 37):
+    if tolerations and quirks.checks_tolerations_of_results:
         for i, tolerated in enumerate(tolerations):
             toleration(tolerated, path.child("tolerations").index(i), errs)
     skip_node_operations(result.get("skipNodeOperations"), path, errs)
@@ -169,13 +181,11 @@ def _device_status(
         _network_data(network, path.child("networkData"), errs)
 
 
-def _network_data(network: Mapping[str, Any], path: Path, errs: Errors) -> None:
-    for name, limit in (
-        ("interfaceName", limits.INTERFACE_NAME),
-        ("hardwareAddress", limits.HARDWARE_ADDRESS),
-    ):
-        if size(network.get(name, "")) > limit:
-            errs.append(field.too_long(path.child(name), limit))
+def _network_data(network: NetworkDeviceData, path: Path, errs: Errors) -> None:
+    if size(network.get("interfaceName", "")) > limits.INTERFACE_NAME:
+        errs.append(field.too_long(path.child("interfaceName"), limits.INTERFACE_NAME))
+    if size(network.get("hardwareAddress", "")) > limits.HARDWARE_ADDRESS:
+        errs.append(field.too_long(path.child("hardwareAddress"), limits.HARDWARE_ADDRESS))
     ips = network.get("ips") or _EMPTY
     if checks.within(ips, limits.NETWORK_IPS, path, "ips", errs):
         for i, ip in enumerate(ips):

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.resourceclaim import configuration
 from dray.api.groups.resource.validation.selectors import selectors
-from dray.api.scheme.kinds import Context, Object
+from dray.api.scheme.strategy import Context
 from dray.api.validation import field, names
 from dray.api.validation.field import Path
 
+if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceClassSpec
 
-def class_spec(spec: Object, old: Object | None, path: Path, ctx: Context, errs: Errors) -> None:
+
+def class_spec(
+    spec: DeviceClassSpec, old: DeviceClassSpec | None, path: Path, ctx: Context, errs: Errors
+) -> None:
     """What is stored already is not compiled or measured anew."""
     listed = spec.get("selectors") or ()
     if old is None or not checks.equal(spec.get("selectors"), old.get("selectors")):

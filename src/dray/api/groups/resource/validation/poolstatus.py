@@ -6,14 +6,20 @@ Upstream states these rules declaratively, hence the words that differ from thos
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.checks import Errors
-from dray.api.scheme.kinds import Object
 from dray.api.validation import field, names, objectmeta
 from dray.api.validation.field import Path
 from dray.api.validation.names import size
+
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha3 import (
+        PoolStatus,
+        ResourcePoolStatusRequestSpec,
+        ResourcePoolStatusRequestStatus,
+    )
 
 _MAX_LIMIT: Final = 1000
 _MAX_POOLS: Final = 1000
@@ -21,7 +27,7 @@ _MAX_CONDITIONS: Final = 10
 _COUNTS: Final = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices")
 
 
-def pool_status_spec(spec: Object, path: Path, errs: Errors) -> None:
+def pool_status_spec(spec: ResourcePoolStatusRequestSpec, path: Path, errs: Errors) -> None:
     _driver(spec, path, errs)
     if (pool := spec.get("poolName")) is not None:
         checks.pool_name(pool, path.child("poolName"), errs)
@@ -33,7 +39,7 @@ def pool_status_spec(spec: Object, path: Path, errs: Errors) -> None:
             )
 
 
-def pool_status(status: Object, path: Path, errs: Errors) -> None:
+def pool_status(status: ResourcePoolStatusRequestStatus, path: Path, errs: Errors) -> None:
     """The answer, when it is given."""
     conditions = status.get("conditions") or ()
     errs += objectmeta.validate_conditions(conditions, path.child("conditions"))
@@ -48,7 +54,7 @@ def pool_status(status: Object, path: Path, errs: Errors) -> None:
     checks.within(conditions, _MAX_CONDITIONS, path, "conditions", errs)
 
 
-def _pool(pool: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def _pool(pool: PoolStatus, path: Path, errs: Errors) -> None:
     _driver(pool, path, errs)
     if name := pool.get("poolName", ""):
         checks.pool_name(name, path.child("poolName"), errs)
@@ -57,8 +63,9 @@ def _pool(pool: Mapping[str, Any], path: Path, errs: Errors) -> None:
     _minimum(pool.get("generation", 0), 0, path.child("generation"), errs)
     if (slices := pool.get("resourceSliceCount")) is not None:
         _minimum(slices, 1, path.child("resourceSliceCount"), errs)
+    counts: Mapping[str, Any] = pool
     for name in _COUNTS:
-        if (count := pool.get(name)) is not None:
+        if (count := counts.get(name)) is not None:
             _minimum(count, 0, path.child(name), errs)
     if (node := pool.get("nodeName")) is not None:
         checks.subdomain(node, path.child("nodeName"), errs)
@@ -66,7 +73,7 @@ def _pool(pool: Mapping[str, Any], path: Path, errs: Errors) -> None:
         errs.append(field.too_long(path.child("validationError"), 256))
 
 
-def _driver(parent: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def _driver(parent: PoolStatus | ResourcePoolStatusRequestSpec, path: Path, errs: Errors) -> None:
     driver = parent.get("driver", "")
     if not driver:
         errs.append(field.required(path.child("driver")))

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.selectors import expression, selectors
 from dray.api.groups.resource.validation.taints import toleration
-from dray.api.scheme.kinds import Context, Object
+from dray.api.scheme.strategy import Context
 from dray.api.validation import field
 from dray.api.validation.expressions import Environment
 from dray.api.validation.field import Path
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import (
+        DeviceClaim,
+        DeviceConfiguration,
+        ResourceClaimSpec,
+    )
 
 RequestNames = Mapping[str, frozenset[str]]
 
@@ -23,12 +30,12 @@ _NAMES_A_REQUEST: Final = (
 _EMPTY: Final[Sequence[Any]] = ()
 
 
-def claim_spec(spec: Object, path: Path, ctx: Context, errs: Errors) -> None:
+def claim_spec(spec: ResourceClaimSpec, path: Path, ctx: Context, errs: Errors) -> None:
     devices = spec.get("devices") or {}
     _DeviceClaim(devices, path.child("devices"), ctx, errs).validate()
 
 
-def request_names(devices: Mapping[str, Any]) -> RequestNames:
+def request_names(devices: DeviceClaim) -> RequestNames:
     """Names of the requests, each with the names of its alternatives."""
     return {
         request.get("name", ""): frozenset(sub.get("name", "") for sub in request.get("firstAvailable") or ())
@@ -59,7 +66,13 @@ def request_references(listed: Sequence[str], path: Path, known: RequestNames, e
     checks.unique(listed, path, "requests", errs)
 
 
-def configuration(config: Mapping[str, Any], path: Path, errs: Errors, *, stored: bool = False) -> None:
+def configuration(
+    config: DeviceConfiguration,
+    path: Path,
+    errs: Errors,
+    *,
+    stored: bool = False,
+) -> None:
     """Opaque parameters of one driver. What is stored already keeps its size."""
     opaque = config.get("opaque")
     here = path.child("opaque")
@@ -74,10 +87,10 @@ def configuration(config: Mapping[str, Any], path: Path, errs: Errors, *, stored
 class _DeviceClaim:
     """One pass over ``spec.devices``; derived attributes share a budget and refer to the constraints."""
 
-    def __init__(self, devices: Mapping[str, Any], path: Path, ctx: Context, errs: Errors) -> None:
-        self.requests: Sequence[Any] = devices.get("requests") or _EMPTY
-        self.constraints: Sequence[Any] = devices.get("constraints") or _EMPTY
-        self.configs: Sequence[Any] = devices.get("config") or _EMPTY
+    def __init__(self, devices: DeviceClaim, path: Path, ctx: Context, errs: Errors) -> None:
+        self.requests = devices.get("requests") or ()
+        self.constraints = devices.get("constraints") or ()
+        self.configs = devices.get("config") or ()
         self.names = request_names(devices)
         self.path = path
         self.ctx = ctx

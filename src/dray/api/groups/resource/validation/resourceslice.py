@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.counters import counter_set
 from dray.api.groups.resource.validation.device import device, is_advanced
-from dray.api.scheme.kinds import Object
 from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.api.validation.nodeselectors import check_node_selector
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceSliceSpec
 
 _ONE_NODE_FIELD: Final = (
     "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 )
 
 
-def slice_spec(spec: Object, old: Object | None, path: Path, errs: Errors) -> None:
+def slice_spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, path: Path, errs: Errors) -> None:
     driver, pool = spec.get("driver", ""), spec.get("pool") or {}
     checks.driver_name(driver, path.child("driver"), errs)
     _pool(pool, path.child("pool"), errs)
@@ -99,7 +101,7 @@ def _nodes(spec: Mapping[str, Any], path: Path, errs: Errors) -> None:
 
 
 def _devices(
-    devices: Sequence[Any], spec: Mapping[str, Any], old: Object | None, path: Path, errs: Errors
+    devices: Sequence[Any], spec: Mapping[str, Any], old: ResourceSliceSpec | None, path: Path, errs: Errors
 ) -> None:
     limit = limits.DEVICES
     if len(devices) > limits.DEVICES_WITH_ADVANCED_FEATURES and any(map(is_advanced, devices)):

@@ -7,7 +7,7 @@ from typing import Any
 
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation.checks import Errors, within
-from dray.api.scheme.kinds import Context
+from dray.api.scheme.strategy import Context
 from dray.api.validation import field
 from dray.api.validation.expressions import Environment
 from dray.api.validation.field import Path

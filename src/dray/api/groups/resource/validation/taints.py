@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.checks import Errors
-from dray.api.scheme.kinds import Object
 from dray.api.validation import field
 from dray.api.validation.field import Path
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceTaintRuleSpec
 
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 
@@ -44,7 +46,9 @@ def toleration(value: Mapping[str, Any], path: Path, errs: Errors) -> None:
         errs.append(field.not_supported(path.child("effect"), effect, _EFFECTS))
 
 
-def taint_rule_spec(spec: Object, old: Object | None, path: Path, errs: Errors) -> None:
+def taint_rule_spec(
+    spec: DeviceTaintRuleSpec, old: DeviceTaintRuleSpec | None, path: Path, errs: Errors
+) -> None:
     if selector := spec.get("deviceSelector"):
         here = path.child("deviceSelector")
         if (driver := selector.get("driver")) is not None:

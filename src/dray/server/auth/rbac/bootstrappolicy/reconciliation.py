@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from dray.api.errors import AlreadyExists
 from dray.api.groups.rbac import GROUP
 from dray.api.objects import clone
-from dray.api.scheme.kinds import Object
 from dray.server.apiserver import APIServer
 from dray.server.auth.rbac.bootstrappolicy import notation
 from dray.server.auth.rbac.rules import PolicyRule, uncovered
 from dray.server.bootstrap import APISERVER_USER
 from dray.server.endpoints.requests import Request
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, Subject
+
+    class _Default(ClusterRole, ClusterRoleBinding):
+        """A role or a binding."""
+
 
 _ANNOTATION: Final = "rbac.authorization.kubernetes.io/autoupdate"
 _LABEL: Final = "kubernetes.io/bootstrapping"
@@ -52,7 +59,7 @@ def node_rules(api: APIServer) -> tuple[PolicyRule, ...]:
     )
 
 
-def defaults(api: APIServer) -> Iterator[Object]:
+def defaults(api: APIServer) -> Iterator[_Default]:
     """Every object that this cluster has to have."""
     holds = _holds(api)
     for role in notation.roles("cluster.txt", holds):
@@ -68,35 +75,36 @@ def defaults(api: APIServer) -> Iterator[Object]:
         yield _binding(binding)
 
 
-def _metadata(namespace: str, name: str) -> Object:
-    found: Object = {
-        "name": name,
-        "labels": {_LABEL: "rbac-defaults"},
-        "annotations": {_ANNOTATION: "true"},
+def _metadata(namespace: str, name: str, labels: Mapping[str, str]) -> ObjectMeta:
+    found: ObjectMeta = {"namespace": namespace} if namespace else {}
+    found["name"] = name
+    found["labels"] = {_LABEL: "rbac-defaults", **labels}
+    found["annotations"] = {_ANNOTATION: "true"}
+    return found
+
+
+def _role(role: notation.Role) -> _Default:
+    labels = {_AGGREGATE + role.gathered: "true"} if role.gathered else {}
+    found: _Default = {
+        "apiVersion": _API_VERSION,
+        "kind": "Role" if role.namespace else "ClusterRole",
+        "metadata": _metadata(role.namespace, role.name, labels),
     }
-    return {"namespace": namespace, **found} if namespace else found
-
-
-def _role(role: notation.Role) -> Object:
-    meta = _metadata(role.namespace, role.name)
-    if role.gathered:
-        meta["labels"][_AGGREGATE + role.gathered] = "true"
-    kind = "Role" if role.namespace else "ClusterRole"
-    found: Object = {"apiVersion": _API_VERSION, "kind": kind, "metadata": meta}
     if role.gathers:
         found["aggregationRule"] = {
             "clusterRoleSelectors": [{"matchLabels": {_AGGREGATE + role.gathers: "true"}}]
         }
-    found["rules"] = [rule.object() for rule in role.rules] if role.rules else None
+    rules: Any = [rule.object() for rule in role.rules] if role.rules else None
+    found["rules"] = rules
     return found
 
 
-def _binding(binding: notation.Binding) -> Object:
+def _binding(binding: notation.Binding) -> _Default:
     namespaced = bool(binding.namespace)
-    found: Object = {
+    found: _Default = {
         "apiVersion": _API_VERSION,
         "kind": "RoleBinding" if namespaced else "ClusterRoleBinding",
-        "metadata": _metadata(binding.namespace, binding.name),
+        "metadata": _metadata(binding.namespace, binding.name, {}),
         "roleRef": {
             "apiGroup": GROUP,
             "kind": "Role" if namespaced else "ClusterRole",
@@ -108,13 +116,13 @@ def _binding(binding: notation.Binding) -> Object:
     return found
 
 
-def _subject(kind: str, namespace: str, name: str) -> Object:
+def _subject(kind: str, namespace: str, name: str) -> Subject:
     if kind == "ServiceAccount":
         return {"kind": kind, "name": name, "namespace": namespace}
     return {"kind": kind, "apiGroup": GROUP, "name": name}
 
 
-async def _ensure(api: APIServer, wanted: Object) -> None:
+async def _ensure(api: APIServer, wanted: _Default) -> None:
     meta = wanted["metadata"]
     plural = wanted["kind"].lower() + "s"
     resource = api.resource(GROUP, plural)
@@ -127,24 +135,25 @@ async def _ensure(api: APIServer, wanted: Object) -> None:
             return
         path = f"{base}/{meta['name']}"
         if repaired.get("roleRef") == document.hub.get("roleRef"):
-            await api.handle(Request("PUT", path, body=repaired, user=APISERVER_USER))
+            await api.handle(Request("PUT", path, body=cast("dict[str, Any]", repaired), user=APISERVER_USER))
             return
         # What a binding refers to cannot be changed; it has to be made anew.
         await api.handle(Request("DELETE", path, user=APISERVER_USER))
     with contextlib.suppress(AlreadyExists):
-        await api.handle(Request("POST", base, body=wanted, user=APISERVER_USER))
+        await api.handle(Request("POST", base, body=cast("dict[str, Any]", wanted), user=APISERVER_USER))
 
 
-def _repaired(present: Object, wanted: Object) -> Object | None:
+def _repaired(present: _Default, wanted: _Default) -> _Default | None:
     """The object with what it lacks; None if it lacks nothing, or must be left alone."""
     meta = present["metadata"]
     if (meta.get("annotations") or {}).get(_ANNOTATION) == "false":
         return None
     if present.get("roleRef") != wanted.get("roleRef"):
         return wanted
-    new: Object = clone(present)
-    for key in ("labels", "annotations"):
-        new["metadata"][key] = {**wanted["metadata"][key], **(meta.get(key) or {})}
+    new: _Default = clone(present)
+    expected = wanted["metadata"]
+    new["metadata"]["labels"] = {**expected["labels"], **(meta.get("labels") or {})}
+    new["metadata"]["annotations"] = {**expected["annotations"], **(meta.get("annotations") or {})}
     if "rules" in wanted:
         owned = [PolicyRule.of(rule) for rule in present.get("rules") or ()]
         missing = [
@@ -153,10 +162,10 @@ def _repaired(present: Object, wanted: Object) -> Object | None:
         if missing:
             new["rules"] = [*(present.get("rules") or ()), *missing]
     if "aggregationRule" in wanted:
-        selectors = (present.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
+        selectors = (present.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
         lacking = [s for s in wanted["aggregationRule"]["clusterRoleSelectors"] if s not in selectors]
         if lacking:
             new["aggregationRule"] = {"clusterRoleSelectors": [*selectors, *lacking]}
-    if lacking := [s for s in wanted.get("subjects", ()) if s not in (present.get("subjects") or ())]:
-        new["subjects"] = [*(present.get("subjects") or ()), *lacking]
+    if absent := [s for s in wanted.get("subjects", ()) if s not in (present.get("subjects") or ())]:
+        new["subjects"] = [*(present.get("subjects") or ()), *absent]
     return None if new == present else new

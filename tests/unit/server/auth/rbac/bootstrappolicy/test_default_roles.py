@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from dray.api.scheme.kinds import UserInfo
+from dray.api.user import UserInfo
 from dray.client.client import Client
 from dray.controllers import manager
 from dray.controllers.clusterroleaggregation import aggregated_rules

@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.wait import wait_for_sync
+
 IMAGE = "docker.io/local/busybox:1"
 PAUSE = "docker.io/local/pause:1"
 
@@ -42,7 +44,7 @@ BinaryName = "{runc}"
 
 
 @contextlib.contextmanager
-def running(directory: Path, *, cdi: Path, tools: Path, runc: str) -> Iterator[Path]:
+def run_containerd(directory: Path, *, cdi: Path, tools: Path, runc: str) -> Iterator[Path]:
     """A containerd for the length of the block; yields its socket."""
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / "config.toml"
@@ -54,7 +56,11 @@ def running(directory: Path, *, cdi: Path, tools: Path, runc: str) -> Iterator[P
         )
     socket = directory / "c.sock"
     try:
-        _wait(socket, process, directory / "log")
+        wait_for_sync(
+            "containerd's socket", socket.exists,
+            log=(directory / "log").read_text, alive=lambda: process.poll() is None,
+        )  # fmt: skip
+        time.sleep(0.2)
         for name, entrypoint in (
             (IMAGE, ["sh"]),
             (PAUSE, ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait; done"]),
@@ -72,15 +78,6 @@ def running(directory: Path, *, cdi: Path, tools: Path, runc: str) -> Iterator[P
         process.wait(20)
         _end_shims(socket)
         _clean(directory)
-
-
-def _wait(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not socket.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(log.read_text()[-2000:])
-        time.sleep(0.05)
-    time.sleep(0.2)
 
 
 def _end_shims(socket: Path) -> None:

@@ -1,0 +1,86 @@
+"""``dray controllers``: the controllers on any API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dray.cli.component import effective_version, emulate_option, gates_option, metrics_option, run_component
+from dray.cli.config_flags import kubeconfig_option
+
+if TYPE_CHECKING:
+    from dray.client.client import Client
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@kubeconfig_option
+@click.option("--controllers", "names", default="*", help="which to run: *, name, -name, separated by commas")
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Work only while holding the lease of kube-controller-manager.",
+)
+@click.option(
+    "--cluster-signing-cert-file", "ca_file", type=_FILE, help="The CA that signs certificate requests, PEM."
+)
+@click.option("--cluster-signing-key-file", "ca_key_file", type=_FILE, help="That CA's key, PEM.")
+@click.option("--root-ca-file", type=_FILE, help="The CA that pods trust; default: the one that signs.")
+@metrics_option
+@gates_option
+@emulate_option
+def controllers(
+    kubeconfig: Path | None,
+    names: str,
+    leader_elect: bool,
+    ca_file: Path | None,
+    ca_key_file: Path | None,
+    root_ca_file: Path | None,
+    metrics_listen: str | None,
+    feature_gates: str,
+    emulate: str,
+) -> None:
+    """Run controllers: claims, garbage collection, namespaces, workloads and more.
+
+    \b
+    Examples:
+      dray controllers --kubeconfig ~/.kube/config
+      dray controllers --controllers resourceclaim-controller
+      dray controllers --controllers '*,bootstrapsigner,tokencleaner' \\
+        --cluster-signing-cert-file ca.crt --cluster-signing-key-file ca.key
+    """
+    from dray.controllers import manager
+
+    version, gates = effective_version(emulate, feature_gates)
+    wanted = tuple(n.strip() for n in names.split(",") if n.strip())
+    try:
+        manager.enabled_controllers(wanted, gates)
+    except manager.UnknownController as problem:
+        raise click.ClickException(str(problem)) from None
+    options = manager.Options(
+        controllers=wanted,
+        version=version,
+        gates=gates,
+        leader_election=leader_elect,
+        settings=_signing_settings(ca_file, ca_key_file, root_ca_file),
+    )
+
+    async def run(client: Client) -> None:
+        await manager.run(client, options=options)
+
+    run_component(kubeconfig, run, metrics_listen=metrics_listen, metrics=options.metrics.registry.text)
+
+
+def _signing_settings(ca: Path | None, key: Path | None, root: Path | None) -> dict[str, dict[str, str]]:
+    """What the controllers around certificates need to know. Those that are told nothing do not run."""
+    found: dict[str, dict[str, str]] = {}
+    if trusted := root or ca:
+        found["root-ca-certificate-publisher-controller"] = {"ca": trusted.read_text()}
+    if ca and key:
+        signing = {"certificate": ca.read_text(), "key": key.read_text()}
+        found["certificatesigningrequest-signing-controller"] = signing
+    return found

@@ -1,0 +1,102 @@
+"""The snapshot of the cluster that a tool looks at: gathered from an API server, or read from a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from dray.explain import Snapshot
+
+_LARGE = 1 << 20
+_ERASE = "\r\x1b[K"
+#: Kinds without which there is little to say.
+_NEEDED = ("ResourceSlice", "DeviceClass", "ResourceClaim", "Node", "Pod")
+
+
+def load_snapshot(
+    kubeconfig: Path | None, context: str, snapshot_file: Path | None, *, namespace: str = ""
+) -> Snapshot:
+    """The cluster as it is now, or as the file has it. ``namespace``: the one to look at if all are not allowed."""
+    from dray.explain import SnapshotError
+    from dray.explain.model import snapshot
+
+    if snapshot_file is not None:
+        try:
+            with _notice_large_file(snapshot_file):
+                return snapshot.load(snapshot_file)
+        except SnapshotError as problem:
+            raise click.ClickException(str(problem)) from None
+    import asyncio
+
+    found = asyncio.run(_gather(kubeconfig, context, namespace))
+    missing = [kind for kind in _NEEDED if kind in found.unread]
+    if missing:
+        click.echo(
+            f"You may not read every {', '.join(missing)} of the cluster: this is less than the whole.",
+            err=True,
+        )
+    return found
+
+
+async def _gather(kubeconfig: Path | None, context: str, namespace: str) -> Snapshot:
+    from dray.cli.config_flags import connect, current_namespace
+    from dray.explain.model.collector import collect_snapshot
+
+    namespace = namespace or current_namespace(kubeconfig, context)
+
+    try:
+        async with connect(kubeconfig, context=context) as client, _notice_slow_cluster():
+            return await collect_snapshot(client, namespace=namespace)
+    except ExceptionGroup as several:
+        raise api_failure(several.exceptions[0]) from None
+
+
+@contextmanager
+def _notice_large_file(path: Path) -> Iterator[None]:
+    """Say on a terminal that a large file is being read."""
+    slow = sys.stderr.isatty() and path.is_file() and path.stat().st_size > _LARGE
+    if slow:
+        click.echo(f"reading {path.name} …", err=True, nl=False)
+    try:
+        yield
+    finally:
+        if slow:
+            click.echo(_ERASE, err=True, nl=False)
+
+
+@asynccontextmanager
+async def _notice_slow_cluster() -> AsyncIterator[None]:
+    """Say on a terminal what takes so long, if it does."""
+    import asyncio
+
+    async def ask() -> None:
+        await asyncio.sleep(1)
+        click.echo("reading the cluster …", err=True, nl=False)
+
+    if not sys.stderr.isatty():
+        yield
+        return
+    asking = asyncio.ensure_future(ask())
+    try:
+        yield
+    finally:
+        if not asking.cancel():
+            click.echo(_ERASE, err=True, nl=False)
+
+
+def api_failure(problem: Exception) -> Exception:
+    """What to say about an API server that does not answer, or answers with a refusal."""
+    from dray.api.errors import StatusError
+    from dray.client.transport import Unreachable
+
+    if isinstance(problem, StatusError):
+        return click.ClickException(problem.message)
+    if isinstance(problem, Unreachable | OSError):
+        return click.ClickException(str(problem))
+    return problem

@@ -1,0 +1,120 @@
+"""What the node agent and the supervisor send one another, as types. They exist for the type checker alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+
+class Mount(TypedDict):
+    source: str
+    target: str
+    read_only: bool
+    kind: str
+    options: Sequence[str]
+
+
+class DeviceNode(TypedDict):
+    target: str
+    source: str
+    kind: str
+    major: int | None
+    minor: int | None
+    mode: int | None
+    permissions: str
+    uid: int | None
+    gid: int | None
+
+
+class Hook(TypedDict):
+    stage: str
+    path: str
+    args: Sequence[str]
+    env: Sequence[str]
+    timeout: int | None
+
+
+class Container(TypedDict):
+    """All that the supervisor needs to know about one container. It ignores other fields of the configuration."""
+
+    id: str
+    argv: list[str]
+    env: Mapping[str, str]
+    hostname: str
+    working_dir: str
+    mounts: Sequence[Mount]
+    devices: Sequence[DeviceNode]
+    hooks: Sequence[Hook]
+    user: int | None
+    group: int | None
+    groups: Sequence[int]
+    read_only_root: bool
+    no_new_privileges: bool
+    stdin: bool
+    stdin_once: bool
+    tty: bool
+    log_path: str
+    labels: Labels
+
+
+class Labels(TypedDict):
+    """Whose container it is: kept for an agent that was restarted."""
+
+    sandbox: str
+    pod_uid: str
+    name: str
+    attempt: str
+    image: str
+
+
+class ContainerStatus(TypedDict):
+    id: str
+    state: str
+    labels: Labels
+    created_at: float
+    started_at: float
+    finished_at: float
+    exit_code: int
+    signal: int
+    message: str
+    log_path: str
+
+
+class Sandbox(TypedDict):
+    id: str
+    pod_uid: str
+    name: str
+    namespace: str
+    attempt: int
+    ready: bool
+    ip: str
+    labels: Mapping[str, str]
+    hostname: str
+
+
+class Reply(TypedDict, total=False):
+    """The answer to a request, or (``changed``) the news that a container has ended. Each has some of the fields."""
+
+    reply: int
+    error: str
+    mode: str
+    pid: int
+    sandboxes: Sequence[Sandbox]
+    containers: Sequence[ContainerStatus]
+    container: ContainerStatus
+    changed: ContainerStatus
+    exited: int
+
+
+class Becoming(TypedDict):
+    """What a spare is told: the container that it becomes, and which of its descriptors come along."""
+
+    config: Container
+    stdio: Sequence[bool]
+
+
+class StartReport(TypedDict, total=False):
+    """What a child says on its way to the container's command."""
+
+    pid: int
+    error: str
