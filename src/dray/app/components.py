@@ -110,10 +110,10 @@ async def nodes(cluster: RunningCluster, ready: Ready) -> None:
 def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     from dray.node.hostpaths import HostPaths
     from dray.node.mirror import ControlPlanePart
-    from dray.node.options import NodeOptions
+    from dray.node.options import NodeOptions, has_plugin_sockets
 
     version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
-    if cluster.options.runtime == "simulated":
+    if not has_plugin_sockets(cluster.options.runtime):
         return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
     withdraws = cluster.quirks.withdraws_slices_of_gone_drivers
@@ -158,6 +158,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     from dray.driver import classic, simulated
     from dray.drivers.cats import CatsController, CatsDriver, control_plane, deviceclass
     from dray.drivers.cats.install import install
+    from dray.node.options import has_plugin_sockets
 
     client, quirks = Client(cluster.transport(CATS)), cluster.quirks
     await cluster.registered.wait()
@@ -171,7 +172,8 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             controller = CatsController(cluster.node_names)
             group.create_task(control_plane(client, controller, options=classic.Options(), ready=begun.set))
             await begun.wait()
-        if cluster.options.runtime == "simulated":
+        simulates = not has_plugin_sockets(cluster.options.runtime)
+        if simulates:
             await simulated.publish_named(client, drivers[0], cluster.node_names)
         else:
             placed = zip(drivers, cluster.node_names, strict=True)
@@ -183,7 +185,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             await deviceclass.wait_for_class(client)
             for driver in drivers:
                 driver.show()
-        if cluster.options.runtime == "simulated" and quirks.serves_device_classes:
+        if simulates and quirks.serves_device_classes:
             await simulated.publish(client, drivers[0], nodes=cluster.node_names)
         await asyncio.Event().wait()
 
@@ -213,11 +215,12 @@ async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], 
     from dray.client.client import Client
     from dray.driver import plugin, simulated
     from dray.node.hostpaths import HostPaths
+    from dray.node.options import has_plugin_sockets
 
     client = Client(cluster.transport(DRIVERS))
     await cluster.registered.wait()  # slices belong to their node
     async with asyncio.TaskGroup() as group:
-        if cluster.options.runtime == "simulated":
+        if not has_plugin_sockets(cluster.options.runtime):
             group.create_task(simulated.publish(client, make(), nodes=cluster.node_names))
         else:
             for name in cluster.node_names:
