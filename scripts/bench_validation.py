@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dray.api.groups.resource import modern
+from dray.api.quirks import NEWEST_QUIRKS
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.kinds import Kind
@@ -82,7 +83,7 @@ def milliseconds(work: Callable[[], None], *, times: int) -> float:
 
 
 def main() -> None:
-    kinds = {kind.kind: kind for kind in modern.kinds(EffectiveVersion())}
+    kinds = {kind.kind: kind for kind in modern.kinds(NEWEST_QUIRKS)}
     ctx = Context(gates=GATES, now="2026-01-01T00:00:00Z")
     for name, document, times in (("ResourceSlice", SLICE, 20), ("ResourceClaim", CLAIM, 500)):
         body = json.dumps(document).encode()

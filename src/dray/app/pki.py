@@ -170,7 +170,7 @@ def sign(pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: S
 
 
 def self_signed(folder: Path, name: str, names: Sequence[str]) -> Leaf:
-    """A serving certificate that nobody else vouches for, as kubelets make them; kept while it covers the names."""
+    """A self-signed serving certificate, as kubelets make them; kept while it covers the names."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""``dray check``: would the server take these manifests, and what would a good colleague say about them?"""
+"""``dray check``: would the server accept these manifests, and what is likely to be a mistake in them?"""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ def check(
 def _findings(
     found: list[Manifest], known: Snapshot, emulate: str, broken: list[Unreadable], *, complete: bool
 ) -> list[Finding]:
+    from dray.api.quirks import APIQuirks
     from dray.api.release import EffectiveVersion, SettingError
     from dray.explain import Cluster
     from dray.explain.lint.rules import LintContext, lint
@@ -102,6 +103,7 @@ def _findings(
     findings = checked(
         found,
         gates=release.gates(),
+        quirks=APIQuirks.of(release),
         compiler=compile_expression,
         namespace_labels=labels,
         served=release.serving({"api/all": True}) if emulate else None,
@@ -126,8 +128,8 @@ def _show(findings: list[Finding], objects: int, output: str) -> None:
         text = f"{one.subject}: {one.message}" if one.subject else one.message
         click.echo(f"{one.file}:{one.line}: {level}: {text} [{one.rule}]")
     counts = {level: sum(one.level.value == level for one in findings) for level in _COLOURS}
-    told = ", ".join(_several(count, level) for level, count in counts.items() if count)
-    click.echo(f"{_several(objects, 'object')}: {told or 'nothing to say'}")
+    summary = ", ".join(_several(count, level) for level, count in counts.items() if count)
+    click.echo(f"{_several(objects, 'object')}: {summary or 'nothing to say'}")
 
 
 def _several(count: int, what: str) -> str:

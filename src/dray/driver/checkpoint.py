@@ -1,4 +1,4 @@
-"""What a driver must remember over a crash: which claims it has prepared, or was just preparing.
+"""The file in which a driver remembers, over a crash, which claims it has prepared or was just preparing.
 
 The file carries a checksum, is replaced as a whole, and is read anew by every call: during a rolling update two
 instances of a driver share it.

@@ -73,7 +73,7 @@ class Writer:
         return mounts
 
     def update(self, claim: Claim, request: str, prepared: Sequence[Prepared]) -> None:
-        """Replaces a request's file with news that came after preparing, for instance from the network set-up.
+        """Replaces a request's file with what became known after preparing, for instance by the network set-up.
 
         The file is rewritten in place: containers have this very file mounted.
         """

@@ -1,4 +1,4 @@
-"""Files that are either the old or the new content, never half of one: written aside, then renamed."""
+"""Files that hold either the old or the new content, never half of one: they are written aside, then renamed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class CorruptCheckpoint(Exception):
 
 
 def write(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = False, wait: bool = True) -> None:
-    """Replaces ``path``. ``durable`` also survives a loss of power, at the price of a sync; nobody has to ``wait`` for
-    that where the old content would do as well after such a loss."""
+    """Replaces ``path``. ``durable`` also survives a loss of power, at the price of a sync; a caller need not ``wait`` for
+    that if the old content would do as well after such a loss."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as aside:

@@ -1,6 +1,6 @@
-"""Pods that stand for what runs on a node anyway: the parts of the control plane, as a kubeadm cluster shows them.
+"""Mirror pods: they show the parts of the control plane that run on a node, as a kubeadm cluster does.
 
-They are mirrors: to delete one does nothing to what it shows, and it comes back.
+Deleting a mirror pod does nothing to what it shows, and the node creates the pod again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class MirrorPods:
         self._clock = clock
         self._since = from_epoch(clock())
         self._wake = asyncio.Event()
-        self._deleting: dict[str, str] = {}  # pods that somebody wants deleted, by name
+        self._deleting: dict[str, str] = {}  # uids of pods that are being deleted, by name
 
     def changed(self, pod: Pod) -> None:
         metadata = pod["metadata"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Versions of claims that the manager can work with, the preferred one first.
 CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1")
-#: Seconds by which events come after the fact: a pod's status is more urgent than the news of its containers.
+#: Seconds by which events come after the fact: a pod's status is more urgent than events about its containers.
 EVENT_DELAY = 0.1
 
 
@@ -118,7 +118,7 @@ class Nodes:
             agent.pod_deleted(pod)
 
     async def _follow_runtime(self) -> None:
-        async for status in self.shared.runtime.changes():
+        async for status in self.shared.runtime.container_events():
             if agent := self._owners.get(status.pod_uid):
                 agent.workers.container_changed(status)
                 if status.pod_uid not in agent.workers:

@@ -1,7 +1,7 @@
-"""What is to be done next for a pod: a pure function of the pod, of what is known about its containers, and the time.
+"""What is to be done next for a pod: a pure function of the pod, of what is known about its containers, and of the time.
 
-The agent carries out the actions, notes what came of them, and asks again. Everything a kubelet does in this respect
-follows from three questions: is the pod to end, is it set up, and which of its containers should run now?
+The pod's worker carries out the actions, notes the outcome, and asks again. Three questions decide: must the pod end, is
+it set up, and which of its containers should run now?
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from dray.backoff import Backoff
 from dray.node import pods
 from dray.node.pods import is_sidecar
 from dray.runtimes.interface import ContainerStatus, SandboxStatus, State
@@ -23,8 +24,7 @@ MAX_BACKOFF = 300.0
 #: A container that ran this long has proven itself; its next failure is a first one.
 BACKOFF_RESET_AFTER = 600.0
 #: Seconds between tries of steps that failed.
-INITIAL_RETRY = 0.5
-MAX_RETRY = 10.0
+_RETRY = Backoff(initial=0.5, maximum=10.0)
 
 
 class Failure(NamedTuple):
@@ -36,7 +36,7 @@ class Failure(NamedTuple):
 
     @property
     def pause(self) -> float:
-        return min(INITIAL_RETRY * 2.0 ** (self.tries - 1), MAX_RETRY)
+        return _RETRY.after(self.tries - 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""A pod's status as its node reports it, from what is known about its containers. Pure; the words are the kubelet's."""
+"""A pod's status as its node reports it, from what is known about its containers. Pure; the texts are the kubelet's."""
 
 from __future__ import annotations
 

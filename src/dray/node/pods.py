@@ -1,4 +1,4 @@
-"""Reading pods: which containers there are, in which roles, and what their policies say. Pure."""
+"""Reading pods: their init containers, sidecars and main containers, their policies and deadlines. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def grace_period(pod: Pod) -> float:
 
 
 def deletion_deadline(pod: Pod) -> float | None:
-    """When a pod that is being deleted must be gone; None while nobody has asked for its deletion."""
+    """When a pod that is being deleted must be gone; None if it is not being deleted."""
     stamp = pod["metadata"].get("deletionTimestamp")
     return to_epoch(stamp) if stamp else None
 

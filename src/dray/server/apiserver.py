@@ -30,6 +30,7 @@ from dray.api.errors import (
     ServiceUnavailable,
     StatusError,
 )
+from dray.api.quirks import APIQuirks
 from dray.api.release import EffectiveVersion, Gates
 from dray.api.scheme.strategy import Context
 from dray.api.user import UserInfo
@@ -98,6 +99,7 @@ class APIServer:
         self.version = version
         self.gates = gates
         self.quirks = Quirks.of(version, gates)
+        self._api_quirks = APIQuirks.of(version)
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.impersonation = Impersonation(
@@ -110,7 +112,7 @@ class APIServer:
         self.rules = rules
         self.clock = clock or Clock()
         self._memory = ValidationCache()
-        self.resources = Resources(store, release=version.name or None)
+        self.resources = Resources(store, release=version.emulation)
         self.decoder = Decoder(self.resources)
         self.handlers = HandlerTable()
         self._routes: dict[tuple[str | bool, ...], _Route] = {}  # by the shape of the request
@@ -222,6 +224,7 @@ class APIServer:
     def context(self, user: UserInfo, verb: str) -> Context:
         return Context(
             self.gates,
+            self._api_quirks,
             self.clock.now(),
             user,
             self.namespace_labels,

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from dray.api.release import EMULATED, EffectiveVersion, SettingError, parse_gates, parse_runtime_config
+from dray.api.release import (
+    EMULATED,
+    NEWEST,
+    V1_31,
+    V1_32,
+    V1_34,
+    V1_35,
+    V1_36,
+    V1_37,
+    EffectiveVersion,
+    Release,
+    SettingError,
+    Span,
+    parse_gates,
+    parse_runtime_config,
+)
 
 RESOURCE = "resource.k8s.io"
 
@@ -156,6 +171,14 @@ def test_releases_are_found_by_short_and_long_names():
         EffectiveVersion.parse("1.29")
 
 
-def test_gates_know_their_release():
-    assert gates("1.32").release == (1, 32)
-    assert gates("").with_changes({"X": True}).release == (1, 37)
+def test_releases_are_ordered_and_named():
+    assert V1_36 < V1_37 == NEWEST
+    assert V1_37.previous == V1_36
+    assert (str(V1_36), Release.parse("v1.36.4")) == ("1.36", V1_36)
+
+
+def test_a_span_includes_both_ends():
+    assert [Span(V1_32, V1_34).covers(release) for release in (V1_31, V1_32, V1_34, V1_35)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+    assert Span(V1_32).covers(NEWEST)

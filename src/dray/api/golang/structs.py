@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dray.api import schema
+from dray.api.release import Release
 from dray.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -57,18 +58,16 @@ _ZEROS: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-#: Major and minor number; None: with all fields there ever were.
-Release = tuple[int, int] | None
-
-
-def render(type_name: str, value: Mapping[str, Any] | None, release: Release = None) -> Any:
+def render(type_name: str, value: Mapping[str, Any] | None, release: Release | None = None) -> Any:
     """An object of a type, as upstream's internal struct would be printed, with the fields that a release has."""
     if value is None:
         return None
-    return _struct(schema.type_of(type_name, f"{release[0]}.{release[1]}" if release else None), value)
+    return _struct(schema.type_of(type_name, release), value)
 
 
-def diff(type_name: str, old: Mapping[str, Any], new: Mapping[str, Any], release: Release = None) -> str:
+def diff(
+    type_name: str, old: Mapping[str, Any], new: Mapping[str, Any], release: Release | None = None
+) -> str:
     """What changed between two objects, line by line with three lines around each change."""
     before, after = (_lines(render(type_name, value, release)) for value in (old, new))
     lines = difflib.unified_diff(before, after, n=3)

@@ -15,6 +15,7 @@ import msgspec
 
 from dray.api.openapi import paths, protobuf, swagger
 from dray.api.openapi.schemas import CustomSchema, Schemas
+from dray.api.release import Release
 from dray.api.scheme.kinds import Kind, Version
 
 __all__ = ["Document", "OpenAPI"]
@@ -50,7 +51,7 @@ class OpenAPI:
     """
 
     served: Iterable[tuple[Kind, Iterable[str]]]
-    release: str | None = None
+    release: Release | None = None
     server_version: str = "unversioned"
     custom: CustomSchema = _no_schema
     _groups: dict[str, list[tuple[Kind, Version]]] = field(init=False, default_factory=dict)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from dray.api.openapi import descriptions
+from dray.api.release import Release
 from dray.api.schema import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf, type_of
 from dray.api.schema.model import NO_DEFAULT
 from dray.api.scheme.kinds import Kind, Version
@@ -72,7 +73,7 @@ class Schemas:
     """Collects the schemas that a document needs; asking for a reference brings in what it refers to."""
 
     def __init__(
-        self, *, release: str | None, v3: bool, custom: CustomSchema = lambda kind, version: None
+        self, *, release: Release | None, v3: bool, custom: CustomSchema = lambda kind, version: None
     ) -> None:
         self._release = release
         self._custom = custom

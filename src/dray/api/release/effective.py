@@ -60,11 +60,6 @@ class EffectiveVersion:
         return self.emulation or NEWEST
 
     @property
-    def name(self) -> str:
-        """The emulated release as text, or nothing."""
-        return str(self.emulation or "")
-
-    @property
     def git_version(self) -> str:
         return f"v{NEWEST}.0" if self.emulation is None else EMULATED[self.emulation]
 
@@ -72,10 +67,6 @@ class EffectiveVersion:
     def serves_classic(self) -> bool:
         """Whether claims negotiated with drivers' controllers (v1alpha2 and before) may be there."""
         return self.emulation is None or self.emulation < V1_31
-
-    def at_least(self, release: str) -> bool:
-        """Whether a behaviour that came with ``release`` is there. Quirks replace this."""
-        return self.release >= Release.parse(release)
 
     def known_gates(self) -> Mapping[str, Feature]:
         return known_features(self.release)
@@ -98,7 +89,7 @@ class EffectiveVersion:
                 continue
             self._check_gate(name, value)
             (on.add if value else on.discard)(name)
-        return Gates(frozenset(on), self.release)
+        return Gates(frozenset(on))
 
     def _check_gate(self, name: str, value: bool) -> None:
         feature = self.known_gates().get(name)

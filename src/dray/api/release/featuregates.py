@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from dray.api.release.release import NEWEST, Release
+from dray.api.release.release import Release
 from dray.api.release.settings import SettingError, parse_bool, table
 
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The feature gates in force, by name, and the release they belong to. An unknown gate is off."""
+    """The feature gates in force, by name. An unknown gate is off."""
 
     on: frozenset[str] = field(default_factory=frozenset)
-    release: Release = NEWEST
 
     def __contains__(self, gate: str) -> bool:
         return gate in self.on
@@ -25,7 +24,7 @@ class Gates:
         on = set(self.on)
         for gate, value in changes.items():
             (on.add if value else on.discard)(gate)
-        return Gates(frozenset(on), self.release)
+        return Gates(frozenset(on))
 
 
 class Feature(NamedTuple):

@@ -1,4 +1,4 @@
-"""Reads the ``.types`` files and answers what a type is, for the newest API or for the release that is stood in for."""
+"""Reads the ``.types`` files and answers what a type is, for all releases or for one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
+from dray.api.release import OLDEST, Release, Span
 from dray.api.schema.model import NO_DEFAULT, Emission, Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
 
 _SCALARS: Final = {
@@ -24,9 +25,6 @@ _EMISSIONS: Final[dict[str, Emission]] = {
     "omitzero": "omitzero",
 }
 
-Release = tuple[int, ...]
-_NEWEST: Final[Release] = (999,)
-
 
 class _Declaration(NamedTuple):
     flags: tuple[str, ...]
@@ -34,9 +32,9 @@ class _Declaration(NamedTuple):
     alias: tuple[str, ...] = ()  # what stands right of "="
 
 
-def type_of(name: str, release: str | None = None) -> Struct:
+def type_of(name: str, release: Release | None = None) -> Struct:
     """The struct with this name (``core/v1.Pod``), with the fields that ``release`` knew (None: all there ever were)."""
-    found = _resolve_name(name, _parse_release(release))
+    found = _resolve_name(name, release)
     if not isinstance(found, Struct):
         raise KeyError(f"{name} is not a struct")
     return found
@@ -55,10 +53,6 @@ def known(name: str) -> bool:
 def structs(package: str) -> list[str]:
     """The names of all structs of a package such as ``core/v1``, without synthesised lists."""
     return [f"{package}.{name}" for name, d in _declarations(package).items() if not d.alias]
-
-
-def _parse_release(release: str | None) -> Release:
-    return tuple(int(part) for part in release.split(".")[:2]) if release else _NEWEST
 
 
 @cache
@@ -89,7 +83,7 @@ def _declarations(package: str) -> dict[str, _Declaration]:
 
 
 @cache
-def _resolve_name(name: str, release: Release) -> Type:
+def _resolve_name(name: str, release: Release | None) -> Type:
     package, _, short = name.rpartition(".")
     declared = _declarations(package)
     version = package.partition("/")[2]
@@ -107,7 +101,7 @@ def _resolve_name(name: str, release: Release) -> Type:
     )
 
 
-def _list_fields(name: str, release: Release) -> tuple[Field, ...]:
+def _list_fields(name: str, release: Release | None) -> tuple[Field, ...]:
     item = _resolve_name(name.removesuffix("List"), release)
     meta = _resolve_name("meta/v1.TypeMeta", release)
     assert isinstance(meta, Struct)
@@ -118,7 +112,7 @@ def _list_fields(name: str, release: Release) -> tuple[Field, ...]:
     )
 
 
-def _alias(words: tuple[str, ...], package: str, go: str, release: Release) -> Type:
+def _alias(words: tuple[str, ...], package: str, go: str, release: Release | None) -> Type:
     if "|" in words:
         return UnionOf(tuple(_resolve(w, package, release) for w in words if w != "|"), go)
     base = _resolve(words[0], package, release)
@@ -137,7 +131,7 @@ def _alias(words: tuple[str, ...], package: str, go: str, release: Release) -> T
     return base
 
 
-def _resolve(text: str, package: str, release: Release) -> Type:
+def _resolve(text: str, package: str, release: Release | None) -> Type:
     """The type a word of the notation stands for; a leading ``*`` has been dealt with unless it is inside."""
     if text.startswith("*"):
         return _resolve(text[1:], package, release)
@@ -164,15 +158,13 @@ def _go(type_: Type) -> str:
 def _fields(
     declaration: _Declaration,
     package: str,
-    release: Release,
+    release: Release | None,
     via: tuple[str, ...],
     within: tuple[int, ...],
 ) -> Iterator[Field]:
     for words in declaration.members:
         options = dict(w.split("=", 1) for w in words[2:] if "=" in w)
-        if "since" in options and release < _parse_release(options["since"]):
-            continue
-        if "until" in options and _NEWEST > release > _parse_release(options["until"]):
+        if release is not None and not _span(options).covers(release):
             continue
         name, text = words[0], words[1]
         if name == "inline":
@@ -186,24 +178,30 @@ def _fields(
         yield _field(name, text, words[2:], options, package, release, via, within)
 
 
+def _span(options: dict[str, str]) -> Span:
+    """The releases that have a field."""
+    since, until = options.get("since"), options.get("until")
+    return Span(Release.parse(since) if since else OLDEST, Release.parse(until) if until else None)
+
+
 def _field(
     name: str,
     text: str,
     words: tuple[str, ...],
     options: dict[str, str],
     package: str,
-    release: Release,
+    release: Release | None,
     via: tuple[str, ...],
     within: tuple[int, ...],
 ) -> Field:
     emit = _EMISSIONS[words[0]]
     if "before" in options:
         changed, _, former = options["before"].partition(":")
-        if release < _parse_release(changed):
+        if release is not None and not Span(Release.parse(changed)).covers(release):
             emit = _EMISSIONS[former]
     type_ = _resolve(text, package, release)
     pointer = text.startswith("*")
-    if "until" in options and release == _NEWEST:
+    if "until" in options and release is None:
         # Among all releases at once, a field of the past is accepted, but never written unless given.
         emit, pointer = "omitempty", pointer or isinstance(type_, Struct)
     strategies, _, rest = options.get("patch", "").partition(":")

@@ -8,10 +8,11 @@ from functools import cache
 from importlib import import_module
 from typing import Final
 
+from dray.api.quirks import APIQuirks
 from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Kind, Version
 
-#: Packages whose ``kinds(release)`` or ``KINDS`` give the kinds of a group, in the order of discovery.
+#: Packages whose ``kinds(quirks)`` or ``KINDS`` give the kinds of a group, in the order of discovery.
 _GROUPS: Final = (
     "core", "apps", "events", "authentication", "authorization", "batch", "certificates", "policy", "rbac", "storage",
     "admissionregistration", "apiextensions", "scheduling", "coordination", "node", "discovery", "resource",
@@ -49,21 +50,21 @@ class Scheme:
 
 
 @cache
-def kinds(release: EffectiveVersion | None = None) -> tuple[Kind, ...]:
+def kinds(version: EffectiveVersion | None = None) -> tuple[Kind, ...]:
     """All kinds as a release has them; without one, as they are when everything is served at once."""
-    release = release or EffectiveVersion()
-    return tuple(kind for group in _GROUPS for kind in _kinds_of(group, release))
+    quirks = APIQuirks.of(version or EffectiveVersion())
+    return tuple(kind for group in _GROUPS for kind in _kinds_of(group, quirks))
 
 
 @cache
-def scheme(release: EffectiveVersion | None = None) -> Scheme:
-    return Scheme(kinds(release))
+def scheme(version: EffectiveVersion | None = None) -> Scheme:
+    return Scheme(kinds(version))
 
 
-def _kinds_of(group: str, release: EffectiveVersion) -> Iterable[Kind]:
+def _kinds_of(group: str, quirks: APIQuirks) -> Iterable[Kind]:
     module = import_module(f"dray.api.groups.{group}")
     if hasattr(module, "kinds"):
-        found: Iterable[Kind] = module.kinds(release)
+        found: Iterable[Kind] = module.kinds(quirks)
         return found
     listed: tuple[Kind, ...] = module.KINDS
     return listed

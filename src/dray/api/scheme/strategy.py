@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from dray.api.golang import structs
+from dray.api.quirks import NEWEST_QUIRKS, APIQuirks
 from dray.api.release import Gates
 from dray.api.user import ANONYMOUS, UserInfo
 from dray.api.validation import field, names
@@ -47,6 +48,7 @@ class Context(NamedTuple):
     """What a strategy may know beside the object: gates, the time, the caller, and some look-ups."""
 
     gates: Gates
+    quirks: APIQuirks = NEWEST_QUIRKS
     now: str = ""  # RFC 3339, seconds
     user: UserInfo = ANONYMOUS
     namespace_labels: Callable[[str], Mapping[str, str] | None] = _no_namespace

@@ -1,7 +1,8 @@
-"""A template as upstream's controllers spell it out before they hash it: every field of every Go struct, set or not.
+"""A pod template as Go's dump library prints it: every field of every Go struct, set or not.
 
-The text is that of the dump library's ``%#v``: a value stands after its type in parentheses, except within lists and
-maps and behind pointers, where the type is known. Names of ReplicaSets and of the revisions of DaemonSets hang on it.
+Upstream's controllers hash this text, and the names of ReplicaSets and of the revisions of DaemonSets contain the hash.
+The format is that of ``%#v``: a value stands after its type in parentheses, except within lists and maps and behind
+pointers, where the type is known.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _QUANTITY: Final = re.compile(r"(-?)0*([0-9]*)(?:\.([0-9]*))?([KMGTPE]i|[numkMGT
 
 def dump_for_hash(document: Mapping[str, Any], release: Release) -> str:
     """A pod template with all the fields that a release has."""
-    kind = type_of("core/v1.PodTemplateSpec", f"{release[0]}.{release[1]}")
+    kind = type_of("core/v1.PodTemplateSpec", release)
     return f"({kind.go}){_value(kind, document)}"
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from dray.api.objects import clone
+from dray.api.quirks import APIQuirks
 from dray.api.release import RESOURCE_GROUP, Gates, Serving
 from dray.api.scheme.strategy import Context, name_is_path_segment
 from dray.api.validation import expressions, objectmeta
@@ -56,6 +57,7 @@ def check(
     manifests: Iterable[Manifest],
     *,
     gates: Gates,
+    quirks: APIQuirks,
     compiler: expressions.Compiler,
     namespace_labels: Mapping[str, Mapping[str, str]] | None = None,
     served: Serving | None = None,
@@ -67,6 +69,7 @@ def check(
     labels = namespace_labels
     context = Context(
         gates=gates,
+        quirks=quirks,
         now=NOW,
         verb="create",
         expressions=compiler,

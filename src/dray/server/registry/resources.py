@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dray.api.release import Gates, Serving
+from dray.api.release import Gates, Release, Serving
 from dray.api.scheme.kinds import Kind
 from dray.server.storage.codec import Codec, Codecs
 from dray.server.storage.watchcache import WatchCache
@@ -69,7 +69,7 @@ class Resources:
     Two kinds may share a group and a plural in different versions: the generations of resource claims do.
     """
 
-    def __init__(self, store: Store, *, release: str | None = None) -> None:
+    def __init__(self, store: Store, *, release: Release | None = None) -> None:
         self._store = store
         self._release = release
         self._found: dict[tuple[str, str, str], tuple[Resource, Codec]] = {}

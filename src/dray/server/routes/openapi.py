@@ -42,7 +42,7 @@ class OpenAPIRoutes:
             extra = {} if self._custom is None else {"custom": self._custom}
             self._documents = OpenAPI(
                 served=[(r.kind, r.served) for r in resources],
-                release=version.name or None,
+                release=version.emulation,
                 server_version=version.git_version,
                 **extra,
             )

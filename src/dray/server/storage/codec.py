@@ -14,6 +14,7 @@ from weakref import ref
 import msgspec
 
 from dray.api import protobuf, schema
+from dray.api.release import Release
 from dray.api.scheme.kinds import Kind, Object, Version
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Codec:
         "version",
     )
 
-    def __init__(self, kind: Kind, version: Version, release: str | None = None) -> None:
+    def __init__(self, kind: Kind, version: Version, release: Release | None = None) -> None:
         self._release = release
         self._type: schema.Struct | None = None
         self.kind = kind
@@ -119,7 +120,7 @@ def _untyped(obj: Object) -> Object:
 class Codecs:
     """Every version of a kind, the one it is stored in, and the hub's name."""
 
-    def __init__(self, kind: Kind, release: str | None = None) -> None:
+    def __init__(self, kind: Kind, release: Release | None = None) -> None:
         self.kind = kind
         self.by_version = {v.name: Codec(kind, v, release) for v in kind.versions}
         self.storage = self.by_version[kind.storage]

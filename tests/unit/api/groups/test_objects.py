@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dray.api.quirks import APIQuirks
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.kinds import Kind, Object
@@ -19,7 +20,7 @@ from dray.api.validation import objectmeta
 CUT = 120
 NOW = "2026-01-02T03:04:05Z"
 RELEASE = EffectiveVersion.parse("1.36")
-CONTEXT = Context(gates=RELEASE.gates(), now=NOW)
+CONTEXT = Context(gates=RELEASE.gates(), quirks=APIQuirks.of(RELEASE), now=NOW)
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("objects.yaml").read_text())
 
 
@@ -28,7 +29,7 @@ def read(document: Object) -> tuple[Kind, Object]:
     group, _, name = document["apiVersion"].rpartition("/")
     found = scheme(RELEASE).by_kind(group, name, document["kind"])
     assert found is not None
-    obj = decode(type_of(found.version.type, "1.36"), json.dumps(document).encode()).object
+    obj = decode(type_of(found.version.type, RELEASE.release), json.dumps(document).encode()).object
     if found.version.default is not None:
         found.version.default(obj)
     hub = found.version.to_hub(obj) if found.version.to_hub is not None else obj

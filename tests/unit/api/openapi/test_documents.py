@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dray.api.openapi import OpenAPI, descriptions, protobuf
+from dray.api.release import Release
 from dray.api.scheme.kinds import Kind, Scale, Version
 from dray.api.scheme.strategy import Strategy, UpdateStrategy
 
@@ -154,14 +155,14 @@ def test_custom_resources_show_their_own_schema(openapi: OpenAPI) -> None:
 
 
 def test_a_release_shows_only_the_fields_it_knows() -> None:
-    def properties(release: str) -> set[str]:
+    def properties(release: Release) -> set[str]:
         document = OpenAPI(served=[(POD, ["v1"])], release=release).v3("api/v1")
         assert document is not None
         schemas = json.loads(document.data)["components"]["schemas"]
         return set(schemas["io.k8s.api.core.v1.PodResourceClaim"]["properties"])
 
-    assert properties("1.30") == {"name", "source"}
-    assert properties("1.36") == {"name", "resourceClaimName", "resourceClaimTemplateName"}
+    assert properties(Release(1, 30)) == {"name", "source"}
+    assert properties(Release(1, 36)) == {"name", "resourceClaimName", "resourceClaimTemplateName"}
 
 
 def test_our_own_kinds_are_described_in_our_own_words() -> None:

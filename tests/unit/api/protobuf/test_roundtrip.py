@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.api import protobuf, schema
+from dray.api.release import V1_26, V1_30, V1_34, Release
 from dray.api.schema import Struct, type_of
 from tests.support.protobuf_library import reencoded
 from tests.support.random_documents import documents
@@ -118,8 +119,8 @@ def test_recorded_objects_survive_their_messages(conformance: Path) -> None:
     assert compared >= 100
 
 
-@pytest.mark.parametrize("release", ["1.26", "1.30", "1.34"])
-def test_a_release_neither_reads_nor_writes_what_it_does_not_know(release: str) -> None:
+@pytest.mark.parametrize("release", [V1_26, V1_30, V1_34])
+def test_a_release_neither_reads_nor_writes_what_it_does_not_know(release: Release) -> None:
     newest, older = type_of("core/v1.PodSpec"), type_of("core/v1.PodSpec", release)
     spec = {"nodeName": "n", "resources": {"limits": {"cpu": "1"}}, "containers": []}
     known = set(older.by_name)

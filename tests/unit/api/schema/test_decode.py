@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.api.errors import BadRequest
+from dray.api.release import V1_30, V1_36
 from dray.api.schema import (
     ListOf,
     MapOf,
@@ -200,8 +201,8 @@ def test_halves_of_surrogate_pairs_and_stray_bytes_become_replacement_characters
 def test_a_release_knows_only_its_own_fields() -> None:
     claims = pod(resourceClaims=[{"name": "a", "source": {"resourceClaimName": "c"}}])
     data = json.dumps(claims).encode()
-    assert decode(type_of("core/v1.Pod", "1.30"), data).problems == []
-    assert decode(type_of("core/v1.Pod", "1.36"), data).problems == [
+    assert decode(type_of("core/v1.Pod", V1_30), data).problems == []
+    assert decode(type_of("core/v1.Pod", V1_36), data).problems == [
         'unknown field "spec.resourceClaims[0].source"'
     ]
     assert decode(type_of("core/v1.Pod"), data).problems == []

@@ -6,6 +6,7 @@ from importlib import resources
 
 import pytest
 
+from dray.api.release import V1_26, V1_30, V1_34, V1_36
 from dray.api.schema import ListOf, MapOf, Scalar, Struct, Type, known, structs, structural_type, type_of
 
 PACKAGES = sorted(
@@ -16,7 +17,7 @@ PACKAGES = sorted(
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_field_of_every_type_resolves_for_every_release(package: str) -> None:
-    for release in (None, "1.26", "1.30", "1.34", "1.36"):
+    for release in (None, V1_26, V1_30, V1_34, V1_36):
         for name in structs(package):
             for field in type_of(name, release).fields:
                 assert _named(field.type), f"{name}.{field.name}"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import BadRequest
+from dray.api.release import V1_30, V1_36, Release
 from dray.api.schema import decode, known, normalise, omit_empty, type_of
 
 _REFUSED = re.compile(
@@ -52,7 +53,7 @@ def test_documents_are_refused_in_the_recorded_words(conformance: Path) -> None:
             continue
         compared += 1
         try:
-            problems = decode(type_of(name, "1.36"), text.encode(), strict=True).problems
+            problems = decode(type_of(name, V1_36), text.encode(), strict=True).problems
             found = f"strict decoding error: {', '.join(problems)}"
         except BadRequest as e:
             found = e.message
@@ -60,9 +61,9 @@ def test_documents_are_refused_in_the_recorded_words(conformance: Path) -> None:
     assert compared >= 10
 
 
-@pytest.mark.parametrize(("directory", "release"), [("api-136", "1.36"), ("api-130", "1.30")])
+@pytest.mark.parametrize(("directory", "release"), [("api-136", V1_36), ("api-130", V1_30)])
 def test_recorded_objects_have_the_shape_we_give_them(
-    conformance: Path, directory: str, release: str
+    conformance: Path, directory: str, release: Release
 ) -> None:
     compared = 0
     for step in _steps(conformance / directory):

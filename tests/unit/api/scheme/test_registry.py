@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
+from dray.api.release import EffectiveVersion, Release
 from dray.api.schema import ListOf, MapOf, Scalar, Struct, Type, decode, type_of
 from dray.api.scheme.kinds import Kind, Object, Version
 from dray.api.scheme.registry import kinds, scheme
@@ -92,8 +93,9 @@ def hub_of(document: Object, type_: Struct, version: Version) -> Object:
 
 @pytest.mark.parametrize(("kind", "version", "release"), ALL)
 def test_rules_judge_whatever_can_be_decoded(kind, version, release):
-    type_ = type_of(version.type, release)
-    ctx = Context(gates=EffectiveVersion.parse(release).gates(), now=NOW, user=UserInfo("u"))
+    type_ = type_of(version.type, Release.parse(release))
+    effective = EffectiveVersion.parse(release)
+    ctx = Context(gates=effective.gates(), quirks=APIQuirks.of(effective), now=NOW, user=UserInfo("u"))
     for i in range(8):
         maker = Maker(f"{kind.kind}{version.name}{i}")
         document = maker.object(type_, kind, version)

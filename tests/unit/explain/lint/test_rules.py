@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from dray.api.quirks import NEWEST_QUIRKS, APIQuirks
 from dray.api.release import EffectiveVersion
 from dray.explain import Cluster, Snapshot
 from dray.explain.lint.rules import RULES, LintContext, lint
@@ -54,7 +55,9 @@ def findings(text: str, *known: dict[str, object]) -> list[Finding]:
     found = list(manifests.read(text.encode(), "f.yaml"))
     world = Snapshot().with_objects(known)
     applied = [d for one in found for d in expand_workload(one.document, "default")]
-    checked = check(found, gates=EffectiveVersion().gates(), compiler=compile_expression)
+    checked = check(
+        found, gates=EffectiveVersion().gates(), quirks=NEWEST_QUIRKS, compiler=compile_expression
+    )
     return checked + lint(LintContext(found, Cluster(world.with_objects(applied)), bool(known)))
 
 
@@ -145,7 +148,13 @@ def test_release_may_not_have_the_version(release: str, known: bool) -> None:
     text = b"apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {resourceClassName: r}\n"
     chosen = EffectiveVersion.parse(release)
     served = chosen.serving({"api/all": True})
-    found = check(manifests.read(text), gates=chosen.gates(), compiler=compile_expression, served=served)
+    found = check(
+        manifests.read(text),
+        gates=chosen.gates(),
+        quirks=APIQuirks.of(chosen),
+        compiler=compile_expression,
+        served=served,
+    )
     assert [one.level.value for one in found] == ["warning" if known else "error"]
 
 

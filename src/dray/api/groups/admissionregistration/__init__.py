@@ -19,7 +19,8 @@ from dray.api.groups.admissionregistration.webhooks import (
     default_mutating,
     default_validating,
 )
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
+from dray.api.release import V1_29, V1_31, V1_32, V1_34, V1_35, V1_37, Release, Span
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Kind, Object, Printer, Version
 from dray.api.scheme.strategy import Strategy, UpdateStrategy
@@ -35,53 +36,51 @@ if TYPE_CHECKING:
 
 GROUP: Final = "admissionregistration.k8s.io"
 #: Since when a version of a kind is deprecated, when it goes, and whether upstream names a replacement.
-_DEPRECATED: Final[Mapping[tuple[str, str], tuple[str, str, bool]]] = {
-    ("Validating", "v1beta1"): ("1.31", "1.34", False),
-    ("Validating", "v1alpha1"): ("1.29", "1.32", False),
-    ("Mutating", "v1beta1"): ("1.37", "1.40", True),
-    ("Mutating", "v1alpha1"): ("1.35", "1.38", False),
+_DEPRECATED: Final[Mapping[tuple[str, str], tuple[Release, Release, bool]]] = {
+    ("Validating", "v1beta1"): (V1_31, V1_34, False),
+    ("Validating", "v1alpha1"): (V1_29, V1_32, False),
+    ("Mutating", "v1beta1"): (V1_37, Release(1, 40), True),
+    ("Mutating", "v1alpha1"): (V1_35, Release(1, 38), False),
 }
 
 
-def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
-    mutating_storage = (
-        "v1" if release.at_least("1.37") else "v1beta1" if release.at_least("1.34") else "v1alpha1"
-    )
+def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
+    mutating_storage = quirks.mutating_policy_storage_version
     return (
         _policy(
-            release,
+            quirks,
             "MutatingAdmissionPolicy",
             MutatingAdmissionPolicyStrategy(),
             _policy_printer("Mutations", "How many changes it makes."),
             storage=mutating_storage,
         ),
         _binding(
-            release,
+            quirks,
             "MutatingAdmissionPolicyBinding",
             MutatingAdmissionPolicyBindingStrategy(),
             storage=mutating_storage,
         ),
         _webhooks("Mutating", default_mutating),
         _policy(
-            release,
+            quirks,
             "ValidatingAdmissionPolicy",
             ValidatingAdmissionPolicyStrategy(),
             _policy_printer("Validations", "How many conditions it has."),
             subresources={"status": ValidatingAdmissionPolicyStatusStrategy()},
         ),
-        _binding(release, "ValidatingAdmissionPolicyBinding", ValidatingAdmissionPolicyBindingStrategy()),
+        _binding(quirks, "ValidatingAdmissionPolicyBinding", ValidatingAdmissionPolicyBindingStrategy()),
         _webhooks("Validating", default_validating),
     )
 
 
-def _versions(release: EffectiveVersion, kind: str, default: Callable[[Object], None]) -> tuple[Version, ...]:
+def _versions(quirks: APIQuirks, kind: str, default: Callable[[Object], None]) -> tuple[Version, ...]:
     found = []
     family = "Mutating" if kind.startswith("Mutating") else "Validating"
     for name in ("v1", "v1beta1", "v1alpha1"):
         warning = ""
         if (family, name) in _DEPRECATED:
             since, until, replaced = _DEPRECATED[family, name]
-            if release.at_least(since):
+            if Span(since).covers(quirks.release):
                 warning = f"{GROUP}/{name} {kind} is deprecated in v{since}+, unavailable in v{until}+"
                 warning += f"; use {GROUP}/v1 {kind}" if replaced else ""
         type_name = f"admissionregistration/{name}.{kind}"
@@ -90,7 +89,7 @@ def _versions(release: EffectiveVersion, kind: str, default: Callable[[Object], 
 
 
 def _policy(
-    release: EffectiveVersion,
+    quirks: APIQuirks,
     kind: str,
     rules: Strategy[Any],
     printer: Printer,
@@ -104,7 +103,7 @@ def _policy(
         plural=f"{kind.lower().removesuffix('y')}ies",
         namespaced=False,
         categories=("api-extensions",),
-        versions=_versions(release, kind, default_policy),
+        versions=_versions(quirks, kind, default_policy),
         storage=storage,
         strategy=rules,
         subresources=subresources or {},
@@ -112,14 +111,14 @@ def _policy(
     )
 
 
-def _binding(release: EffectiveVersion, kind: str, rules: Strategy[Any], *, storage: str = "v1") -> Kind:
+def _binding(quirks: APIQuirks, kind: str, rules: Strategy[Any], *, storage: str = "v1") -> Kind:
     return Kind(
         group=GROUP,
         kind=kind,
         plural=f"{kind.lower()}s",
         namespaced=False,
         categories=("api-extensions",),
-        versions=_versions(release, kind, default_binding),
+        versions=_versions(quirks, kind, default_binding),
         storage=storage,
         strategy=rules,
         printer=printers.printer(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dray.api.groups.apps import controllerrevision, daemonset, deployment, replicaset, statefulset
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme.kinds import Kind
 
 
-def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
+def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
     return (
         controllerrevision.KIND,
-        daemonset.kind(release),
-        deployment.kind(release),
-        replicaset.kind(release),
-        statefulset.kind(release),
+        daemonset.kind(quirks),
+        deployment.kind(quirks),
+        replicaset.kind(quirks),
+        statefulset.kind(quirks),
     )

@@ -24,7 +24,7 @@ from dray.api.groups.apps.workload import (
 )
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Kind, Version
 from dray.api.scheme.strategy import SPEC, Context
@@ -141,9 +141,9 @@ def _cells(obj: DaemonSet, now: float) -> Sequence[object]:
     )
 
 
-def kind(release: EffectiveVersion) -> Kind:
+def kind(quirks: APIQuirks) -> Kind:
     version = Version(
-        name="v1", type="apps/v1.DaemonSet", default=_default, **codecs(release, "spec", "template")
+        name="v1", type="apps/v1.DaemonSet", default=_default, **codecs(quirks, "spec", "template")
     )
     return Kind(
         group="apps",

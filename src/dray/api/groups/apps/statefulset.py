@@ -25,7 +25,7 @@ from dray.api.groups.apps.workload import (
 from dray.api.groups.core import persistentvolumeclaim
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import check_template, codecs
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Kind, Scale, Version
 from dray.api.scheme.strategy import SPEC, Context, name_is_dns_label
@@ -214,8 +214,8 @@ def _cells(obj: StatefulSet, now: float) -> Sequence[object]:
     return printers.name(obj), ready, printers.age(obj, now), *template_cells(spec)
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    found = codecs(release, "spec", "template")
+def kind(quirks: APIQuirks) -> Kind:
+    found = codecs(quirks, "spec", "template")
     template_to_hub = found.pop("to_hub")
     version = Version(
         name="v1",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dray.api.groups.batch import cronjob, job
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme.kinds import Kind
 
 
-def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
-    return (cronjob.kind(release), job.kind(release))
+def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
+    return (cronjob.kind(quirks), job.kind(quirks))

@@ -12,7 +12,7 @@ from dray.api.groups.batch.cron import Schedule, ScheduleError
 from dray.api.groups.batch.jobspec import check_spec, default_failure_policy, warn_spec
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs, drop_disabled_fields
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Kind, Version
 from dray.api.scheme.strategy import (
@@ -36,7 +36,7 @@ _ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
 _LONGEST_NAME: Final = 52
 
 
-def kind(release: EffectiveVersion) -> Kind:
+def kind(quirks: APIQuirks) -> Kind:
     def default(obj: CronJob) -> None:
         spec = obj.setdefault("spec", {})
         job = spec.setdefault("jobTemplate", {}).setdefault("spec", {})
@@ -51,7 +51,7 @@ def kind(release: EffectiveVersion) -> Kind:
         name="v1",
         type="batch/v1.CronJob",
         default=default,
-        **codecs(release, "spec", "jobTemplate", "spec", "template"),
+        **codecs(quirks, "spec", "jobTemplate", "spec", "template"),
     )
     return Kind(
         group="batch",

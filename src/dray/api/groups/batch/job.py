@@ -19,7 +19,7 @@ from dray.api.groups.batch.jobspec import check_spec, default_spec, warn_spec
 from dray.api.groups.batch.jobstatus import JobStatusStrategy, is_true
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs, drop_disabled_fields
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Kind, Version
 from dray.api.scheme.strategy import (
@@ -52,8 +52,7 @@ _FROZEN: Final = (
 _SCHEDULING: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    replaces = release.at_least("1.29")
+def kind(quirks: APIQuirks) -> Kind:
 
     def default(obj: Job) -> None:
         spec = obj.setdefault("spec", {})
@@ -63,11 +62,11 @@ def kind(release: EffectiveVersion) -> Kind:
         if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
         default_spec(spec)
-        if replaces and spec.get("podReplacementPolicy") is None:
+        if quirks.defaults_pod_replacement_policy and spec.get("podReplacementPolicy") is None:
             failing = spec.get("podFailurePolicy") is not None
             spec["podReplacementPolicy"] = "Failed" if failing else "TerminatingOrFailed"
 
-    version = Version(name="v1", type="batch/v1.Job", default=default, **codecs(release, "spec", "template"))
+    version = Version(name="v1", type="batch/v1.Job", default=default, **codecs(quirks, "spec", "template"))
     return Kind(
         group="batch",
         kind="Job",
@@ -228,11 +227,11 @@ def _check_template_kept(spec: JobSpec, old: Job, ctx: Context) -> list[FieldErr
         kept = _with_resources(before.get("spec") or {}, template.get("spec") or {})
         if kept == (template.get("spec") or {}):
             return []
-        shown = structs.render("core/v1.PodSpec", template.get("spec"), ctx.gates.release)
+        shown = structs.render("core/v1.PodSpec", template.get("spec"), ctx.quirks.release)
         return [field.invalid(SPEC.child("template.spec"), shown, "field is immutable")]
     if template == before:
         return []
-    shown = structs.render("core/v1.PodTemplateSpec", template, ctx.gates.release)
+    shown = structs.render("core/v1.PodTemplateSpec", template, ctx.quirks.release)
     return [field.invalid(TEMPLATE, shown, "field is immutable")]
 
 

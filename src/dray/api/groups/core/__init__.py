@@ -18,23 +18,23 @@ from dray.api.groups.core import (
     service,
     serviceaccount,
 )
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme.kinds import Kind
 
 
-def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
+def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
     return (
         pod.BINDING,
         configmap.KIND,
-        endpoints.kind(release),
+        endpoints.kind(quirks),
         event.KIND,
         limitrange.KIND,
         namespace.KIND,
         node.KIND,
         persistentvolumeclaim.KIND,
         persistentvolume.KIND,
-        pod.kind(release),
-        podtemplate.kind(release),
+        pod.kind(quirks),
+        podtemplate.kind(quirks),
         resourcequota.KIND,
         secret.KIND,
         serviceaccount.KIND,

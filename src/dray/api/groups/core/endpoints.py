@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Kind, Version
 from dray.api.scheme.strategy import Context, SubdomainStrategy
@@ -105,8 +105,8 @@ def _host_port(ip: str, port: int) -> str:
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    deprecated = _DEPRECATED if release.at_least("1.33") else ""
+def kind(quirks: APIQuirks) -> Kind:
+    deprecated = _DEPRECATED if quirks.deprecates_endpoints else ""
     version = Version(name="v1", type="core/v1.Endpoints", default=_default, deprecated=deprecated)
     return Kind(
         group="",

@@ -13,7 +13,7 @@ from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.groups.core.pod.resourceclaims import nested
 from dray.api.groups.core.pod.spec import check_spec
 from dray.api.groups.core.pod.warnings import warn_template
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Kind, Version
 from dray.api.scheme.strategy import Context, SubdomainStrategy, update_generation
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _TEMPLATE = Path("template")
 
 
-def codecs(release: EffectiveVersion, *path: str) -> dict[str, Any]:
+def codecs(quirks: APIQuirks, *path: str) -> dict[str, Any]:
     """How a kind with a template at a path is read and, for old releases, written."""
     found = {"to_hub": at_template(path, spec_to_hub)}
-    if not release.at_least("1.31"):
+    if quirks.nests_claim_sources:
         found["from_hub"] = at_template(path, nested)
     return found
 
@@ -82,8 +82,8 @@ def _cells(obj: PodTemplate, now: float) -> Sequence[object]:
     return printers.name(obj), names, images, printers.labels((template.get("metadata") or {}).get("labels"))
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    version = Version(name="v1", type="core/v1.PodTemplate", default=_default, **codecs(release, "template"))
+def kind(quirks: APIQuirks) -> Kind:
+    version = Version(name="v1", type="core/v1.PodTemplate", default=_default, **codecs(quirks, "template"))
     return Kind(
         group="",
         kind="PodTemplate",

@@ -5,13 +5,13 @@ The modern kinds (v1alpha3 to v1) share a hub of v1's shape, the classic ones (v
 
 from __future__ import annotations
 
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme.kinds import Kind
 
 
-def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
+def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
     """The kinds as a release has them."""
     from dray.api.groups.resource import modern
     from dray.api.groups.resource.classic import kinds as classic
 
-    return (*classic.kinds(release), *modern.kinds(release))
+    return (*classic.kinds(quirks), *modern.kinds(quirks))

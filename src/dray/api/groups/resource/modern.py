@@ -20,28 +20,24 @@ from dray.api.groups.resource.strategy.resourceslice import (
     ResourceSliceStrategy,
 )
 from dray.api.groups.resource.versions import defaults, v1alpha3, v1beta1
-from dray.api.release import RESOURCE_GROUP, EffectiveVersion
+from dray.api.quirks import RESOURCE_VERSIONS, APIQuirks
+from dray.api.release import RESOURCE_GROUP, V1_33, Release, Span
 from dray.api.scheme.kinds import Kind, Object, Version
 from dray.api.scheme.printers import NAME_AND_AGE
 
-#: The minor release of 1 in which a version came, most preferred first.
-_INTRODUCED: Final = {"v1": 34, "v1beta2": 33, "v1beta1": 32, "v1alpha3": 31}
 
-
-def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
+def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
     """Every kind as it is in a release; which of its versions are served is not decided here."""
-    return (_device_class(release), _taint_rule(release), _claim(release), _template(release), _pool_status(release),
-            _slice(release))  # fmt: skip
+    return (_device_class(quirks), _taint_rule(quirks), _claim(quirks), _template(quirks), _pool_status(quirks),
+            _slice(quirks))  # fmt: skip
 
 
-def _deprecated(kind: str, version: str, introduced: int, release: EffectiveVersion) -> str:
+def _deprecated(kind: str, version: str, introduced: Release, quirks: APIQuirks) -> str:
     """The warning for a version three releases after its introduction; it goes away after three more."""
-    if release.release < (1, introduced + 3):
+    deprecated, removed = (Release(1, introduced.minor + releases) for releases in (3, 6))
+    if not Span(deprecated).covers(quirks.release):
         return ""
-    return (
-        f"{RESOURCE_GROUP}/{version} {kind} is deprecated in v1.{introduced + 3}+, "
-        f"unavailable in v1.{introduced + 6}+"
-    )
+    return f"{RESOURCE_GROUP}/{version} {kind} is deprecated in v{deprecated}+, unavailable in v{removed}+"
 
 
 class _Shape(NamedTuple):
@@ -56,7 +52,7 @@ _HUB: Final = _Shape()
 
 
 def _versions(
-    release: EffectiveVersion, kind: str, *, v1: _Shape = _HUB, v1beta1: _Shape = _HUB, v1alpha3: _Shape
+    quirks: APIQuirks, kind: str, *, v1: _Shape = _HUB, v1beta1: _Shape = _HUB, v1alpha3: _Shape
 ) -> tuple[Version, ...]:
     """The versions of a kind that has been there from the start; v1beta2 is shaped like v1."""
     shapes = {"v1": v1, "v1beta2": v1, "v1beta1": v1beta1, "v1alpha3": v1alpha3}
@@ -64,29 +60,24 @@ def _versions(
         Version(
             name=name,
             type=f"resource/{name}.{kind}",
-            deprecated=_deprecated(kind, name, _INTRODUCED[name], release) if "beta" in name else "",
+            deprecated=_deprecated(kind, name, RESOURCE_VERSIONS[name], quirks) if "beta" in name else "",
             **shape._asdict(),
         )
         for name, shape in shapes.items()
     )
 
 
-def _newest(release: EffectiveVersion) -> str:
-    """The version to store in: the most preferred one that the release knows."""
-    return next((name for name, minor in _INTRODUCED.items() if release.release >= (1, minor)), "v1")
-
-
-def _device_class(release: EffectiveVersion) -> Kind:
+def _device_class(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="DeviceClass",
         plural="deviceclasses",
         versions=_versions(
-            release,
+            quirks,
             "DeviceClass",
             v1alpha3=_Shape(None, v1alpha3.class_to_hub, v1alpha3.class_from_hub),
         ),
-        storage=_newest(release),
+        storage=quirks.resource_storage_version,
         hub="v1",
         namespaced=False,
         strategy=DeviceClassStrategy(),
@@ -94,19 +85,19 @@ def _device_class(release: EffectiveVersion) -> Kind:
     )
 
 
-def _claim(release: EffectiveVersion) -> Kind:
+def _claim(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaim",
         plural="resourceclaims",
         versions=_versions(
-            release,
+            quirks,
             "ResourceClaim",
             v1=_Shape(defaults.structured_claim),
             v1beta1=_Shape(defaults.flat_claim, v1beta1.claim_to_hub, v1beta1.claim_from_hub),
             v1alpha3=_Shape(defaults.flat_claim, v1alpha3.claim_to_hub, v1alpha3.claim_from_hub),
         ),
-        storage=_newest(release),
+        storage=quirks.resource_storage_version,
         hub="v1",
         strategy=ResourceClaimStrategy(),
         subresources={"status": ResourceClaimStatusStrategy()},
@@ -114,44 +105,44 @@ def _claim(release: EffectiveVersion) -> Kind:
     )
 
 
-def _template(release: EffectiveVersion) -> Kind:
+def _template(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaimTemplate",
         plural="resourceclaimtemplates",
         versions=_versions(
-            release,
+            quirks,
             "ResourceClaimTemplate",
             v1=_Shape(defaults.structured_template),
             v1beta1=_Shape(defaults.flat_template, v1beta1.template_to_hub, v1beta1.template_from_hub),
             v1alpha3=_Shape(defaults.flat_template, v1alpha3.template_to_hub, v1alpha3.template_from_hub),
         ),
-        storage=_newest(release),
+        storage=quirks.resource_storage_version,
         hub="v1",
         strategy=ResourceClaimTemplateStrategy(),
         printer=NAME_AND_AGE,
     )
 
 
-def _slice(release: EffectiveVersion) -> Kind:
+def _slice(quirks: APIQuirks) -> Kind:
     fields = {
         "spec.nodeName": lambda obj: (obj.get("spec") or {}).get("nodeName") or "",
         "spec.driver": lambda obj: (obj.get("spec") or {}).get("driver", ""),
     }
-    if release.at_least("1.37"):
+    if quirks.selects_slices_by_pool_name:
         fields["spec.pool.name"] = lambda obj: ((obj.get("spec") or {}).get("pool") or {}).get("name", "")
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceSlice",
         plural="resourceslices",
         versions=_versions(
-            release,
+            quirks,
             "ResourceSlice",
             v1=_Shape(defaults.flat_slice),
             v1beta1=_Shape(defaults.basic_slice, v1beta1.slice_to_hub, v1beta1.slice_from_hub),
             v1alpha3=_Shape(None, v1alpha3.slice_to_hub, v1alpha3.slice_from_hub),
         ),
-        storage=_newest(release),
+        storage=quirks.resource_storage_version,
         hub="v1",
         namespaced=False,
         strategy=ResourceSliceStrategy(),
@@ -160,17 +151,17 @@ def _slice(release: EffectiveVersion) -> Kind:
     )
 
 
-def _taint_rule(release: EffectiveVersion) -> Kind:
+def _taint_rule(quirks: APIQuirks) -> Kind:
     versions = (
         Version(name="v1", type="resource/v1.DeviceTaintRule"),
         Version(name="v1beta2", type="resource/v1beta2.DeviceTaintRule"),
         Version(
             name="v1alpha3",
             type="resource/v1alpha3.DeviceTaintRule",
-            deprecated=_deprecated("DeviceTaintRule", "v1alpha3", 33, release),
+            deprecated=_deprecated("DeviceTaintRule", "v1alpha3", V1_33, quirks),
         ),
     )
-    storage = "v1beta2" if release.at_least("1.37") else "v1alpha3"
+    storage = "v1beta2" if quirks.stores_device_taint_rules_as_v1beta2 else "v1alpha3"
     return Kind(
         group=RESOURCE_GROUP,
         kind="DeviceTaintRule",
@@ -185,7 +176,7 @@ def _taint_rule(release: EffectiveVersion) -> Kind:
     )
 
 
-def _pool_status(release: EffectiveVersion) -> Kind:
+def _pool_status(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourcePoolStatusRequest",

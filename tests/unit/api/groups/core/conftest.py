@@ -17,7 +17,8 @@ from dray.api import errors
 from dray.api.groups import apiextensions
 from dray.api.groups.core.pod import bind, check_binding
 from dray.api.patch import mergepatch, strategic
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
+from dray.api.release import EffectiveVersion, Release
 from dray.api.schema import decode, omit_empty, type_of
 from dray.api.scheme.kinds import Kind, Object
 from dray.api.scheme.registry import KindVersion, scheme
@@ -54,6 +55,7 @@ class Bench:
         self.registry = scheme(release)
         self.context = Context(
             gates=release.gates(),
+            quirks=APIQuirks.of(release),
             now=NOW,
             user=UserInfo("admin", groups=("system:masters",)),
             policies=compile_policy,
@@ -123,7 +125,7 @@ class Bench:
             assert served.default is not None
             served.default(obj)
             return obj
-        decoded = decode(type_of(served.type, self.release), json.dumps(body).encode())
+        decoded = decode(type_of(served.type, Release.parse(self.release)), json.dumps(body).encode())
         self.warnings += decoded.problems
         if served.default:
             served.default(decoded.object)
@@ -133,7 +135,7 @@ class Bench:
         served = kind.version(version)
         obj = copy.deepcopy(served.from_hub(hub) if served.from_hub else hub)
         if served.type:
-            omit_empty(type_of(served.type, self.release), obj)
+            omit_empty(type_of(served.type, Release.parse(self.release)), obj)
         return {**obj, "apiVersion": f"{kind.group}/{version}".removeprefix("/"), "kind": kind.kind}
 
     def _create(self, kind: Kind, version: str, namespace: str, body: Any, *, dry: bool) -> Object:
@@ -201,7 +203,9 @@ class Bench:
         if content_type == "application/merge-patch+json":
             return mergepatch.apply(before, body)
         if content_type == _STRATEGIC:
-            return strategic.apply(type_of(kind.version(version).type, self.release), before, body)
+            return strategic.apply(
+                type_of(kind.version(version).type, Release.parse(self.release)), before, body
+            )
         raise Unplayable
 
     def _update(

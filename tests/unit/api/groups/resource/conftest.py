@@ -15,7 +15,8 @@ import pytest
 from dray.api import errors
 from dray.api.groups import resource as resource_group
 from dray.api.patch import mergepatch
-from dray.api.release import EffectiveVersion, Gates, parse_gates
+from dray.api.quirks import APIQuirks
+from dray.api.release import EffectiveVersion, Gates, Release, parse_gates
 from dray.api.schema import decode, omit_empty, type_of
 from dray.api.scheme.kinds import Kind, Object, Version
 from dray.api.scheme.strategy import Context, Strategy
@@ -45,7 +46,7 @@ class Registry:
         serving = release.serving({"api/all": True}, gates=self.gates)
         self.kinds: dict[tuple[str, str], tuple[Kind, Version]] = {
             (version.name, kind.plural): (kind, version)
-            for kind in resource_group.kinds(release)
+            for kind in resource_group.kinds(APIQuirks.of(release))
             for version in kind.versions
             if serving(kind.group, version.name, kind.plural)
         }
@@ -87,6 +88,7 @@ class Registry:
 
     def _context(self, method: str) -> Context:
         return Context(
+            quirks=APIQuirks.of(EffectiveVersion.parse(self.release)),
             gates=self.gates,
             now=NOW,
             user=self.user,
@@ -139,7 +141,7 @@ class Registry:
         return 200, self._update(kind, version, door, key, new, old, ctx, dry)
 
     def _decode(self, kind: Kind, version: Version, body: Any) -> Object:
-        struct = type_of(version.type, self.release)
+        struct = type_of(version.type, Release.parse(self.release))
         obj = decode(struct, json.dumps(body).encode()).object
         if version.default:
             version.default(obj)
@@ -148,7 +150,7 @@ class Registry:
     def _encode(self, kind: Kind, version: Version, hub: Object) -> Object:
         obj = version.from_hub(hub) if version.from_hub else hub
         obj = copy.deepcopy(obj)
-        omit_empty(type_of(version.type, self.release), obj)
+        omit_empty(type_of(version.type, Release.parse(self.release)), obj)
         return {**obj, "apiVersion": f"{kind.group}/{version.name}", "kind": kind.kind}
 
     def _create(

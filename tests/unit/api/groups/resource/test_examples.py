@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from dray.api.groups import resource
+from dray.api.quirks import APIQuirks
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.strategy import Context
@@ -43,6 +44,7 @@ def test_resource_objects_are_valid_in_their_release_and_where_everything_is_ser
     release = EffectiveVersion.parse(release_name)
     gates = release.gates()
     ctx = Context(
+        quirks=APIQuirks.of(release),
         gates=gates,
         now="2026-01-01T00:00:00Z",
         namespace_labels=lambda _: {"resource.kubernetes.io/admin-access": "true"},
@@ -50,7 +52,7 @@ def test_resource_objects_are_valid_in_their_release_and_where_everything_is_ser
     serving = release.serving(gates=gates)
     kinds = {
         (kind.kind, version.name): (kind, version)
-        for kind in resource.kinds(release)
+        for kind in resource.kinds(APIQuirks.of(release))
         for version in kind.versions
     }
     for document in documents(manifest):
@@ -59,7 +61,7 @@ def test_resource_objects_are_valid_in_their_release_and_where_everything_is_ser
             continue
         kind, version = kinds[document["kind"], version_name]
         assert serving(group, version_name, kind.plural)
-        decoded = decode(type_of(version.type, release_name or None), copy.deepcopy(document), strict=True)
+        decoded = decode(type_of(version.type, release.emulation), copy.deepcopy(document), strict=True)
         assert decoded.problems == []
         obj = decoded.object
         if version.default:

@@ -15,7 +15,7 @@ from dray.api.groups.core.pod.strategy import (
     PodStatusStrategy,
     PodStrategy,
 )
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import APIQuirks
 from dray.api.scheme.kinds import Kind, Version
 from dray.api.scheme.strategy import UpdateStrategy
 
@@ -37,9 +37,9 @@ def _pod_ip(pod: Pod) -> str:
     return ips[0].get("ip", "") if ips else ""
 
 
-def kind(release: EffectiveVersion) -> Kind:
-    """Pods as a release has them: before 1.31 a claim's source was an object of its own."""
-    nested = not release.at_least("1.31")
+def kind(quirks: APIQuirks) -> Kind:
+    """Pods as a release has them."""
+    nested = quirks.nests_claim_sources
     version = Version(
         name="v1",
         type="core/v1.Pod",
@@ -51,7 +51,7 @@ def kind(release: EffectiveVersion) -> Kind:
         "ephemeralcontainers": PodEphemeralContainersStrategy(nested_claims=nested),
         "status": PodStatusStrategy(nested_claims=nested),
     }
-    if release.at_least("1.32"):
+    if quirks.serves_pod_resize:
         subresources["resize"] = PodResizeStrategy(nested_claims=nested)
     return Kind(
         group="",

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from dray.api.release import Gates
+from dray.api.release import NEWEST, Gates, Release
 
 Part = Mapping[str, Any]
 
 
 class PodValidationOptions(msgspec.Struct, frozen=True, kw_only=True):
     gates: Gates
+    printed_release: Release = NEWEST  # whose PodSpec messages show
     is_pod: bool = False  # the spec of a pod, not of a template
     nested_claims: bool = False  # the release that writes a claim's source as an object of its own
     #: Findings that the old object already had are no reason to refuse a change elsewhere.

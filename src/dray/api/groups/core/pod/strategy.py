@@ -43,7 +43,13 @@ class _Checks:
         self._nested_claims = nested_claims
 
     def options(self, ctx: Context, old: Pod | None = None) -> PodValidationOptions:
-        return PodValidationOptions(gates=ctx.gates, is_pod=True, nested_claims=self._nested_claims, old=old)
+        return PodValidationOptions(
+            gates=ctx.gates,
+            printed_release=ctx.quirks.release,
+            is_pod=True,
+            nested_claims=self._nested_claims,
+            old=old,
+        )
 
     def check_pod(self, pod: Pod, opts: PodValidationOptions) -> list[FieldError]:
         meta, spec = pod["metadata"], pod["spec"]

@@ -54,7 +54,7 @@ def check_update(new: Pod, old: Pod, opts: PodValidationOptions) -> list[FieldEr
     if before.get("schedulingGates"):
         found += _allow_narrowing(undone, before)
     if undone != before:
-        change = structs.diff("core/v1.PodSpec", before, undone, opts.gates.release)
+        change = structs.diff("core/v1.PodSpec", before, undone, opts.printed_release)
         words = f"pod updates may not change fields other than {_UPDATABLE}\n{change}"
         found.append(field.forbidden(SPEC, words))
     return found

@@ -14,31 +14,32 @@ from dray.api.groups.resource.classic.strategy import (
     ResourceClassParametersStrategy,
     ResourceClassStrategy,
 )
-from dray.api.release import RESOURCE_GROUP, EffectiveVersion
+from dray.api.quirks import APIQuirks
+from dray.api.release import RESOURCE_GROUP
 from dray.api.scheme.kinds import Kind, Object, Version
 
 
-def kinds(release: EffectiveVersion) -> tuple[Kind, ...]:
-    contexts = _pod_scheduling_context(release)
+def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
+    contexts = _pod_scheduling_context(quirks)
     return (
         contexts,
-        _pod_scheduling(release, contexts),
+        _pod_scheduling(quirks, contexts),
         _claim_parameters(),
-        _claim(release),
-        _template(release),
-        _class(release),
+        _claim(quirks),
+        _template(quirks),
+        _class(quirks),
         _class_parameters(),
-        _slice(release),
+        _slice(quirks),
     )
 
 
-def _prefix(plural: str, release: EffectiveVersion) -> str:
+def _prefix(plural: str, quirks: APIQuirks) -> str:
     """Names that modern kinds use as well need a place of their own where both generations are served."""
-    return f"classic/{plural}" if not release.emulated or release.at_least("1.31") else plural
+    return f"classic/{plural}" if quirks.stores_classic_kinds_apart else plural
 
 
-def _storage(release: EffectiveVersion) -> str:
-    return "v1alpha2" if release.at_least("1.27") else "v1alpha1"
+def _storage(quirks: APIQuirks) -> str:
+    return "v1alpha1" if quirks.stores_classic_kinds_as_v1alpha1 else "v1alpha2"
 
 
 def default_claim(obj: Object) -> None:
@@ -54,7 +55,7 @@ def _default_mode(spec: Object | None) -> None:
         spec["allocationMode"] = "WaitForFirstConsumer"
 
 
-def _claim(release: EffectiveVersion) -> Kind:
+def _claim(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaim",
@@ -69,16 +70,16 @@ def _claim(release: EffectiveVersion) -> Kind:
                 from_hub=v1alpha1.claim_from_hub,
             ),
         ),
-        storage=_storage(release),
+        storage=_storage(quirks),
         hub="v1alpha2",
-        prefix=_prefix("resourceclaims", release),
+        prefix=_prefix("resourceclaims", quirks),
         strategy=ClassicClaimStrategy(),
         subresources={"status": ClassicClaimStatusStrategy()},
         printer=printers.CLAIM,
     )
 
 
-def _template(release: EffectiveVersion) -> Kind:
+def _template(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClaimTemplate",
@@ -91,15 +92,15 @@ def _template(release: EffectiveVersion) -> Kind:
                 name="v1alpha1", type="resource/v1alpha1.ResourceClaimTemplate", default=default_template
             ),
         ),
-        storage=_storage(release),
+        storage=_storage(quirks),
         hub="v1alpha2",
-        prefix=_prefix("resourceclaimtemplates", release),
+        prefix=_prefix("resourceclaimtemplates", quirks),
         strategy=ClassicClaimTemplateStrategy(),
         printer=printers.TEMPLATE,
     )
 
 
-def _class(release: EffectiveVersion) -> Kind:
+def _class(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceClass",
@@ -113,7 +114,7 @@ def _class(release: EffectiveVersion) -> Kind:
                 from_hub=v1alpha1.class_from_hub,
             ),
         ),
-        storage=_storage(release),
+        storage=_storage(quirks),
         hub="v1alpha2",
         namespaced=False,
         strategy=ResourceClassStrategy(),
@@ -121,7 +122,7 @@ def _class(release: EffectiveVersion) -> Kind:
     )
 
 
-def _pod_scheduling_context(release: EffectiveVersion) -> Kind:
+def _pod_scheduling_context(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="PodSchedulingContext",
@@ -134,7 +135,7 @@ def _pod_scheduling_context(release: EffectiveVersion) -> Kind:
     )
 
 
-def _pod_scheduling(release: EffectiveVersion, contexts: Kind) -> Kind:
+def _pod_scheduling(quirks: APIQuirks, contexts: Kind) -> Kind:
     """1.26's name of a PodSchedulingContext; where both are served they are the same objects."""
     return Kind(
         group=RESOURCE_GROUP,
@@ -146,11 +147,11 @@ def _pod_scheduling(release: EffectiveVersion, contexts: Kind) -> Kind:
         strategy=PodSchedulingContextStrategy(),
         subresources={"status": PodSchedulingContextStatusStrategy()},
         printer=printers.POD_SCHEDULING,
-        stored_as=None if release.emulated else contexts,
+        stored_as=contexts if quirks.stores_pod_schedulings_as_contexts else None,
     )
 
 
-def _slice(release: EffectiveVersion) -> Kind:
+def _slice(quirks: APIQuirks) -> Kind:
     return Kind(
         group=RESOURCE_GROUP,
         kind="ResourceSlice",
@@ -158,7 +159,7 @@ def _slice(release: EffectiveVersion) -> Kind:
         versions=(Version(name="v1alpha2", type="resource/v1alpha2.ResourceSlice"),),
         storage="v1alpha2",
         namespaced=False,
-        prefix=_prefix("resourceslices", release),
+        prefix=_prefix("resourceslices", quirks),
         strategy=ClassicSliceStrategy(),
         printer=printers.SLICE,
         fields={

@@ -27,8 +27,6 @@ GROUP: Final = "resource.k8s.io"
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
 _STATUS: Final = Path("status")
-#: Earlier releases left guarding admin access to policies.
-_LABEL_SINCE: Final = (1, 33)
 
 
 def admin_access(requests: Sequence[DeviceRequest], namespace: str, ctx: Context) -> list[FieldError]:
@@ -53,7 +51,7 @@ def admin_access_granted(new: ResourceClaim, old: ResourceClaim, ctx: Context) -
 
 
 def _labelled(namespace: str, path: Path, ctx: Context) -> list[FieldError]:
-    if ctx.gates.release < _LABEL_SINCE:
+    if not ctx.quirks.admin_access_needs_namespace_label:
         return []
     labels = ctx.namespace_labels(namespace)
     if labels is None:

@@ -41,7 +41,7 @@ class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
 
     def validate_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
         errs = finalizers(new) + metadata_update(new, old)
-        type_, release = "resource/v1.ResourceClaimSpec", ctx.gates.release
+        type_, release = "resource/v1.ResourceClaimSpec", ctx.quirks.release
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
         return errs
 
@@ -66,7 +66,7 @@ class ResourceClaimStatusStrategy(UpdateStrategy["ResourceClaim"]):
 
     def validate_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
         errs = admin_access_granted(new, old, ctx) + status_parts(new, old, ctx) + metadata_update(new, old)
-        claim_status(new, old, STATUS, errs, ctx.gates)
+        claim_status(new, old, STATUS, errs, ctx.quirks)
         return errs
 
 
@@ -119,7 +119,7 @@ class ResourceClaimTemplateStrategy(SubdomainStrategy["ResourceClaimTemplate"]):
         errs = finalizers(new)
         _template_spec(new, ctx, errs)
         errs += metadata_update(new, old)
-        type_, release = "resource/v1.ResourceClaimTemplateSpec", ctx.gates.release
+        type_, release = "resource/v1.ResourceClaimTemplateSpec", ctx.quirks.release
         checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
         return errs
 

@@ -123,7 +123,7 @@ def _forget_empty_lists(obj: ResourceSlice, ctx: Context) -> None:
         del spec["devices"]
     elif spec.get("sharedCounters") == [] and spec.get("devices") is None:
         del spec["sharedCounters"]
-    if ctx.gates.release < (1, 36):
+    if ctx.quirks.writes_missing_devices_as_null:
         document: Any = spec
         document.setdefault("devices", None)
 

@@ -11,6 +11,7 @@ import msgspec
 
 from dray.api.golang import structs
 from dray.api.groups.resource import limits
+from dray.api.release import Release
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
 from dray.api.validation.names import size
@@ -213,7 +214,7 @@ def equal(new: Any, old: Any) -> bool:
 
 
 def immutable(
-    new: Any, old: Any, path: Path, errs: Errors, *, type_: str = "", release: structs.Release = None
+    new: Any, old: Any, path: Path, errs: Errors, *, type_: str = "", release: Release | None = None
 ) -> None:
     """Report a change; of a value with a ``type_`` upstream prints its internal struct."""
     if not equal(new, old):

@@ -19,7 +19,7 @@ from dray.api.groups.resource.validation.resourceclaim import (
 from dray.api.groups.resource.validation.resourceslice import skip_node_operations
 from dray.api.groups.resource.validation.taints import toleration
 from dray.api.identity import SharedDeviceID, shared_device_id
-from dray.api.release import Gates
+from dray.api.quirks import APIQuirks
 from dray.api.validation import addresses, field, objectmeta
 from dray.api.validation.field import Path
 from dray.api.validation.names import size
@@ -54,7 +54,7 @@ def allocation_results(status: ResourceClaimStatus) -> Sequence[DeviceRequestAll
     return (allocation.get("devices") or {}).get("results") or _EMPTY
 
 
-def claim_status(new: ResourceClaim, old: ResourceClaim, path: Path, errs: Errors, gates: Gates) -> None:
+def claim_status(new: ResourceClaim, old: ResourceClaim, path: Path, errs: Errors, quirks: APIQuirks) -> None:
     """What may become of a claim's status. ``new`` and ``old`` are whole claims."""
     status, before = new.get("status") or {}, old.get("status") or {}
     reserved: Sequence[ResourceClaimConsumerReference] = status.get("reservedFor") or _EMPTY
@@ -76,10 +76,10 @@ def claim_status(new: ResourceClaim, old: ResourceClaim, path: Path, errs: Error
         here = path.child("allocation")
         if allocated_before is not None:
             type_ = "resource/v1.AllocationResult"
-            checks.immutable(allocation, allocated_before, here, errs, type_=type_, release=gates.release)
+            checks.immutable(allocation, allocated_before, here, errs, type_=type_, release=quirks.release)
         else:
             known = request_names((new.get("spec") or {}).get("devices") or {})
-            _allocation(allocation, here, known, errs, gates)
+            _allocation(allocation, here, known, errs, quirks)
 
 
 def _consumers(reserved: Sequence[ResourceClaimConsumerReference], path: Path, errs: Errors) -> None:
@@ -114,14 +114,14 @@ def _reservation(
 
 
 def _allocation(
-    allocation: AllocationResult, path: Path, known: RequestNames, errs: Errors, gates: Gates
+    allocation: AllocationResult, path: Path, known: RequestNames, errs: Errors, quirks: APIQuirks
 ) -> None:
     devices = allocation.get("devices") or {}
     here = path.child("devices")
     results = devices.get("results") or _EMPTY
     if checks.within(results, limits.RESULTS, here, "results", errs):
         for i, result in enumerate(results):
-            _result(result, here.child("results").index(i), known, errs, gates)
+            _result(result, here.child("results").index(i), known, errs, quirks)
     if configs := devices.get("config"):
         _configs(configs, here, known, errs)
     if (selector := allocation.get("nodeSelector")) is not None:
@@ -144,7 +144,9 @@ def _configs(
         configuration(config, here, errs)
 
 
-def _result(result: Mapping[str, Any], path: Path, known: RequestNames, errs: Errors, gates: Gates) -> None:
+def _result(
+    result: Mapping[str, Any], path: Path, known: RequestNames, errs: Errors, quirks: APIQuirks
+) -> None:
     request_reference(result.get("request", ""), path.child("request"), known, errs)
     checks.driver_name(result.get("driver", ""), path.child("driver"), errs)
     checks.pool_name(result.get("pool", ""), path.child("pool"), errs)
@@ -153,7 +155,7 @@ def _result(result: Mapping[str, Any], path: Path, known: RequestNames, errs: Er
     if (share := result.get("shareID")) is not None:
         checks.uid(share, path.child("shareID"), errs)
     tolerations = result.get("tolerations")
-    if tolerations and gates.release >= (1, 37):
+    if tolerations and quirks.checks_tolerations_of_results:
         for i, tolerated in enumerate(tolerations):
             toleration(tolerated, path.child("tolerations").index(i), errs)
     skip_node_operations(result.get("skipNodeOperations"), path, errs)

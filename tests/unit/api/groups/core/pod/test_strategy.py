@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dray.api.quirks import APIQuirks
 from dray.api.release import EffectiveVersion
 from dray.api.schema import decode, type_of
 from dray.api.scheme.registry import scheme
@@ -17,7 +18,7 @@ from dray.api.validation import objectmeta
 
 RELEASE = EffectiveVersion.parse("1.36")
 POD = scheme(RELEASE).by_kind("", "v1", "Pod").kind
-CONTEXT = Context(gates=RELEASE.gates(), now="2026-01-02T03:04:05Z")
+CONTEXT = Context(gates=RELEASE.gates(), quirks=APIQuirks.of(RELEASE), now="2026-01-02T03:04:05Z")
 CUT = 100
 
 
@@ -28,7 +29,7 @@ def judge(spec: Any = None, container: Any = None, about: Any = None) -> tuple[l
         "spec": {"containers": [{"name": "c", "image": "i", **(container or {})}], **(spec or {})},
     }
     version = POD.versions[0]
-    pod = decode(type_of(version.type, "1.36"), json.dumps(whole).encode()).object
+    pod = decode(type_of(version.type, RELEASE.release), json.dumps(whole).encode()).object
     version.default(pod)
     pod = version.to_hub(pod)
     POD.strategy.prepare_create(pod, CONTEXT)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dray.api.groups import resource
+from dray.api.quirks import NEWEST_QUIRKS, APIQuirks
 from dray.api.release import EffectiveVersion
 from dray.api.scheme.strategy import Context
 from dray.api.user import UserInfo
 
 CLAIM = next(
-    kind for kind in resource.kinds(EffectiveVersion()) if kind.kind == "ResourceClaim" and kind.hub == "v1"
+    kind for kind in resource.kinds(NEWEST_QUIRKS) if kind.kind == "ResourceClaim" and kind.hub == "v1"
 )
 VIEW = CLAIM.subresources["status"]
 GATES = EffectiveVersion().gates()
@@ -40,14 +41,21 @@ def claim(*, allocated=True, devices=(), reserved=(), selector=ON_NODE, admin=No
     return {"metadata": metadata, "spec": {"devices": {"requests": requests}}, "status": status}
 
 
-def problems(new, old, *, allowed=(), user=DRIVER, labels=None, gates=GATES):
+def problems(new, old, *, allowed=(), user=DRIVER, labels=None, gates=GATES, quirks=NEWEST_QUIRKS):
     asked = []
 
     def allows(*what):
         asked.append(what)
         return what in allowed
 
-    ctx = Context(gates=gates, user=user, verb="patch", allows=allows, namespace_labels=lambda name: labels)
+    ctx = Context(
+        gates=gates,
+        quirks=quirks,
+        user=user,
+        verb="patch",
+        allows=allows,
+        namespace_labels=lambda name: labels,
+    )
     return [str(p) for p in VIEW.validate_update(new, old, ctx)], asked
 
 
@@ -136,5 +144,6 @@ def test_a_namespace_that_is_gone_is_an_internal_error():
 
 
 def test_releases_before_the_label_left_admin_access_to_policies():
-    gates = EffectiveVersion.parse("1.32").gates({"DRAAdminAccess": True})
-    assert problems(claim(admin=True), claim(allocated=False), labels={}, gates=gates)[0] == []
+    version = EffectiveVersion.parse("1.32")
+    gates, quirks = version.gates({"DRAAdminAccess": True}), APIQuirks.of(version)
+    assert problems(claim(admin=True), claim(allocated=False), labels={}, gates=gates, quirks=quirks)[0] == []

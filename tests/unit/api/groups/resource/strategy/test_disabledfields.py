@@ -7,10 +7,11 @@ import copy
 import pytest
 
 from dray.api.groups.resource import modern
+from dray.api.quirks import NEWEST_QUIRKS
 from dray.api.release import EffectiveVersion
 from dray.api.scheme.strategy import Context
 
-KINDS = {kind.kind: kind for kind in modern.kinds(EffectiveVersion())}
+KINDS = {kind.kind: kind for kind in modern.kinds(NEWEST_QUIRKS)}
 GATES = EffectiveVersion().gates()
 NOW = "2026-01-02T03:04:05Z"
 

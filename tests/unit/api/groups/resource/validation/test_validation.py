@@ -8,12 +8,13 @@ import pytest
 
 from dray.api.groups.resource import modern
 from dray.api.groups.resource.classic import kinds as classic
+from dray.api.quirks import NEWEST_QUIRKS
 from dray.api.release import EffectiveVersion
 from dray.api.scheme.strategy import Context
 from dray.api.validation.expressions import CompilationResult, Environment
 
-MODERN = {kind.kind: kind for kind in modern.kinds(EffectiveVersion())}
-CLASSIC = {kind.kind: kind for kind in classic.kinds(EffectiveVersion())}
+MODERN = {kind.kind: kind for kind in modern.kinds(NEWEST_QUIRKS)}
+CLASSIC = {kind.kind: kind for kind in classic.kinds(NEWEST_QUIRKS)}
 GATES = EffectiveVersion().gates()
 NODE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
 LABEL = (

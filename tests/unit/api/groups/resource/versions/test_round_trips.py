@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from dray.api.groups import resource
 from dray.api.groups.resource.classic import bridge
 from dray.api.groups.resource.versions import residue
-from dray.api.release import EffectiveVersion
+from dray.api.quirks import NEWEST_QUIRKS
 from dray.api.schema import decode, type_of
 
-KINDS = resource.kinds(EffectiveVersion())
+KINDS = resource.kinds(NEWEST_QUIRKS)
 MODERN = {kind.kind: kind for kind in KINDS if kind.hub == "v1"}
 CLASSIC = {kind.kind: kind for kind in KINDS if kind.hub == "v1alpha2"}
 
