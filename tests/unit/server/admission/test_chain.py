@@ -56,7 +56,9 @@ async def test_plugins_run_in_upstreams_order_however_they_are_given() -> None:
 
 async def test_a_plugin_that_changes_late_gets_everybody_a_second_round_and_no_third() -> None:
     log: list[str] = []
-    chain = AdmissionChain([Recorder("Priority", log), Recorder("MutatingAdmissionPolicy", log, reinvoke=True)])
+    chain = AdmissionChain(
+        [Recorder("Priority", log), Recorder("MutatingAdmissionPolicy", log, reinvoke=True)]
+    )
     await chain.admit(attributes())
     assert log == ["Priority", "MutatingAdmissionPolicy"] * 2
 
