@@ -46,14 +46,14 @@ class SchedulerProfile:
     """One ``schedulerName`` and how it decides."""
 
     name: str = DEFAULT_NAME
-    placement: Plugins = field(default_factory=Plugins)
+    plugins: Plugins = field(default_factory=Plugins)
     filter_timeout: float = DEFAULT_FILTER_TIMEOUT
     binding_timeout: float = DEFAULT_BINDING_TIMEOUT
     device_policy: str = "default"
     device_preemption: bool = False
 
     def enabled(self, plugin: str) -> bool:
-        return plugin not in self.placement.disabled
+        return plugin not in self.plugins.disabled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,7 +128,7 @@ def _profile(document: Mapping[str, Any], path: str, percent: int) -> SchedulerP
                 weights[name] = plugin.get("weight") or DEFAULT_WEIGHTS[name]
     profile = SchedulerProfile(
         name=document.get("schedulerName") or DEFAULT_NAME,
-        placement=Plugins(
+        plugins=Plugins(
             scoring=Scoring(weights=weights),
             disabled=frozenset(disabled),
             percentage_of_nodes_to_score=document.get("percentageOfNodesToScore") or percent,
@@ -197,8 +197,8 @@ def _plugin_args(profile: SchedulerProfile, config: Mapping[str, Any], path: str
                     raise ConfigError(
                         f"{path}.args.scoringStrategy.resources: only cpu and memory with weight 1 are supported"
                     )
-            scoring = replace(profile.placement.scoring, most_allocated=kind == "MostAllocated")
-            return replace(profile, placement=replace(profile.placement, scoring=scoring))
+            scoring = replace(profile.plugins.scoring, most_allocated=kind == "MostAllocated")
+            return replace(profile, plugins=replace(profile.plugins, scoring=scoring))
         case "PodTopologySpread":
             _known(args, f"{path}.args", {"defaultConstraints", "defaultingType"})
             constraints = tuple(args.get("defaultConstraints") or ())
@@ -208,7 +208,7 @@ def _plugin_args(profile: SchedulerProfile, config: Mapping[str, Any], path: str
                         f"{path}.args.defaultConstraints: when .defaultingType is System, must not be given"
                     )
                 return profile
-            return replace(profile, placement=replace(profile.placement, default_spread=constraints))
+            return replace(profile, plugins=replace(profile.plugins, default_spread=constraints))
         case "DefaultPreemption":
             _known(args, f"{path}.args", {"minCandidateNodesPercentage", "minCandidateNodesAbsolute"})
             return profile

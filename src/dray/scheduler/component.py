@@ -17,10 +17,8 @@ from dray.client.leaderelection import LeaderElector
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, Resource
 from dray.placement.config import Configuration
 from dray.scheduler.metrics import Metrics
+from dray.scheduler.quirks import SchedulerQuirks
 from dray.scheduler.scheduler import Scheduler
-
-#: The last minor release in which claims were only of the classic generation.
-CLASSIC_UNTIL = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,16 +27,10 @@ class Options:
 
     configuration: Configuration = field(default_factory=Configuration)
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
-    release: int = 37  # minor release whose rules hold where releases differ
-    every_write: bool = True  # also those of upstream's that tell nobody anything
-    advice: bool = True  # tell in events what would help a pending pod, beyond upstream's words
+    version: EffectiveVersion = field(default_factory=EffectiveVersion)
+    #: nominatedNodeName is set before every binding that writes claims; otherwise only if the binding waits
+    nominates_before_every_bind: bool = True
     metrics: Metrics = field(default_factory=Metrics)
-    classic: bool = False  # the server may have the classic generation: look, and serve it if so
-
-    @property
-    def modern(self) -> bool:
-        """Whether there are device classes, and claims that ask for devices of them."""
-        return self.release > CLASSIC_UNTIL
 
 
 async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], None] | None = None) -> None:
@@ -91,7 +83,7 @@ class Recorders:
 
 
 async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler], None] | None) -> None:
-    if options.modern:
+    if SchedulerQuirks.of(options.version, options.gates).serves_devices:
         client = await v1_client(client)
     recorder = Recorders(client, [profile.name for profile in options.configuration.profiles])
     informers = Informers(client)
@@ -101,13 +93,11 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         recorder,
         profiles=options.configuration.profiles,
         gates=options.gates,
-        release=options.release,
-        modern=options.modern,
-        every_write=options.every_write,
-        advice=options.advice,
+        version=options.version,
+        nominates_before_every_bind=options.nominates_before_every_bind,
         backoff=(options.configuration.initial_backoff, options.configuration.max_backoff),
         metrics=options.metrics,
-        classic=await _classic(client) if options.classic else (),
+        classic=await _classic(client) if options.version.serves_classic else (),
     )
     async with informers, asyncio.TaskGroup() as tasks:
         tasks.create_task(recorder.run(), name="scheduler-events")

@@ -123,8 +123,8 @@ class MutatingAdmissionPolicy:
             raise _refused(attributes, refusals)
 
     def _run(self, relevant: Sequence[Invocation[Mutator]], attributes: Attributes) -> list[tuple[str, str]]:
-        rounds = attributes.rounds()
-        memory: ReinvokeContext[_Key] = reinvoke_context(self.name, attributes)
+        shared = attributes.reinvocation_context()
+        context: ReinvokeContext[_Key] = reinvoke_context(self.name, attributes)
         namespace = namespace_object(self._listers, attributes)
         answer = caching_authorizer(self._api.authorizer.authorize, attributes.user)
         refusals: list[tuple[str, str]] = []
@@ -137,7 +137,7 @@ class MutatingAdmissionPolicy:
             if not verdict.matches:
                 continue
             key = _key(invocation)
-            if memory.skips(key, rounds):
+            if context.skips(key, shared):
                 continue
             before = clone(attributes.object)
             for kind, expression in policy.evaluator.mutations:
@@ -150,10 +150,10 @@ class MutatingAdmissionPolicy:
                     continue
                 inputs = Inputs(attributes, matched, answer, params=invocation.param, namespace=namespace)
             if attributes.object != before:
-                memory.changed(rounds)
+                context.require_reinvoking(shared)
             if policy.evaluator.reinvocable:
-                memory.repeatable.add(key)
-        memory.keep(attributes)
+                context.previously_invoked.add(key)
+        context.set_last_output(attributes)
         return refusals
 
 

@@ -113,13 +113,13 @@ class WebhookSource:
             self._refresh()
         return self._index.find(attributes)
 
-    def match(self, hook: Webhook, attributes: Attributes) -> Matched | None:
+    def match(self, webhook: Webhook, attributes: Attributes) -> Matched | None:
         """The resource by which a request matches a webhook, or None."""
-        matched = self._matcher.matches(hook.match, attributes)
-        if matched is None or not hook.spec.get("matchConditions"):
+        matched = self._matcher.matches(webhook.match, attributes)
+        if matched is None or not webhook.spec.get("matchConditions"):
             return matched
         answer = caching_authorizer(self._api.authorizer.authorize, attributes.user)
-        verdict = hook.conditions.hold(Inputs(attributes, matched, answer))
+        verdict = webhook.conditions.hold(Inputs(attributes, matched, answer))
         if verdict.error:
             raise errors.forbidden(attributes.resource, attributes.group, attributes.name, verdict.error)
         return matched if verdict.matches else None
@@ -136,11 +136,11 @@ class WebhookSource:
         for document in self._cache:
             known = self._configurations.get(document.name)
             if known is None or known[0] != document.revision:
-                known = (document.revision, _hooks_of(document))
+                known = (document.revision, _webhooks_of(document))
             kept[document.name] = known
         self._configurations = kept
-        # A webhook without rules is asked about nothing.
-        self._index.fill(hook for _, hooks in kept.values() for hook in hooks if hook.match.rules)
+        # A webhook without rules is never called.
+        self._index.fill(webhook for _, hooks in kept.values() for webhook in hooks if webhook.match.rules)
 
     def on_change(self, forget: Callable[[], None]) -> None:
         """Have ``forget`` called when a request may meet others than before."""
@@ -153,7 +153,7 @@ class WebhookSource:
             forget()
 
 
-def _hooks_of(document: Document) -> list[Webhook]:
+def _webhooks_of(document: Document) -> list[Webhook]:
     """Names may repeat, so each webhook is also numbered among those of its name."""
     seen: dict[str, int] = {}
     found = []
