@@ -9,18 +9,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dray.app.quirks import Quirks
-
 if TYPE_CHECKING:
-    from dray.api.release import EffectiveVersion, Gates
     from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule
     from dray.api.types.resource import DeviceClass, DeviceSelector
     from dray.app.up import Ready, RunningCluster
     from dray.client.client import Client
     from dray.driver.base import Driver
     from dray.node.options import NodeOptions
-    from dray.placement.config import Configuration
-    from dray.scheduler.component import Options
 
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
@@ -37,31 +32,14 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     profile = SchedulerProfile(
         device_policy=cluster.options.device_policy, device_preemption=cluster.options.device_preemption
     )
-    options = scheduler_options(
-        cluster.server.api.version,
-        cluster.server.api.gates,
-        Configuration(profiles=(profile,)),
-        every_write=cluster.quirks.scheduler_makes_every_write,
+    options = component.Options(
+        configuration=Configuration(profiles=(profile,)),
+        gates=cluster.server.api.gates,
+        version=cluster.server.api.version,
+        nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
     )
     cluster.server.api.metrics.registry.include(options.metrics.text)
     await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
-
-
-def scheduler_options(
-    version: EffectiveVersion, gates: Gates, configuration: Configuration, *, every_write: bool = True
-) -> Options:
-    """The scheduler's options for ``dray up`` and ``dray scheduler`` alike; the latter makes every write."""
-    from dray.scheduler.component import Options
-
-    quirks = Quirks.of(version)
-    return Options(
-        configuration=configuration,
-        gates=gates,
-        release=version.release[1],
-        classic=quirks.serves_resource_classes,
-        every_write=every_write,
-        advice=quirks.scheduler_advises,
-    )
 
 
 async def controllers(cluster: RunningCluster, ready: Ready) -> None:
@@ -132,10 +110,10 @@ async def nodes(cluster: RunningCluster, ready: Ready) -> None:
 def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     from dray.node.hostpaths import HostPaths
     from dray.node.mirror import ControlPlanePart
-    from dray.node.options import NodeOptions
+    from dray.node.options import NodeOptions, has_plugin_sockets
 
     version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
-    if cluster.options.runtime == "simulated":
+    if not has_plugin_sockets(cluster.options.runtime):
         return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
     withdraws = cluster.quirks.withdraws_slices_of_gone_drivers
@@ -180,6 +158,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     from dray.driver import classic, simulated
     from dray.drivers.cats import CatsController, CatsDriver, control_plane, deviceclass
     from dray.drivers.cats.install import install
+    from dray.node.options import has_plugin_sockets
 
     client, quirks = Client(cluster.transport(CATS)), cluster.quirks
     await cluster.registered.wait()
@@ -193,7 +172,8 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             controller = CatsController(cluster.node_names)
             group.create_task(control_plane(client, controller, options=classic.Options(), ready=begun.set))
             await begun.wait()
-        if cluster.options.runtime == "simulated":
+        simulates = not has_plugin_sockets(cluster.options.runtime)
+        if simulates:
             await simulated.publish_named(client, drivers[0], cluster.node_names)
         else:
             placed = zip(drivers, cluster.node_names, strict=True)
@@ -205,7 +185,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             await deviceclass.wait_for_class(client)
             for driver in drivers:
                 driver.show()
-        if cluster.options.runtime == "simulated" and quirks.serves_device_classes:
+        if simulates and quirks.serves_device_classes:
             await simulated.publish(client, drivers[0], nodes=cluster.node_names)
         await asyncio.Event().wait()
 
@@ -235,11 +215,12 @@ async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], 
     from dray.client.client import Client
     from dray.driver import plugin, simulated
     from dray.node.hostpaths import HostPaths
+    from dray.node.options import has_plugin_sockets
 
     client = Client(cluster.transport(DRIVERS))
     await cluster.registered.wait()  # slices belong to their node
     async with asyncio.TaskGroup() as group:
-        if cluster.options.runtime == "simulated":
+        if not has_plugin_sockets(cluster.options.runtime):
             group.create_task(simulated.publish(client, make(), nodes=cluster.node_names))
         else:
             for name in cluster.node_names:

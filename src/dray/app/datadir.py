@@ -1,4 +1,4 @@
-"""A running cluster as its data directory shows it: who holds the lock, where it listens, how to end it.
+"""The data directory of a cluster: its lock, the file that says where the cluster listens, and how to stop it.
 
 The lock, not the process id, says whether a cluster runs: the kernel releases it however the process ends.
 """
@@ -45,8 +45,8 @@ def _state_path(data: Path) -> Path:
 
 
 def ensure_private(data: Path) -> None:
-    """Make a directory that only we can enter. One that is there must not be somebody else's to write to: whoever can
-    put files or links into it owns the cluster."""
+    """Create a directory that only its owner can enter. An existing one must not be writable for other users: a user who
+    can put files or links into it controls the cluster."""
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = data.stat()
     if found.st_mode & stat.S_IWOTH:

@@ -65,13 +65,13 @@ class JoinConfiguration:
 
 async def join_cluster(
     member: JoinConfiguration,
-    told: BootstrapTokenDiscovery,
+    discovery: BootstrapTokenDiscovery,
     *,
     seconds: float,
     waiting: Callable[[str], None] = lambda name: None,
 ) -> None:
     """Get a certificate with the token and keep it, and write the kubeconfig that uses it."""
-    config = await discover_cluster(told)
+    config = await discover_cluster(discovery)
     assert config.ca is not None
     async with connect(config) as client:
         pem = await certificates.request(client, member.name, seconds=seconds, waiting=waiting)

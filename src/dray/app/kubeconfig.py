@@ -1,4 +1,4 @@
-"""Kubeconfigs that dray writes: the administrator's, a node's, and the one that a cluster shows to strangers."""
+"""Kubeconfigs that dray writes: the administrator's, a node's, and that of ConfigMap cluster-info, which has no credentials."""
 
 from __future__ import annotations
 

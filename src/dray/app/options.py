@@ -1,4 +1,4 @@
-"""What the command line says, as data."""
+"""The options of the API server, as data, and how their texts are read."""
 
 from __future__ import annotations
 

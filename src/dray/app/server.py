@@ -74,7 +74,7 @@ class RunningServer:
     health: Health
     url: str
     pki: pki.Pki
-    nodes: subresources.KubeletClientSwitch  # told later who reaches the nodes
+    nodes: subresources.KubeletClientSwitch  # the nodes of this process are added once they run
 
 
 @asynccontextmanager
@@ -149,7 +149,9 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
         store,
         version=version,
         gates=gates,
-        authenticator=AuthenticatorChain([], anonymous=False),  # nobody, until everything is in place
+        authenticator=AuthenticatorChain(
+            [], anonymous=False
+        ),  # everybody is refused until everything is in place
         authorizer=PrivilegedGroups(),
         expressions=compile_expression,
         policies=compile_policy,

@@ -1,7 +1,7 @@
 """``dray up``: every component of a cluster in one process, each under its own identity.
 
-A component is an async function of the cluster; it runs until it is cancelled. What ends by itself takes the whole
-cluster down, loudly: half a cluster helps nobody.
+A component is an async function of the cluster; it runs until it is cancelled. A component that ends by itself
+ends the whole cluster with an error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class RunningCluster:
     options: UpOptions
     server: RunningServer
     registered: asyncio.Event = field(default_factory=asyncio.Event)  # the nodes are known to the API server
-    ready: asyncio.Event = field(default_factory=asyncio.Event)  # users have been told to go ahead
+    ready: asyncio.Event = field(
+        default_factory=asyncio.Event
+    )  # the user has been told that the cluster is ready
 
     @property
     def data(self) -> Path:
@@ -82,7 +84,7 @@ class Component:
     run: Callable[[RunningCluster, Ready], Awaitable[None]]
 
     def deferred(self) -> Component:
-        """The same, but nobody waits for it: it begins when everything else has."""
+        """The same component, started after the cluster is ready instead of before."""
 
         async def run(cluster: RunningCluster, ready: Ready) -> None:
             ready()

@@ -149,7 +149,7 @@ def _by_node(results: list[tuple[ObjectKey, Pod, PodPlacement]]) -> list[tuple[s
 
 
 def _why(cluster: Cluster, key: ObjectKey, pod: Pod, placed: PodPlacement) -> str:
-    """Where the last one fails, told as explain tells it."""
+    """Why the last pod does not fit, in the words of ``dray explain``."""
     from dray.api.identity import ObjectKey as PodKey
     from dray.explain.explainer import explain_pod
     from dray.explain.render.text import render_text

@@ -70,7 +70,7 @@ def cel(
     except CompileError as problem:
         raise click.ClickException(f"the expression does not compile: {problem}") from None
     if output == "text":
-        click.echo(_told(found, everything=everything))
+        click.echo(_render(found, everything=everything))
     else:
         emit(found.as_document(), output)
     exit_process(EXIT_NEGATIVE if found.errors or not found.matching else 0)
@@ -83,7 +83,7 @@ def _match(cluster: Cluster, expression: str) -> Evaluation:
     return evaluate(expression, devices, cluster.features)
 
 
-def _told(found: Evaluation, *, everything: bool = False) -> str:
+def _render(found: Evaluation, *, everything: bool = False) -> str:
     from dray.cel.environment.devices import MAX_COST
 
     total = len(found.matching) + found.others + sum(count for _, count, _ in found.errors)
@@ -122,6 +122,6 @@ def _prompt(cluster: Cluster) -> None:
         if text in ("", "exit", "quit"):
             return
         try:
-            click.echo(_told(_match(cluster, text)))
+            click.echo(_render(_match(cluster, text)))
         except CompileError as problem:
             click.echo(paint(str(problem), "red"))

@@ -1,4 +1,4 @@
-"""``dray check``: would the server take these manifests, and what would a good colleague say about them?"""
+"""``dray check``: would the server accept these manifests, and what is likely to be a mistake in them?"""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def _show(findings: list[Finding], objects: int, output: str) -> None:
         text = f"{one.subject}: {one.message}" if one.subject else one.message
         click.echo(f"{one.file}:{one.line}: {level}: {text} [{one.rule}]")
     counts = {level: sum(one.level.value == level for one in findings) for level in _COLOURS}
-    told = ", ".join(_several(count, level) for level, count in counts.items() if count)
-    click.echo(f"{_several(objects, 'object')}: {told or 'nothing to say'}")
+    summary = ", ".join(_several(count, level) for level, count in counts.items() if count)
+    click.echo(f"{_several(objects, 'object')}: {summary or 'nothing to say'}")
 
 
 def _several(count: int, what: str) -> str:

@@ -42,7 +42,7 @@ def run_component(
     metrics_listen: str | None = None,
     metrics: Callable[[], str] | None = None,
 ) -> None:
-    """Run a component until it is told to stop, with a page of its metrics where that is asked for."""
+    """Run a component until SIGINT or SIGTERM, and serve its metrics where the user asked for that."""
     import asyncio
     import contextlib
 

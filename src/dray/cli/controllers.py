@@ -76,7 +76,7 @@ def controllers(
 
 
 def _signing_settings(ca: Path | None, key: Path | None, root: Path | None) -> dict[str, dict[str, str]]:
-    """What the controllers around certificates need to know. Those that are told nothing do not run."""
+    """Settings of the controllers for certificates. Controllers without settings do not run."""
     found: dict[str, dict[str, str]] = {}
     if trusted := root or ca:
         found["root-ca-certificate-publisher-controller"] = {"ca": trusted.read_text()}

@@ -1,4 +1,4 @@
-"""``dray devices``: what is free, what is taken, by whom."""
+"""``dray devices``: the devices of a cluster with their state and holders."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ def _print(views: list[DeviceView], *, wide: bool) -> None:
             ),
         ]
     counts = Counter(view.state.value for view in views)
-    told = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
-    lines.append(f"{len(views)} device{'s' * (len(views) != 1)}" + (f": {told}" if told else ""))
+    summary = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
+    lines.append(f"{len(views)} device{'s' * (len(views) != 1)}" + (f": {summary}" if summary else ""))
     click.echo("\n".join(lines))
 
 
@@ -185,8 +185,8 @@ def _details(view: DeviceView) -> list[str]:
     lines = []
     for what, values in (("attributes", view.attributes), ("capacity", view.capacity)):
         if values:
-            told = "  ".join(f"{name}={format_value(value)}" for name, value in values.items())
-            lines.append(paint(f"    {what}: {told}", "dim"))
+            text = "  ".join(f"{name}={format_value(value)}" for name, value in values.items())
+            lines.append(paint(f"    {what}: {text}", "dim"))
     return lines
 
 

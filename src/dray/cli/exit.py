@@ -29,7 +29,7 @@ def exit_process(code: int = 0) -> NoReturn:
 
     if not cli.own_process:
         raise SystemExit(code)
-    with suppress(OSError):  # nobody reads on
+    with suppress(OSError):  # the reader has gone
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)

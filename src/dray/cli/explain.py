@@ -46,7 +46,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
     try:
         names = asyncio.run(ask())
-    except Exception:  # whatever it is, nobody wants to read it in the middle of a line
+    except Exception:  # an error must not appear in the middle of the user's command line
         return []
     return [name for name in names if name.startswith(incomplete)]
 

@@ -257,7 +257,7 @@ def _introduction(
     )
 
 
-def _join(member: JoinConfiguration, told: BootstrapTokenDiscovery, timeout: float) -> None:
+def _join(member: JoinConfiguration, discovery: BootstrapTokenDiscovery, timeout: float) -> None:
     import asyncio
 
     from dray.app import join as joining_node
@@ -265,5 +265,5 @@ def _join(member: JoinConfiguration, told: BootstrapTokenDiscovery, timeout: flo
     def waiting(request: str) -> None:
         click.echo(f"Waiting for an administrator: kubectl certificate approve {request}", err=True)
 
-    asyncio.run(joining_node.join_cluster(member, told, seconds=timeout, waiting=waiting))
+    asyncio.run(joining_node.join_cluster(member, discovery, seconds=timeout, waiting=waiting))
     click.echo(f"Node {member.name} has joined {member.server}; its kubeconfig is {member.kubeconfig}")

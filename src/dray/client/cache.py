@@ -1,4 +1,4 @@
-"""The objects an informer knows: by name, and by whatever indexes they are looked up with."""
+"""The objects an informer knows: by name, and by the indexes they are looked up with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Speaking v1 to a server that knows only a beta of it: objects are converted on their way in and out.
+"""A transport for components that use v1 of resource.k8s.io on a server that has a beta version only.
 
-A component written for v1 works on an older cluster with ``Converting`` around its transport. What differs between
-the versions is the API package's knowledge; this only applies it to paths, bodies, answers and events.
+``ConvertingTransport`` converts requests to the server's version and responses and watch events back to v1. The
+conversions themselves are in ``dray.api``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Convert = Callable[[Object], Object]
 
 
 async def v1_client(client: Client) -> Client:
-    """The client, made to speak the newest version of resource.k8s.io that the server has."""
+    """The client, or one that converts where the server does not have v1 of resource.k8s.io."""
     newest = await Discovery(client).first_served(RESOURCE_CLAIMS, VERSIONS)
     if newest is None or newest.version == "v1":
         return client
@@ -32,7 +32,7 @@ async def v1_client(client: Client) -> Client:
 
 
 class ConvertingTransport:
-    """A transport whose caller speaks v1 of resource.k8s.io and whose server speaks ``version``."""
+    """A transport whose caller uses v1 of resource.k8s.io and whose server has ``version``."""
 
     def __init__(self, transport: Transport, version: str) -> None:
         from dray.api.groups.resource import modern

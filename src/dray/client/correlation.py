@@ -1,7 +1,7 @@
-"""What becomes of an event: written, counted on one written before, combined with similar ones, or dropped as spam.
+"""Correlation of events: each is written, counted on an earlier one, combined with similar ones, or dropped as spam.
 
 Two ways, as upstream has them: core/v1 events count and are combined (client-go's ``record``); events.k8s.io events
-become series (client-go's ``events``). Both are plain state machines: what to write comes out, nothing is written here.
+become series (client-go's ``events``). Both only decide what is to be written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Telling users what happened to an object: Events, recorded without making anybody wait for them."""
+"""Events about objects, written in the background: the code that reports one never waits for the API server."""
 
 from __future__ import annotations
 

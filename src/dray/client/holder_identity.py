@@ -1,4 +1,4 @@
-"""Who holds a lease: a name that tells, on the same machine, whether its process is still there.
+"""The holder identity of a lease, from which another process of the same machine can tell whether the holder has ended.
 
 A component that was killed cannot give its lease up, and the one that is started in its place would have to wait until
 it has run out. Where the holder was a process of this machine that has ended, there is nothing to wait for.
@@ -19,7 +19,7 @@ def new_identity() -> str:
 
 
 def process_ended(identity: str) -> bool:
-    """Whether this is the name of a process of this machine that has ended; False if that cannot be told."""
+    """Whether this is the name of a process of this machine that has ended; False if that is not known."""
     _, _, rest = identity.partition("_")
     process, _, _ = rest.partition("_")
     match process.split("."):

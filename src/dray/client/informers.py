@@ -1,4 +1,4 @@
-"""Informers: a collection kept up to date in memory by list and watch, with handlers that are told of each change.
+"""Informers: a collection kept up to date in memory by list and watch, with handlers that are called for each change.
 
 The reflector's rules are client-go's: list once, watch from there, resume where a watch ended, list anew only when
 that revision is gone, and wait longer and longer while the server fails. Handlers are plain functions, called in the
@@ -94,7 +94,7 @@ class Informer(Generic[T]):
         self.by_index = self.cache.by_index  # the objects that an index has under a value
         self.items = self.cache.values  # all objects, as a live view: copy it before an ``await``
         self._handlers: list[Handler[T]] = []
-        # The same by what happened, so that nobody is asked in vain. Replaced, not changed: a loop may be going on.
+        # The same by type of event, so that no handler is called in vain. Replaced, not changed: a loop may be running.
         self._on_add: tuple[OnAdd[T], ...] = ()
         self._on_update: tuple[_Update, ...] = ()
         self._on_delete: tuple[OnDelete[T], ...] = ()
@@ -112,7 +112,7 @@ class Informer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the cache has held the whole collection, and handlers have been told of all of it."""
+        """Whether the cache has held the whole collection, and handlers have been called for all of it."""
         return self._synced.is_set()
 
     async def synced(self) -> None:

@@ -1,7 +1,7 @@
 """Leader election on a Lease, by client-go's rules, so that dray's components and Go ones can take turns.
 
-Clocks of different machines are never compared: whoever does not lead notes, by its own clock, when it last saw the
-record change, and takes over when that was longer ago than the record's duration.
+Clocks of different machines are never compared: a contender that does not lead notes, by its own clock, when it last saw
+the record change, and takes over when that was longer ago than the record's duration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JITTER: Final = 1.2
 
 
 class LeadershipLost(Exception):
-    """The lease could not be renewed in time: somebody else may lead by now."""
+    """The lease could not be renewed in time: another process may lead by now."""
 
 
 class LeaderElector:
@@ -75,7 +75,7 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """Who leads, as far as we have seen; "" if nobody."""
+        """The identity of the leader, as far as this process has seen; "" if there is none."""
         return self._spec().get("holderIdentity") or ""
 
     @property

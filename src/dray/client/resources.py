@@ -93,7 +93,7 @@ class Resource(NamedTuple, Generic[T]):
         return f"{path}/{subresource}" if subresource else path
 
     def at(self, version: str) -> Resource[T]:
-        """The same resource in another version. Whoever asks for one says so where its objects look different."""
+        """The same resource in another version. The type stays: the caller casts where that version's objects differ."""
         return self._replace(version=version)
 
     def __str__(self) -> str:

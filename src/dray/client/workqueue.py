@@ -1,4 +1,4 @@
-"""Work queues as controllers need them: an item waits at most once, is worked on by one worker, and fails gracefully.
+"""Work queues as controllers need them: an item waits at most once, is worked on by one worker, and comes back after a failure.
 
 The rules are client-go's. An item added while it is worked on waits until that is done. Failing items come back after
 ever longer pauses, and a bucket bounds how many come back a second in all.
@@ -81,7 +81,7 @@ class WorkQueue(Generic[T]):
         timers: Timers | None = None,
         watch: QueueWatch | None = None,
     ) -> None:
-        """``watch`` is told what happens to items, and counts it."""
+        """``watch`` is called for what happens to items, and counts it."""
         self._watch = watch
         self._timers: Timers = timers or asyncio.get_running_loop()
         self._base_delay = base_delay
@@ -155,7 +155,7 @@ class WorkQueue(Generic[T]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled() and self._ready:
-                    self._wake()  # we were woken and will not take the item: somebody else must
+                    self._wake()  # this getter was woken and will not take the item: another one must
                 raise
         item = self._ready.popleft()
         self._dirty.remove(item)

@@ -1,4 +1,4 @@
-"""``Driver``: what somebody who writes a driver fills in. Everything else is the SDK's business."""
+"""``Driver``: the class that a driver's author subclasses. The SDK does everything else."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Device health: the driver says what it knows, every kubelet that listens hears all of it, again and again.
+"""Device health: the driver reports it, and every kubelet that watches is sent all reports again and again.
 
-A kubelet takes silence for ignorance after a time-out, so the whole state is repeated well before that.
+A kubelet forgets a report after a time-out, so the service repeats all reports well before that.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from dray.api.identity import PoolDevice
 from dray.kubelet_api.services import HEALTH_V1ALPHA1
 
 #: Seconds between repetitions.
@@ -33,18 +34,19 @@ class HealthService:
     """The latest report of every device, and the gRPC service that streams it."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time, repeat: float = REPEAT_PERIOD) -> None:
-        self._reports: dict[tuple[str, str], Report] = {}
+        self._reports: dict[PoolDevice, Report] = {}
         self._changed = asyncio.Event()
         self._clock = clock
         self._repeat = repeat
 
     def set(self, pool: str, device: str, report: Report) -> None:
-        if self._reports.get((pool, device)) != report:
-            self._reports[pool, device] = report
+        id = PoolDevice(pool, device)
+        if self._reports.get(id) != report:
+            self._reports[id] = report
             self._wake()
 
     def forget(self, pool: str, device: str) -> None:
-        if self._reports.pop((pool, device), None):
+        if self._reports.pop(PoolDevice(pool, device), None):
             self._wake()
 
     def _wake(self) -> None:

@@ -1,4 +1,4 @@
-"""Running a driver as a program: options from the environment, the cluster from a kubeconfig or the pod it runs in."""
+"""A driver as a program: options from the environment, the cluster from a kubeconfig or the pod that it runs in."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A running driver: sockets, slices, health, and the handle through which the driver talks back.
+"""A running driver: sockets, slices, health, and the ``Plugin`` through which a driver's code reaches them.
 
-``run`` is the entry point; ``serving`` is the same for those who want to do something meanwhile.
+``run`` is the entry point; ``serving`` is the same as a context manager.
 """
 
 from __future__ import annotations

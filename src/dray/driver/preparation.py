@@ -1,7 +1,7 @@
-"""Preparing and unpreparing claims so that a crash at any point leaves nothing half done for good.
+"""Prepares and unprepares claims so that a crash at any point leaves nothing half done for good.
 
-Before the driver does anything to a device, the intent is on disk; when all is done, so is the answer. A claim found
-between the two after a crash is rolled back with ``unprepare`` before it is touched again.
+Before the driver touches a device, the intent is on disk; when the driver is done, its answer is on disk, too. A claim
+that is found between the two after a crash is unprepared before anything else happens to it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Keeps a driver's ResourceSlices as the driver wants them, against mishaps and meddling.
+"""Keeps a driver's ResourceSlices as the driver wants them, also after failures and after changes by others.
 
-The plan is pure (``slices``); here it is carried out pool by pool, again after failures, and again when somebody
-changes a slice. What was written last is remembered until the informer has caught up, so that no slice is created
-twice.
+``slices`` has the plan, which is pure. The publisher carries it out, pool by pool. It remembers what it wrote last until
+the informer shows it, so that no slice is created twice.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from dray.driver.slices import Owner, Write, content, dropped_features, equal_ex
 if TYPE_CHECKING:
     from dray.api.types.resource import ResourceSlice
 
-#: Seconds between somebody's change to a slice and the look at its pool.
+#: Seconds between a change that another client makes to a slice and the look at its pool.
 SYNC_DELAY = 1.0
 
 
@@ -51,7 +50,7 @@ class Publisher:
         sync_delay: float = SYNC_DELAY,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
-        """An ``informer`` that is shared with others is somebody else's to run."""
+        """An ``informer`` that is given is shared with others, and the caller runs it."""
         self.driver = driver
         self.counts = Counts()
         self._api = api

@@ -1,4 +1,4 @@
-"""The resource API of a cluster in its newest shape, whatever version the server has."""
+"""The claims and slices of a cluster in v1's form, whatever version the server has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver's devices on simulated nodes: slices without sockets, for as many nodes as one likes."""
+"""Publishes a driver's devices for simulated nodes: slices without sockets, for any number of nodes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How ResourceSlices follow what a driver wants to publish: a pure plan of creations, updates and deletions.
+"""The plan by which the ResourceSlices of a pool become what the driver publishes: creations, updates, deletions. Pure.
 
 The rules are those of upstream's slice controller: the pool's generation grows only when more than one write is
 needed, so that a scheduler never mixes old and new slices of a pool; slices whose place or generation is wrong are
-deleted first; a slice that already says the right thing is left alone.
+deleted first; a slice that already has the right content is left alone.
 """
 
 from __future__ import annotations

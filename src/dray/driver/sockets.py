@@ -1,6 +1,6 @@
-"""The two sockets of a driver: one to introduce itself to the kubelet, one to be called on.
+"""The two sockets of a driver: the kubelet registers the driver over one and calls it over the other.
 
-Names are upstream's, with the instance's uid in them during rolling updates, so that old and new run side by side.
+Names are upstream's. During rolling updates they contain the instance's uid, so that two instances run side by side.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def announced(versions: Sequence[str], *, health: bool, classic: bool = False) -
 
 
 def remove_stale(directory: Path, pattern: str) -> None:
-    """Removes sockets that nobody listens on: those of instances that did not get to say goodbye."""
+    """Removes sockets on which no process listens: those of instances that were killed."""
     for path in directory.glob(pattern):
         with socket.socket(socket.AF_UNIX) as probe, SocketPath(path) as address:
             probe.setblocking(False)

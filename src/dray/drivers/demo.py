@@ -1,7 +1,7 @@
-"""The hands-on notes, played on a running cluster with real API calls: from slices to a pod with its GPU and back.
+"""The hands-on tour, played on a running cluster with real API calls: from slices to a pod with its GPU and back.
 
-``play`` yields scene after scene; what prints them decides how they look. Each scene names the kubectl command that
-shows the same.
+``play`` yields one ``Step`` after another and the caller prints them. Each step names the kubectl command that shows the
+same.
 """
 
 from __future__ import annotations

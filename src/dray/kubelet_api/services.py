@@ -1,7 +1,7 @@
-"""Services by name: client stubs and server handlers made from the generated descriptions.
+"""The gRPC services by name: client stubs and server handlers made from the generated descriptions.
 
-One small generic layer instead of generated stub classes: those pin the grpcio release they were generated with,
-and a reader of this file sees all there is.
+This is one small generic layer instead of generated stub classes, which would need the grpcio release that they were
+generated with.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 class Service(NamedTuple):
     """One gRPC service: the module of its messages, its name in there, and the name drivers announce it by.
 
-    ``wire`` is its name in calls where that is not the one that the messages were described with.
+    ``rpc_name`` is its name in calls where that is not the one that the messages were described with.
     """
 
     messages: str
     name: str
     announced: str = ""
-    wire: str = ""
+    rpc_name: str = ""
 
     @property
     def module(self) -> ModuleType:
@@ -34,7 +34,7 @@ class Service(NamedTuple):
     @property
     def full_name(self) -> str:
         """What calls begin with."""
-        return self.wire or str(self.descriptor.full_name)
+        return self.rpc_name or str(self.descriptor.full_name)
 
 
 REGISTRATION = Service("registration_v1", "Registration")
@@ -50,7 +50,7 @@ CRI_IMAGES = Service("cri_v1", "ImageService")
 #: What a kubelet can call to prepare claims, newest first.
 DRA_SERVICES = {service.announced: service for service in (DRA_V1, DRA_V1BETA1)}
 
-# The classic age: handles go over the wire. Its drivers announced a number, and the kubelet knew what to call.
+# Classic drivers are sent resource handles. They announced a number, and each kubelet called the service of its release.
 NODE_V1ALPHA3 = Service("dra_v1alpha3", "Node")
 NODE_V1ALPHA2 = Service("dra_v1alpha2", "Node")
 NODE_V1ALPHA1 = Service("dra_v1alpha1", "Node")

@@ -1,4 +1,4 @@
-"""1.30's structured parameters between their two forms: documents of the API, and messages of kubelet and drivers."""
+"""Converts the structured parameters of 1.30 between documents of the API and messages of kubelet and drivers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Where a node's host paths are on this machine.
 
-On a machine of its own, a node has its paths to itself. Where several nodes live on one machine, what matters to DRA
-(the kubelet's directory and the CDI directory) is per node, below the node's own directory; a driver's pod that mounts
-``/var/lib/kubelet/plugins`` gets its node's, and the paths it then speaks of are found there.
+A node that has a machine to itself has the usual paths. Where several nodes share one machine, each has its own kubelet
+directory and CDI directory below the node's own directory. A driver's pod that mounts ``/var/lib/kubelet/plugins`` gets
+that of its node, and ``locate`` finds the paths that the driver then names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Node object and its Lease: a node tells the cluster that it is there and stays there."""
+"""The Node object and its Lease: the node registers itself, reports its status and renews the lease."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
 from dray.client.informers import Informer
 from dray.client.resources import CLASSIC_RESOURCE_SLICES, PODS, RESOURCE_CLAIMS
-from dray.node import pods
 from dray.node.agent import Agent, Shared
 from dray.node.metrics import Metrics
 from dray.node.options import NodeOptions
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Versions of claims that the manager can work with, the preferred one first.
 CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1")
-#: Seconds by which events come after the fact: a pod's status is more urgent than the news of its containers.
+#: Seconds by which events come after the fact: a pod's status is more urgent than events about its containers.
 EVENT_DELAY = 0.1
 
 
@@ -103,13 +102,13 @@ class Nodes:
 
     def _added(self, pod: Pod) -> None:
         if agent := self._agent(pod):
-            self._owners[pods.uid(pod)] = agent
-            agent.pod_added(pod, recovered=self._recovered.pop(pods.uid(pod), None))
+            self._owners[pod["metadata"]["uid"]] = agent
+            agent.pod_added(pod, recovered=self._recovered.pop(pod["metadata"]["uid"], None))
 
     def _updated(self, old: Pod, new: Pod) -> None:
         if agent := self._agent(new):
-            self._owners[pods.uid(new)] = agent
-            if pods.uid(old) != pods.uid(new):
+            self._owners[new["metadata"]["uid"]] = agent
+            if old["metadata"]["uid"] != new["metadata"]["uid"]:
                 agent.pod_deleted(old)
             agent.pod_updated(new)
 
@@ -118,7 +117,7 @@ class Nodes:
             agent.pod_deleted(pod)
 
     async def _follow_runtime(self) -> None:
-        async for status in self.shared.runtime.changes():
+        async for status in self.shared.runtime.container_events():
             if agent := self._owners.get(status.pod_uid):
                 agent.workers.container_changed(status)
                 if status.pod_uid not in agent.workers:

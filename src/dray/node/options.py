@@ -1,4 +1,4 @@
-"""What a node is like and where it lives."""
+"""The options of one node."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def machine_capacity() -> dict[str, str]:
     }
 
 
+def has_plugin_sockets(runtime: str) -> bool:
+    """Whether drivers can register on nodes with this runtime; simulated nodes assume every driver to be there."""
+    return runtime != "simulated"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeOptions:
     """One node."""
@@ -43,7 +48,7 @@ class NodeOptions:
     #: Port of the agent's own HTTPS endpoint, 0 if it has none.
     port: int = 0
     version: str = "v1.36.4"
-    #: The release whose kubelet this is: how it speaks to drivers, and what claims are called. None: as the server's.
+    #: The release whose kubelet this node is like (see ``quirks``). None: the server's.
     release: EffectiveVersion | None = None
     #: Features in force; those that concern a node are device health and dynamic resources in PodResources.
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())

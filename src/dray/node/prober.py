@@ -1,4 +1,4 @@
-"""Probes: is a container started, alive, ready? Each kind counts successes and failures as its pod says."""
+"""Probes: startup, liveness and readiness. Each probe counts successes and failures as its pod says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProbeResult(NamedTuple):
 
 
 class ResultUpdate(NamedTuple):
-    """A probe has made up its mind, or changed it."""
+    """The result of a probe is known, or has changed."""
 
     kind: str  # startup, liveness or readiness
     ok: bool
@@ -31,7 +31,7 @@ class ResultUpdate(NamedTuple):
 
 
 class ResultCounter:
-    """Turns single outcomes into verdicts. Pure."""
+    """Counts single outcomes until a threshold is reached. Pure."""
 
     def __init__(self, probe: Probe, *, initially: bool) -> None:
         self._successes_needed = probe.get("successThreshold") or 1
@@ -42,14 +42,14 @@ class ResultCounter:
         self.decided = False
 
     def add(self, ok: bool) -> bool:
-        """Takes in an outcome; returns whether it settles the matter anew."""
+        """Takes in an outcome; returns whether the result is to be reported."""
         self._run = self._run + 1 if ok == self._last else 1
         self._last = ok
         if self._run < (self._successes_needed if ok else self._failures_needed):
             return False
-        news = not self.decided or self.result != ok
+        changed = not self.decided or self.result != ok
         self.result, self.decided = ok, True
-        return news or not ok
+        return changed or not ok
 
 
 class Readiness(NamedTuple):

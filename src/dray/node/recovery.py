@@ -1,4 +1,4 @@
-"""What a runtime still has after the agent was restarted, and what that says about pods."""
+"""Finds out what a runtime still has of each pod after the agent was restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running nodes in this process."""
+"""Runs nodes in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling the API server how a pod is doing: what has changed, and no more often than it can be told."""
+"""Reports the status of a pod to the API server: when it has changed, and one report at a time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dray.api import pods
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
 from dray.kubelet_api.failpoints import failpoint
-from dray.node import pods
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodStatus
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETRY = Backoff(initial=0.1, factor=2.0, maximum=10.0, jitter=0.2)
-#: Seconds that a first report waits for better news: most pods run by then, and one write tells it all.
+#: Seconds that the first report of a pod waits: most pods run by then, and one write is enough.
 FIRST_STATUS_DELAY = 0.1
 
 
 class StatusManager:
-    """Reports one pod's status. While one report is under way, news gather for the next."""
+    """Reports one pod's status. Changes that happen during a report are in the next."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class StatusManager:
         current: Callable[[], PodStatus | None],
         unsettled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``current`` is the status as it is now, or None when there is nobody left to tell. ``passing`` says that
-        it will most likely be another one soon."""
+        """``current`` is the status as it is now, or None when there is nothing to report. ``unsettled``
+        says that the status will most likely change soon."""
         self._client = client
         self._current = current
         self._unsettled = unsettled

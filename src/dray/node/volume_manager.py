@@ -1,5 +1,8 @@
-"""A pod's volumes as directories on the host. Content that comes from the API is written as a whole and swapped in
-behind a link, so that a container never sees half of it."""
+"""Mounts a pod's volumes: each is a directory on the host.
+
+Content that comes from the API is written as a whole and swapped in behind a link, so that a container never sees half of
+it.
+"""
 
 from __future__ import annotations
 
@@ -256,7 +259,7 @@ def _downward(pod: Pod, source: DownwardAPIProjection, mode: int, node: Mapping[
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
-    """Disks are slow. Whoever breaks it off can be sure that nothing is written any more."""
+    """Works in a thread, because disks are slow. When it is cancelled, it returns only after the work has ended."""
     done = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         await asyncio.shield(done)

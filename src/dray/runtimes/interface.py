@@ -1,4 +1,4 @@
-"""What a container runtime is to the node agent.
+"""What the node agent expects of a container runtime.
 
 The shape is CRI's: a sandbox per pod, containers in it, state that can be listed at any time (so that an agent that
 was restarted finds what is running) and changes that are announced. Data is frozen; times are seconds since the
@@ -185,7 +185,7 @@ class ExecResult(NamedTuple):
 
 
 class Session(Protocol):
-    """A command that runs in a container with somebody at the other end."""
+    """A command that runs in a container, and the near ends of its input and output."""
 
     def output(self) -> AsyncIterator[Output]:
         """What the command says, until it ends or closes its output."""
@@ -244,7 +244,7 @@ class Runtime(Protocol):
 
     async def list(self) -> Listing: ...
 
-    def changes(self) -> AsyncIterator[ContainerStatus]:
+    def container_events(self) -> AsyncIterator[ContainerStatus]:
         """Containers whose state has changed, from the time of the call on."""
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus: ...

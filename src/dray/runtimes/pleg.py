@@ -1,4 +1,4 @@
-"""Word of containers whose state has changed, for everybody who listens."""
+"""Events of containers whose state has changed, for all who subscribe (the kubelet's PLEG)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dray.runtimes.interface import ContainerStatus
 
 class LifecycleEvents:
     def __init__(self) -> None:
-        self._listeners: set[asyncio.Queue[ContainerStatus]] = set()
+        self._subscribers: set[asyncio.Queue[ContainerStatus]] = set()
 
-    def tell(self, status: ContainerStatus) -> None:
-        for queue in self._listeners:
+    def publish(self, status: ContainerStatus) -> None:
+        for queue in self._subscribers:
             queue.put_nowait(status)
 
-    async def listen(self) -> AsyncIterator[ContainerStatus]:
+    async def subscribe(self) -> AsyncIterator[ContainerStatus]:
         queue: asyncio.Queue[ContainerStatus] = asyncio.Queue()
-        self._listeners.add(queue)
+        self._subscribers.add(queue)
         try:
             while True:
                 yield await queue.get()
         finally:
-            self._listeners.discard(queue)
+            self._subscribers.discard(queue)

@@ -1,4 +1,4 @@
-"""A runtime in which nothing runs: containers start and end by a script, in their thousands.
+"""A runtime in which nothing runs: it only keeps the state of containers, for thousands of them.
 
 By default a container starts at once and runs until it is stopped. Annotations of its pod change that:
 ``simulated.dray.dev/start-after``, ``simulated.dray.dev/run-for`` (seconds) and ``simulated.dray.dev/exit-code``,
@@ -94,8 +94,8 @@ class SimulatedRuntime:
             [s for _, s in self._sandboxes.values()], [c.status for c in self._containers.values()]
         )
 
-    def changes(self) -> AsyncIterator[ContainerStatus]:
-        return self._lifecycle_events.listen()
+    def container_events(self) -> AsyncIterator[ContainerStatus]:
+        return self._lifecycle_events.subscribe()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
         status = SandboxStatus.of(config, id=f"sandbox-{next(self._ids)}", ip="127.0.0.1")
@@ -173,4 +173,4 @@ class SimulatedRuntime:
             exit_code=exit_code,
             reason="Completed" if exit_code == 0 else "Error",
         )
-        self._lifecycle_events.tell(it.status)
+        self._lifecycle_events.publish(it.status)

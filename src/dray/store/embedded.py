@@ -1,8 +1,8 @@
 """What the embedded stores share: reading, deciding writes, watching, expiry and compaction, all in memory.
 
 A subclass says how a decided write becomes durable. The rule that keeps this simple: a key has at most one write that
-is decided but not durable, and whoever wants to write the same key waits for its fate first. So every decision rests
-on durable state, what is not durable is never seen, and a failed commit fails its own writers and nobody else.
+is decided but not durable, and the next writer of the same key waits for its settlement first. So every decision
+rests on durable state, what is not durable is never seen, and a failed commit fails its own writers only.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class EmbeddedStore:
     ) -> int | asyncio.Future[int]:
         """Make a decided write durable: its revision, at once or later. ``_in_flight`` holds its key meanwhile.
 
-        The future is the writer's own: cancelling it gives up the answer, never the write. Whoever wants to write
-        the same key waits for the settlement instead.
+        The future is the writer's own: cancelling it gives up the answer, never the write. The next writer
+        of the same key waits for the settlement instead.
         """
         raise NotImplementedError
 
@@ -244,7 +244,7 @@ class EmbeddedStore:
         self._discard(self._state.compact(revision))
 
     def _discard(self, revisions: list[int]) -> None:
-        """Called after a compaction with the revisions that nobody can ask for any more."""
+        """Called after a compaction with the revisions that cannot be read any more."""
 
     def _compact_periodically(self) -> None:
         self._discard(self._state.compact(self._compact_next))

@@ -83,7 +83,7 @@ class EtcdStore:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # Not an outage, which is sat out, but a mistake of ours: nobody must wait for what will not come.
+            # Not an outage, which ends, but a bug: tasks must not wait for events that will not come.
             _log.error("the etcd store is broken", exc_info=error)
             self._fail(StoreUnavailable(f"the store is broken: {error!r}"))
 

@@ -1,6 +1,6 @@
-"""Events out to whoever asked for them: queued watches for remote readers, callbacks for caches in this process.
+"""Delivery of events: queued watches for remote readers, callbacks (subscriptions) for caches in this process.
 
-Watchers are found by prefix, so a write costs in proportion to who is interested in it. All watchers of a prefix get
+Watchers are found by prefix, so the cost of a write grows with the number of watchers of its prefix only. All watchers of a prefix get
 the very same batch, and none is waited for: one that lets too many events pile up is dropped.
 """
 
@@ -36,7 +36,7 @@ class Fanout:
         # Dicts without values serve as ordered sets: thousands of watchers may come and go.
         self._folders: dict[str, dict[_Sink, None]] = {}
         self._others: dict[str, dict[_Sink, None]] = {}
-        # Of the folders that were written to, which ones above them somebody listens to: there are few folders, and
+        # For each folder that was written to, the folders above it that have watchers: there are few folders, and
         # listeners come and go seldom beside writes.
         self._above: dict[str, tuple[str, ...]] = {}
 
@@ -74,7 +74,7 @@ class Fanout:
             sink.fail(error)
 
     def _look_up(self, folder: str) -> tuple[str, ...]:
-        """The folders from the root down to ``folder`` that somebody listens to."""
+        """The folders from the root down to ``folder`` that have watchers."""
         found = []
         slash = folder.find("/")
         while slash >= 0:

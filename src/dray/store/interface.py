@@ -122,7 +122,7 @@ class Watch(Protocol):
 
 #: Takes a batch of durable events, in the event loop. It must not block, and it cannot await.
 Deliver = Callable[[Sequence[Event]], None]
-#: Told once when a subscription ends although nobody closed it.
+#: Called once when a subscription ends although its owner did not close it.
 Lost = Callable[[StoreError], None]
 
 
@@ -140,7 +140,7 @@ class Store(Protocol):
 
     @property
     def revision(self) -> int:
-        """The revision up to which every subscriber has been told everything. Embedded stores: the newest."""
+        """The revision up to which every subscriber has been called with all events. Embedded stores: the newest."""
         ...
 
     async def get(self, key: str) -> KeyValue | None: ...
@@ -177,7 +177,7 @@ class Store(Protocol):
         """Call ``deliver`` with every batch of events under ``prefix`` that is newer than ``after``.
 
         For a cache in this process: what happened between ``after`` and now is delivered before this method returns,
-        and every later write has been delivered before the writer's own ``await`` returns, so nobody has to poll or
+        and every later write has been delivered before the writer's own ``await`` returns, so readers need not poll or
         wait for the cache to catch up. Other processes' writes (etcd) arrive by themselves; ``wait_until_fresh`` waits for
         them. Raises ``Compacted`` if ``after`` is too old. When the store can no longer deliver without a gap, or
         ``deliver`` raises, the subscription ends and ``lost`` is called: read the range anew and subscribe again.

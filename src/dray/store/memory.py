@@ -1,4 +1,4 @@
-"""A store that lives and dies with the process: for tests, simulations and clusters that nobody will miss."""
+"""A store that ends with the process: for tests, simulations and clusters that need not last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a revision."""
+"""A revision that grows, and tasks that wait for it to reach a value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dray.store.interface import StoreError
 
 
 class Progress:
-    """A revision that only grows, and those who wait for it to reach some value."""
+    """The newest revision that has been applied."""
 
     __slots__ = ("_numbers", "_waiters", "revision")
 
@@ -33,7 +33,7 @@ class Progress:
             await waiter
 
     def fail(self, error: StoreError) -> None:
-        """Nobody needs to wait any longer."""
+        """Fail all tasks that wait."""
         for _, _, waiter in self._waiters:
             if not waiter.done():
                 waiter.set_exception(error)

@@ -48,7 +48,7 @@ class _Batch:
 
 
 class _Decided(msgspec.Struct):
-    """A write that waits for its turn: what it replaces, when it expires (epoch seconds), who is told."""
+    """A write that waits for its turn: what it replaces, when it expires (epoch seconds), and the writer's future."""
 
     key: str
     value: bytes | None
@@ -75,7 +75,7 @@ class SqliteStore(EmbeddedStore):
 
     @classmethod
     async def open(cls, path: Path, **options: Unpack[EmbeddedOptions]) -> SqliteStore:
-        """Open or create the store in the file ``path``, which nobody else may have open."""
+        """Open or create the store in the file ``path``, which no other process may have open."""
         try:
             connection, loaded = await asyncio.to_thread(_open_and_load, path)
         except sqlite3.Error as error:
@@ -127,7 +127,7 @@ class SqliteStore(EmbeddedStore):
         self._batches.put(batch)
 
     def _settle(self, batch: _Batch, error: Exception | None) -> None:
-        """The fate of a batch is known: tell everybody, and go on with what has gathered meanwhile."""
+        """A batch is durable or has failed: answer its writers, and commit what has gathered meanwhile."""
         self._committing = False
         self._in_flight.difference_update([event.key for event in batch.events])
         if error is None:
@@ -167,7 +167,9 @@ class SqliteStore(EmbeddedStore):
             except Exception as error:
                 failure = error
             suspect = failure is not None
-            with contextlib.suppress(RuntimeError):  # the loop was closed under us: nobody is left to tell
+            with contextlib.suppress(
+                RuntimeError
+            ):  # the loop has been closed: there is no writer left to answer
                 self._loop.call_soon_threadsafe(self._settle, batch, failure)
         self._connection.close()
 

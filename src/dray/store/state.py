@@ -85,7 +85,7 @@ class State:
         return cut, len(then) - len(cut) + beyond - touched_beyond
 
     def compact(self, revision: int) -> list[int]:
-        """Forget the history up to ``revision``; returns the revisions whose values nobody can ask for any more."""
+        """Forget the history up to ``revision``; returns the revisions whose values cannot be read any more."""
         if revision > self.revision:
             raise FutureRevision(revision, self.revision)
         if revision <= self.compacted:

@@ -111,7 +111,7 @@ async def status_of(runtime: Runtime, container: str) -> ContainerStatus:
 
 async def run_to_end(runtime: Runtime, sandbox: str, config: ContainerConfig) -> ContainerStatus:
     created = await runtime.create_container(sandbox, config)
-    changes = runtime.changes()
+    changes = runtime.container_events()
     ended = asyncio.ensure_future(_end_of(changes, created.id))
     await asyncio.sleep(0)
     await runtime.start_container(created.id)
@@ -498,7 +498,7 @@ def test_a_supervisor_that_is_killed_takes_its_containers_along_and_is_replaced(
         await runtime.start()
         sandbox = await runtime.run_sandbox(pod(tmp_path))
         created = await runtime.create_container(sandbox.id, container(tmp_path, "sleep", "1000"))
-        ended = asyncio.ensure_future(_end_of(runtime.changes(), created.id))
+        ended = asyncio.ensure_future(_end_of(runtime.container_events(), created.id))
         await asyncio.sleep(0)
         await runtime.start_container(created.id)
         os.kill(runtime.supervisor_pid, signal.SIGKILL)

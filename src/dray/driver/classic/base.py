@@ -1,4 +1,4 @@
-"""``ClassicDriver``: what somebody who writes a driver's controller fills in."""
+"""``ClassicDriver``: the class that the author of a classic driver's controller subclasses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ClassicDriver:
     """Subclass it and name it. Calls come one at a time.
 
     ``others`` are the claims that hold something of this driver at the moment, so a driver needs no state of its own:
-    whoever decides from them alone gives nothing twice, also after being killed anywhere.
+    a driver that decides from them alone allocates nothing twice, also after it was killed at any point.
     """
 
     #: A DNS name: the ``driverName`` of classes and claims.

@@ -1,7 +1,8 @@
-"""The part of a classic driver that runs in the control plane: it answers negotiations, allocates and frees.
+"""The controller of a classic driver, in the control plane: it answers PodSchedulingContexts, allocates and deallocates.
 
-The finalizer goes on before anything is allocated and comes off after everything is freed, and every write is made on
-the version that was looked at: whichever step the process dies after, its successor carries on from what is written.
+The controller adds its finalizer to a claim before it allocates, and removes the finalizer after it has deallocated.
+Every write is made on the version that the controller has seen. Whichever step the process dies after, the next process
+carries on from what is written.
 """
 
 from __future__ import annotations

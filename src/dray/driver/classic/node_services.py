@@ -1,7 +1,7 @@
-"""The node services of the classic age (Kubernetes 1.26 to 1.30), in which claims come with what was allocated.
+"""The gRPC services of a classic driver on a node (Kubernetes 1.26 to 1.30): the kubelet sends each allocation along.
 
-What goes to the container is the same as ever: the CDI devices of the claim. In 1.30 a driver also tells the kubelet what
-the node has, and the kubelet publishes it.
+As with today's services, a container gets the CDI devices of its claims. In 1.30 a driver also tells the kubelet which
+resources the node has, and the kubelet publishes them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The two versions that a classic cluster may have, and the difference between them.
+"""The two versions of the classic kinds that a cluster may serve, and the difference between them.
 
-1.26's v1alpha1 has one handle of no particular driver where v1alpha2 has a list, and calls the negotiation PodScheduling.
-Everything else of the controller knows v1alpha2 only.
+v1alpha1 (Kubernetes 1.26) has one handle of no particular driver where v1alpha2 has a list, and calls the
+PodSchedulingContext PodScheduling. The rest of the controller knows v1alpha2 only.
 """
 
 from __future__ import annotations

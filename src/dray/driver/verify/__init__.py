@@ -1,8 +1,8 @@
-"""Checks whether a driver keeps to what kubelets rely on, whatever language it is written in.
+"""Checks whether a driver does what kubelets rely on, whatever language it is written in.
 
-It plays the kubelet: finds the driver's registration socket, reads its slices, makes claims with devices of its own
-choosing and has them prepared and unprepared, well and badly. Every expectation is a ``Check`` with an outcome; what a
-driver may do one way or the other is a note, not a failure.
+The check plays the kubelet: it finds the driver's registration socket, reads its slices, makes claims on devices that it
+chooses itself and has them prepared and unprepared, with valid and invalid requests. Every expectation is a ``Check``
+with an outcome; where a driver may do one thing or another, the report has a note.
 """
 
 from __future__ import annotations

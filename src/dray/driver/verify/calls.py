@@ -1,4 +1,4 @@
-"""Does the driver prepare and unprepare as kubelets expect it, well and badly asked?"""
+"""Checks of the calls to a driver: it prepares and unprepares claims, and refuses invalid requests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dray.api.identity import PoolDevice
 from dray.driver.model import ClaimRef
 from dray.driver.verify.claims import Claims
 from dray.driver.verify.grpc_client import CallFailed, call, channel
-from dray.driver.verify.report import FreeDevice, Options, Report
+from dray.driver.verify.report import Options, Report
 from dray.kubelet_api.services import Service, stub
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Calls:
     service: Service
     endpoint: Path
     claims: Claims
-    devices: Sequence[FreeDevice]
+    devices: Sequence[PoolDevice]
     options: Options
 
     def expect(self, name: str, good: bool, detail: str = "") -> bool:
@@ -66,12 +67,12 @@ class Calls:
             return None
         for ref, device in ((one, self.devices[0]), (two, self.devices[1])):
             told = {(d.pool_name, d.device_name) for d in first[ref.uid].devices}
-            wanted = {(device.pool, device.name)}
+            wanted = {tuple(device)}
             self.expect(
-                f"names the device {device.name}", told <= wanted, f"{sorted(told)}, not {sorted(wanted)}"
+                f"names the device {device.device}", told <= wanted, f"{sorted(told)}, not {sorted(wanted)}"
             )
             requests = {r for d in first[ref.uid].devices for r in d.request_names}
-            self.expect(f"names the request of {device.name}", requests <= {"r"}, str(sorted(requests)))
+            self.expect(f"names the request of {device.device}", requests <= {"r"}, str(sorted(requests)))
         ids = [i for a in first.values() for d in a.devices for i in d.cdi_device_ids]
         bad = [i for i in ids if not _CDI_ID.fullmatch(i)]
         self.expect("gives qualified CDI names", not bad, ", ".join(bad))
@@ -87,13 +88,16 @@ class Calls:
         return ids
 
     async def _refusals(self, one: ClaimRef) -> None:
-        nobody = ClaimRef(one.namespace, "verify-never-made", "00000000-0000-0000-0000-000000000000")
+        missing_claim = ClaimRef(one.namespace, "verify-never-made", "00000000-0000-0000-0000-000000000000")
         replaced = one._replace(uid="11111111-1111-1111-1111-111111111111")
-        for name, ref in (("a claim that does not exist", nobody), ("a claim that was replaced", replaced)):
+        for name, ref in (
+            ("a claim that does not exist", missing_claim),
+            ("a claim that was replaced", replaced),
+        ):
             self.expect(f"refuses {name}", bool(await self.refusal(ref)), "it was prepared")
         # The library for Go refuses the whole call, which a kubelet can live with: it tries again.
         try:
-            answers = await self.prepare(one, nobody)
+            answers = await self.prepare(one, missing_claim)
         except CallFailed:
             self.note("one bad claim in a call", "the whole call fails")
         else:
@@ -101,7 +105,7 @@ class Calls:
             self.expect("prepares the good claim beside a bad one", good, "it was refused as well")
             self.expect(
                 "answers for the bad one too",
-                bool(answers.get(nobody.uid) and answers[nobody.uid].error),
+                bool(answers.get(missing_claim.uid) and answers[missing_claim.uid].error),
                 "no error",
             )
 
@@ -159,7 +163,7 @@ async def check_restart(
     service: Service,
     endpoint: Path,
     claims: Claims,
-    devices: Sequence[FreeDevice],
+    devices: Sequence[PoolDevice],
     options: Options,
 ) -> None:
     if not options.restart:

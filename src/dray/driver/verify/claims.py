@@ -1,4 +1,4 @@
-"""Claims made for the checks."""
+"""The claims that the checks make and remove again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import secrets
 from typing import TYPE_CHECKING, Self, cast
 
 from dray.api.errors import StatusError
+from dray.api.identity import PoolDevice
 from dray.client.resources import RESOURCE_CLAIMS
 from dray.driver.model import ClaimRef
 from dray.driver.resource_api import ResourceApi
-from dray.driver.verify.report import FreeDevice, Options
+from dray.driver.verify.report import Options
 
 if TYPE_CHECKING:
     from dray.api.types.resource import DeviceRequest
@@ -24,7 +25,7 @@ class Claims:
         self._driver = driver
         self._namespace = options.namespace
         self._resource = RESOURCE_CLAIMS.at(api.version)
-        self._made: dict[FreeDevice, str] = {}  # the claim that has a device at the moment
+        self._made: dict[PoolDevice, str] = {}  # the claim that has a device at the moment
 
     async def __aenter__(self) -> Self:
         return self
@@ -33,7 +34,7 @@ class Claims:
         for device in list(self._made):
             await self._release(device)
 
-    async def _release(self, device: FreeDevice) -> None:
+    async def _release(self, device: PoolDevice) -> None:
         """Removes the claim on a device: a server may refuse to allocate what another claim has."""
         name, client = self._made.pop(device, ""), self._api.client
         if not name:
@@ -43,7 +44,7 @@ class Claims:
             await client.patch_status(self._resource, self._namespace, name, nothing)
             await client.delete(self._resource, self._namespace, name)
 
-    async def make(self, device: FreeDevice) -> ClaimRef:
+    async def make(self, device: PoolDevice) -> ClaimRef:
         """A claim that has this device and is reserved; one made for it before is removed."""
         await self._release(device)
         client, name = self._api.client, f"verify-{secrets.token_hex(4)}"
@@ -58,7 +59,7 @@ class Claims:
             {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},
         )
         self._made[device] = name
-        result = {"request": "r", "driver": self._driver, "pool": device.pool, "device": device.name}
+        result = {"request": "r", "driver": self._driver, "pool": device.pool, "device": device.device}
         status = {
             "allocation": {"devices": {"results": [result]}},
             # Not a pod: the claim controller would notice that there is none of this name.

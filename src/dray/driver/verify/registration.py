@@ -1,4 +1,4 @@
-"""Is the driver there, and does it introduce itself well?"""
+"""Checks of the registration: the driver has a socket and answers GetInfo as it should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked, and what came of it."""
+"""The report of the checks: each with its outcome."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
 
 
 class Outcome(Enum):
@@ -60,10 +59,3 @@ class Options:
     restart: str = ""
     #: Where a path that the driver names is found here.
     locate: Callable[[str], str] = str
-
-
-class FreeDevice(NamedTuple):
-    """A device that is free to be used for the checks."""
-
-    pool: str
-    name: str

@@ -1,13 +1,14 @@
-"""Are the driver's slices well-formed, and which of its devices are free?"""
+"""Checks of the driver's slices. They also find the devices that are free for the other checks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dray.api.identity import PoolDevice
 from dray.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.driver.resource_api import ResourceApi
-from dray.driver.verify.report import FreeDevice, Options, Report
+from dray.driver.verify.report import Options, Report
 
 if TYPE_CHECKING:
     from dray.api.types.resource import ResourceSliceSpec
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 async def check_slices(
     report: Report, api: ResourceApi, options: Options, *, optional: bool = False
-) -> list[FreeDevice]:
+) -> list[PoolDevice]:
     """The devices that are free. Slices are ``optional`` for drivers that may serve classic claims alone."""
     listed = await api.client.list(
         RESOURCE_SLICES.at(api.version), field_selector=f"spec.driver={report.driver}"
@@ -36,10 +37,10 @@ async def check_slices(
     ]
     taken = await _allocated_devices(api, report.driver)
     return [
-        FreeDevice(spec["pool"]["name"], d["name"])
+        id
         for spec in mine
         for d in spec.get("devices") or []
-        if (spec["pool"]["name"], d["name"]) not in taken and not d.get("bindingConditions")
+        if (id := PoolDevice(spec["pool"]["name"], d["name"])) not in taken and not d.get("bindingConditions")
     ]
 
 
@@ -57,10 +58,10 @@ def _check_pool(report: Report, name: str, specs: Sequence[ResourceSliceSpec]) -
     report.expect(f"pool {name} names each device once", not twice, ", ".join(twice))
 
 
-async def _allocated_devices(api: ResourceApi, driver: str) -> set[tuple[str, str]]:
+async def _allocated_devices(api: ResourceApi, driver: str) -> set[PoolDevice]:
     listed = await api.client.list(RESOURCE_CLAIMS.at(api.version))
     return {
-        (r["pool"], r["device"])
+        PoolDevice(r["pool"], r["device"])
         for c in listed.items
         for r in (((c.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or []
         if r["driver"] == driver

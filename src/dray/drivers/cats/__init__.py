@@ -1,8 +1,8 @@
 """``resource-driver.example.com``: cats with a color and a size, for every generation of the API.
 
-Classic: ``CatsController`` negotiates and allocates. 1.30's structured parameters: ``parameters`` turns ClaimParameters
-into what the scheduler understands. ``CatsDriver`` is the part on each node, for all of them; ``control_plane`` is the
-rest, as far as the cluster has use for it.
+``CatsController`` allocates classic claims. ``parameters`` turns ClaimParameters into what the scheduler of 1.30 reads
+(structured parameters). ``CatsDriver`` is the part on each node. ``control_plane`` runs the first two, as far as the
+cluster serves their kinds.
 """
 
 from dray.drivers.cats.controller import CatsController, control_plane

@@ -1,4 +1,4 @@
-"""The cats' part in the control plane: finds cats for claims, from nothing but the claims that hold cats already."""
+"""The cats' controller in the control plane: it finds free cats from nothing but the claims that hold cats already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cats come when they are called: their devices need not be seen before a DeviceClass speaks of their driver."""
+"""Waits for a DeviceClass that names the cats' driver: the driver need not publish devices before there is one."""
 
 from __future__ import annotations
 

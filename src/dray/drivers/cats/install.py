@@ -1,4 +1,4 @@
-"""What an administrator sets up before the cats come: the kind of their parameters, and the rights of their driver."""
+"""What an administrator installs for the cats: the kind of their parameters, and the permissions of their driver."""
 
 from __future__ import annotations
 

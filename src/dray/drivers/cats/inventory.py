@@ -1,6 +1,7 @@
-"""Which cats live where, and which of them somebody asks for.
+"""The cats of each node, and which of them a claim's parameters select.
 
-A cat belongs to one generation of the API: each allocates on its own, and none sees what another has given away.
+A cat belongs to one generation of the API. Each generation allocates on its own and does not see what another one has
+allocated.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def cats_of(node: str, generation: Generation, *, count: int = 3) -> tuple[Cat, 
 
 
 def environment(cat: Cat) -> dict[str, str]:
-    """What a container sees of its cat; of several, the first three speak of the last one."""
+    """The variables by which a container sees its cat. With several cats, the first three variables describe the last cat."""
     own = f"CAT_{cat.name.upper().replace('-', '_')}"
     return {
         "CAT_NAME": cat.name,

@@ -1,7 +1,8 @@
-"""``ClaimParameters`` of ``cats.resource.example.com``: the driver's own kind, and what 1.30's scheduler makes of it.
+"""``ClaimParameters`` of ``cats.resource.example.com``: the driver's own kind, and the ResourceClaimParameters made from it.
 
-With structured parameters the scheduler reads ResourceClaimParameters. Users need not write them: for every ClaimParameters
-the driver keeps one that was generated from it, and steps back where somebody else has written one, as there must be no two.
+With structured parameters the scheduler of 1.30 reads ResourceClaimParameters. Users need not write them: the driver
+generates one for each ClaimParameters. If a user has written one for the same ClaimParameters, the driver deletes its own,
+because the scheduler accepts only one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A node's own client certificate: asked for with a signing request, kept in one file, renewed before it ends."""
+"""A node's own client certificate: requested with a signing request, kept in one file, renewed in time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def request(
     client: Client, node: str, *, seconds: float, waiting: Callable[[str], None] = lambda name: None
 ) -> bytes:
     """A new key and a certificate for it, as one PEM. ``waiting`` is told the request's name when it is not granted
-    at once; ``JoinError`` if it is refused or nobody has dealt with it for so many seconds."""
+    at once; ``JoinError`` if it is refused or not dealt with for so many seconds."""
     key = _new_key()
     document: CertificateSigningRequest = {
         "metadata": {"generateName": "csr-"},

@@ -1,4 +1,4 @@
-"""How a new node gets to know a cluster it was told nothing of but an address, a token and, better, a hash.
+"""How a new node gets to know a cluster from an address, a token and, better, a hash of its certificate authority.
 
 The address is not trusted: nothing secret is sent there before its certificate authority is known to be the right one.
 """
@@ -25,17 +25,17 @@ class JoinError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BootstrapTokenDiscovery:
-    """What somebody who wants to join was told."""
+    """What the user said about the cluster that the node is to join."""
 
     server: str  # https://HOST:PORT
     token: Token = field(repr=False)
     ca: bytes | None = None  # PEM
     pins: Collection[str] = ()  # hashes of the authority's public key, any of which will do
-    trusting: bool = False  # take the authority that somebody with the token has signed
+    trusting: bool = False  # accept an authority that is signed with the token
 
 
 async def discover_cluster(told: BootstrapTokenDiscovery) -> Config:
-    """How the cluster is reached, with the token as credential; nobody has been believed without reason."""
+    """How the cluster is reached, with the token as credential; its certificate authority has been checked."""
     ca = told.ca or await _discover(told)
     return Config(server=told.server, ca=ca, token=str(told.token))
 

@@ -1,1 +1,1 @@
-"""What one container of a pod is given and leaves behind: configuration, environment, CDI devices, lifecycle hooks, termination message."""
+"""What one container of a pod is given and leaves behind: configuration, CDI devices, hooks, termination message."""

@@ -1,8 +1,8 @@
-"""Resolving CDI devices: from their qualified names to what changes about a container.
+"""Resolves CDI devices: from their qualified names to what changes about a container.
 
 The rules are those of the CDI specification and its reference implementation: specs are read from several directories,
-of which later ones win; a device that two specs of one directory define is nobody's; a spec's own edits apply once if
-any of its devices is used. Specs come from drivers, so nothing in them is taken on trust.
+of which later ones win; a device that two specs of one directory define cannot be used; a spec's own edits apply once if
+any of its devices is used. Specs come from drivers, so they are checked.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""A container's variables, from all the places a pod can take them from. What has to be fetched is fetched before;
-the rest is pure."""
+"""The environment variables of a container, from all the places that a pod can take them from.
+
+The caller fetches ConfigMaps and Secrets first (``references`` says which); the rest is pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container's own hooks: what it wants done after its start and before its end."""
+"""Lifecycle hooks: what a container wants done after its start (postStart) and before its end (preStop)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Termination messages: what a container left behind about its end, for its status to show."""
+"""Termination messages: what a container wrote about its end, for its status to show."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def file_for(directory: Path, container: str, attempt: int) -> Path:
 
 
 def make(file: Path) -> None:
-    """Whoever the container runs as may write there."""
+    """Makes the file writable for every user, because the container may run as any of them."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()
     file.chmod(0o666)

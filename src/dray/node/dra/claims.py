@@ -1,4 +1,4 @@
-"""Which claims a pod uses, and whether it may. Pure; the words are upstream's."""
+"""Which claims a pod uses, and whether it may use them. Pure; the error texts are upstream's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ContainerClaim(NamedTuple):
 
 
 def pod_claims(pod: Pod, *, fixed_names: bool = False) -> list[PodClaim]:
-    """The claims of the pod that exist. Raises ClaimProblem for one that is still to be created."""
+    """The claims of the pod that exist. Raises ClaimError for one that is still to be created."""
     entries = pod["spec"].get("resourceClaims") or ()
     try:
         found = [claims.reference(pod, entry, fixed_names=fixed_names) for entry in entries]
@@ -57,7 +57,7 @@ def _named(found: Iterable[claims.ClaimReference], pod: Pod) -> list[PodClaim]:
 
 
 def check_claim(pod: Pod, claim: ResourceClaim | ClassicClaim, pod_claim: PodClaim) -> None:
-    """Raises ClaimProblem unless the claim was made for the pod (where it must be) and is reserved for it."""
+    """Raises ClaimError unless the claim was made for the pod (where it must be) and is reserved for it."""
     mine, theirs = pod["metadata"], claim["metadata"]
     if pod_claim.owned and (problem := claims.not_for_pod(pod, claim)):
         raise ClaimError(problem)

@@ -1,6 +1,6 @@
-"""What drivers say about the health of devices, and what a pod's status says of it.
+"""What drivers report about the health of devices, and what the status of a pod says about it.
 
-A report is good for a time; after that, and when the driver falls silent, a device's health is unknown.
+A report is good for a time. After that, and when the driver stops reporting, the health of a device is unknown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Preparing claims before a pod starts and unpreparing them after the last pod that used them has gone.
+"""The manager prepares claims before a pod starts and unprepares them after the last pod that used them has gone.
 
 Upstream's rules: everything is checked before anything is changed; the intent is on disk before a driver is called
 and the outcome before the pod goes on; each driver is called once for all claims of a pod; a claim that several pods
@@ -67,7 +67,7 @@ class Manager:
         metrics.count_claims_with(self.claims_in_use)
 
     async def prepare(self, pod: Pod) -> None:
-        """Prepares all claims of a pod, or raises ClaimProblem."""
+        """Prepares all claims of a pod, or raises ClaimError."""
         started, failed = time.monotonic(), True
         try:
             await self._prepare(pod)
@@ -79,7 +79,7 @@ class Manager:
             self._metrics.dra_operations.observe(took, "PrepareResources", str(failed).lower())
 
     async def unprepare(self, pod: Pod) -> None:
-        """Gives up the pod's claims; those that no other pod uses are unprepared. Raises ClaimProblem."""
+        """Gives up the pod's claims; those that no other pod uses are unprepared. Raises ClaimError."""
         started, failed = time.monotonic(), True
         metadata = pod["metadata"]
         names = {c.claim for c in self.claims_of(pod)}
@@ -248,7 +248,7 @@ class Manager:
                 if info not in last:
                     self._state.put(info.without_pod(pod_uid))
                 elif info.prepared:
-                    # From here on nobody may take the claim for prepared, however far the drivers get.
+                    # From here on the claim does not count as prepared, however far the drivers get.
                     self._change(info, prepared=False)
             self._state.save()
             failpoint("node.unprepare.begun")

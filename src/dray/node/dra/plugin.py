@@ -183,7 +183,7 @@ class DRAPlugin:
                 code = _go_code_name(e.code().name)
                 raise _failure(e) from e
             except asyncio.CancelledError:
-                # gRPC cancels the calls of a channel that is closed; whoever made the call goes on.
+                # gRPC cancels the calls of a channel that is closed; the task that made the call goes on.
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise

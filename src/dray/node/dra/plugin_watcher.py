@@ -1,7 +1,7 @@
-"""Finding drivers: a directory in which their registration sockets appear, change and vanish.
+"""Finds drivers: the watcher looks at the directory in which drivers put their registration sockets.
 
-The kernel tells of changes where it can (inotify); a look every few seconds finds what was missed. A socket is known by
-path, inode and time, so one that was deleted and made anew between two looks is a new driver.
+The kernel tells of changes where it can (inotify); a look every few seconds finds the rest. A socket is known by path,
+inode and time, so one that was deleted and made anew between two looks is a new driver.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dray.backoff import Backoff
 from dray.kubelet_api.services import DRA_PLUGIN, REGISTRATION, stub
 from dray.node.dra.plugin_manager import DRAPluginManager
 from dray.wire.unix import SocketPath
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 SCAN_PERIOD = 5.0
 #: Seconds that a driver has to answer during registration.
 REGISTRATION_TIMEOUT = 1.0
-_FIRST_RETRY, _LONGEST_RETRY = 0.5, 60.0
+_RETRY = Backoff(initial=0.5, maximum=60.0)
 
 _CREATE, _DELETE, _MOVED_TO, _MOVED_FROM = 0x100, 0x200, 0x80, 0x40
 _NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
@@ -120,8 +121,7 @@ class PluginWatcher:
                 await self._registry.remove(found.driver, found.endpoint)
         if problem:
             found.tries += 1
-            pause = min(_FIRST_RETRY * 2.0 ** (found.tries - 1), _LONGEST_RETRY)
-            found.retry_at = asyncio.get_running_loop().time() + pause
+            found.retry_at = asyncio.get_running_loop().time() + _RETRY.after(found.tries - 1)
             log.info("driver at %s is not registered: %s", path, problem)
 
     async def _exchange_info(self, driver: Any, path: Path, found: _RegistrationSocket) -> str:

@@ -1,5 +1,6 @@
-"""Sessions with containers over upgraded connections, in every way that clients know.
+"""Sessions with containers over upgraded connections, in every protocol that clients use.
 
-``handshake`` answers the request and picks the way; ``channels`` and ``commands`` carry a command or an attached
-container over a WebSocket or SPDY, ``ports`` carries forwarded ports; ``conversation`` is what they all have in common.
+``handshake`` answers the request and picks the protocol; ``remotecommand_websocket`` and ``remotecommand_spdy`` carry a
+command or an attached container, ``portforward`` carries forwarded ports; ``remotecommand`` is what both carriers of
+commands have in common.
 """

@@ -129,8 +129,8 @@ class CriRuntime:
         ]
         return Listing(listed, statuses)
 
-    def changes(self) -> AsyncIterator[ContainerStatus]:
-        return self._lifecycle_events.listen()
+    def container_events(self) -> AsyncIterator[ContainerStatus]:
+        return self._lifecycle_events.subscribe()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
         config.log_directory.mkdir(parents=True, exist_ok=True)
@@ -350,7 +350,7 @@ class CriRuntime:
         if self._states.get(status.id) is status.state:
             return
         self._states[status.id] = status.state
-        self._lifecycle_events.tell(status)
+        self._lifecycle_events.publish(status)
 
     async def _watch(self) -> None:
         """The runtime's own announcements where it makes them, and a regular look for the rest."""

@@ -1,6 +1,6 @@
-"""Interactive sessions and forwarded ports of a CRI runtime: it names a URL, and speaks SPDY there.
+"""Interactive sessions and forwarded ports of a CRI runtime: the runtime names a URL, and SPDY is spoken there.
 
-SPDY rather than a WebSocket, because only over SPDY can runtimes be told that a command's input has ended.
+It is SPDY rather than a WebSocket, because only over SPDY can runtimes be told that a command's input has ended.
 """
 
 from __future__ import annotations

@@ -58,15 +58,15 @@ class Spawner:
         )
         self._spare: Spare | None = None
 
-    def spawn(self, config: protocol.Container, stdio: tuple[int, ...], news: int) -> Child:
-        """Starts a container's process. What it has to tell on its way, and the end of that, come through ``news``."""
+    def spawn(self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int) -> Child:
+        """Starts a container's process. Its ``StartReport`` goes into ``report_pipe``, which it closes when the command runs."""
         if Spare.suits(config) and (spare := self._take_spare()):
-            if spare.give(config, stdio, news):
+            if spare.give(config, stdio, report_pipe):
                 return Child(spare.pid)
             spare.discard()
         pid = self._fork_into_new_pids()
         if pid == 0:
-            self._become_container(config, stdio, news)
+            self._become_container(config, stdio, report_pipe)
         return Child(pid)
 
     def prepare_spare(self) -> None:
@@ -127,29 +127,29 @@ class Spawner:
             os.setsid()
             isolation.unshare(isolation.NEWNS | isolation.NEWUTS | isolation.NEWIPC)
             root = isolation.build_root(mode=self.mode, scratch=self.scratch)
-            config, stdio, news = wait(connection)
+            config, stdio, report_pipe = wait(connection)
         except BaseException:
             os._exit(128)
         try:
             use_stdio(stdio, tty=config["tty"])
             isolation.run_in_root(config, root, mode=self.mode)
         except BaseException as e:
-            report_error(news, e)
+            report_error(report_pipe, e)
         os._exit(128)
 
-    def _become_container(self, config: protocol.Container, stdio: tuple[int, ...], news: int) -> None:
+    def _become_container(self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int) -> None:
         try:
             isolation.die_with_parent()
             os.setsid()
             if self.mode == "user":
-                self._step_between(news)
+                self._step_between(report_pipe)
             use_stdio(stdio, tty=config["tty"])
             isolation.run_container(config, mode=self.mode, scratch=self.scratch)
         except BaseException as e:
-            report_error(news, e)
+            report_error(report_pipe, e)
         os._exit(128)
 
-    def _step_between(self, news: int) -> None:
+    def _step_between(self, report_pipe: int) -> None:
         """In a user namespace only a child is the first process of the PID namespace: stay as its parent, tell
         the supervisor whom to signal, and end as it ends."""
         kinds = isolation.NEWNS | isolation.NEWUTS | isolation.NEWIPC | isolation.NEWPID
@@ -158,7 +158,7 @@ class Spawner:
         if pid == 0:
             isolation.die_with_parent()
             return
-        os.write(news, json.dumps({"pid": pid}).encode() + b"\n")
+        os.write(report_pipe, json.dumps({"pid": pid}).encode() + b"\n")
         follow(pid)
 
     def spawn_inside(
@@ -191,16 +191,16 @@ class Spawner:
         os.close(failed[1])
         for handle in handles:
             os.close(handle)
-        with os.fdopen(failed[0], "rb") as news:
-            error = news.read()
+        with os.fdopen(failed[0], "rb") as report_pipe:
+            error = report_pipe.read()
         if error:
             os.waitpid(pid, 0)
             raise isolation.SetupFailed(error.decode(errors="replace"))
         return Child(pid)
 
 
-def report_error(news: int, error: BaseException) -> None:
-    os.write(news, json.dumps({"error": str(error) or repr(error)}).encode() + b"\n")
+def report_error(report_pipe: int, error: BaseException) -> None:
+    os.write(report_pipe, json.dumps({"error": str(error) or repr(error)}).encode() + b"\n")
 
 
 def follow(pid: int) -> None:

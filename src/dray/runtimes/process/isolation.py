@@ -94,19 +94,19 @@ def become_root_of_user_namespace(extra: int) -> None:
 
 
 def build_root(*, mode: str, scratch: str) -> str:
-    """Builds a container's world, as far as it is the same for all. The caller is alone in new mount, UTS and IPC
+    """Builds a container's root, as far as it is the same for all. The caller is alone in new mount, UTS and IPC
     namespaces."""
     mount("none", "/", "", REC | PRIVATE)
     return _new_root(scratch, mode)
 
 
 def fingerprint() -> object:
-    """What a world is built of. One that was built of something else is of no use."""
+    """What a root is built of. A spare whose root was built of something else is discarded."""
     return Path("/proc/self/mountinfo").read_bytes(), os.stat("/").st_mtime_ns
 
 
 def enter_root(config: protocol.Container, root: str) -> None:
-    """Moves into the world at ``root`` with all that this container has of its own."""
+    """Makes ``root`` the root of this process, with the mounts and devices of this container."""
     sources = {id(m): os.path.realpath(m["source"]) for m in config["mounts"]}
     nodes = {id(d): os.path.realpath(d["source"]) for d in config["devices"]}
     run_hooks(config, "createContainer")
@@ -249,7 +249,7 @@ def _mount_point(path: str, *, directory: bool) -> None:
     try:
         _make(path, directory=directory)
     except PermissionError:
-        # In a user namespace the host's root owns these directories, and nobody here may write to them.
+        # In a user namespace the host's root owns these directories, and no process here may write to them.
         _replace_with_tmpfs(_existing_ancestor(path))
         _make(path, directory=directory)
 

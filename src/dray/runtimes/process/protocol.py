@@ -93,7 +93,7 @@ class Sandbox(TypedDict):
 
 
 class Reply(TypedDict, total=False):
-    """The answer to a request, or (``changed``) the news that a container has ended. Each has some of the fields."""
+    """The answer to a request, or (``changed``) the message that a container has ended. Each has some of the fields."""
 
     reply: int
     error: str

@@ -1,4 +1,4 @@
-"""The node agent's side of the supervisor: starts it, talks to it, finds it again after a crash."""
+"""The node agent's side of the supervisor: starts it, sends it requests, finds it again after a crash."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ class ProcessRuntime:
         containers = [_status(c) for c in (await self._ask("list"))["containers"]]
         return Listing(list(self._sandboxes.values()), containers)
 
-    def changes(self) -> AsyncIterator[ContainerStatus]:
-        return self._lifecycle_events.listen()
+    def container_events(self) -> AsyncIterator[ContainerStatus]:
+        return self._lifecycle_events.subscribe()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
         status = SandboxStatus.of(config, id=f"{config.uid}-{config.attempt}", ip="127.0.0.1")
@@ -329,7 +329,7 @@ class ProcessRuntime:
 
     def _tell(self, status: ContainerStatus) -> None:
         self._note(status)
-        self._lifecycle_events.tell(status)
+        self._lifecycle_events.publish(status)
 
     def _note(self, status: ContainerStatus) -> None:
         if status.state is State.RUNNING:

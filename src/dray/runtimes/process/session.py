@@ -1,4 +1,4 @@
-"""Interactive sessions: descriptors are handed to the supervisor, bytes flow without it."""
+"""Interactive sessions: the supervisor is given the descriptors, and the bytes do not pass through it."""
 
 from __future__ import annotations
 

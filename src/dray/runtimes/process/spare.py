@@ -1,7 +1,7 @@
-"""A container's world built in advance: a process that waits in new namespaces for somebody to become.
+"""A spare: a process that waits in namespaces built in advance, to become the next container.
 
-Building takes most of the time that a container needs to start, and is the same for all. A spare is thrown away when
-what it was built of has changed, so that nobody ever sees an old view of the host.
+Building them takes most of the time that a container needs to start, and is the same for all containers. The supervisor
+discards a spare when the host's mounts have changed since, so that no container sees an old view of the host.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Spare:
         """Hooks that run before there are namespaces come too late for a spare."""
         return not any(h["stage"] in isolation.OUTSIDE for h in config["hooks"])
 
-    def give(self, config: protocol.Container, stdio: tuple[int, ...], news: int) -> bool:
+    def give(self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int) -> bool:
         """Hands over what it shall become; False if it is of no use any more."""
-        handles = [*(h for h in stdio if h >= 0), news]
+        handles = [*(h for h in stdio if h >= 0), report_pipe]
         place = [h >= 0 for h in stdio]
         becoming: protocol.Becoming = {"config": config, "stdio": place}
         message = json.dumps(becoming).encode()
         try:
             with self._socket as connection:
-                # A message that does not fit at once would need somebody to wait for its reader.
+                # A message that does not fit at once would hold up the supervisor.
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_MESSAGE_BYTES)
                 return socket.send_fds(connection, [message], handles) == len(message)
         except OSError:
@@ -67,7 +67,7 @@ def wait(connection: socket.socket) -> tuple[protocol.Container, tuple[int, ...]
     for handle in handles:
         os.set_inheritable(handle, False)
     if not data:
-        os._exit(0)  # nobody will ever ask
+        os._exit(0)  # the supervisor has discarded this spare
     message: protocol.Becoming = json.loads(data)
     given = iter(handles)
     stdio = tuple(next(given) if there else -1 for there in message["stdio"])

@@ -1,4 +1,4 @@
-"""A container's input, and those who watch its output: nobody at the other end can hold up the supervisor."""
+"""A container's standard input, and the sessions attached to its output. A slow session cannot hold up the supervisor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Done = Callable[[], None]
 
 
 class Input:
-    """Standard input. What the container does not read yet waits here, and whoever wrote it is told later."""
+    """Standard input. What the container does not read yet waits here, and the writer gets its answer later."""
 
     def __init__(self, handle: int, selector: selectors.BaseSelector) -> None:
         os.set_blocking(handle, False)
@@ -35,7 +35,7 @@ class Input:
         self._go_on()
 
     def close(self) -> None:
-        """Closes it now; what nobody has read is lost."""
+        """Closes it now; what has not been read is lost."""
         if self._closed:
             return
         self._ended = self._closed = True
@@ -51,7 +51,7 @@ class Input:
                 rest = data[os.write(self._handle, data) :]
             except BlockingIOError:
                 rest = data
-            except OSError:  # nobody will read it
+            except OSError:  # the container has closed its input
                 done()
                 self.close()
                 return

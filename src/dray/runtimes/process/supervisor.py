@@ -1,8 +1,8 @@
 """The process that containers are children of. It starts them, writes their logs and reports how they ended.
 
-One JSON object a line over a unix socket, in both directions; file descriptors for interactive sessions come along
-with the request. The node agent may crash and come back: containers stay. If nobody comes back within the grace
-period, they are ended, so that nothing is left behind on the host.
+The agent and the supervisor send one JSON object a line over a unix socket; file descriptors for interactive sessions come
+along with the request. The agent may crash and come back: containers stay. If no agent comes back within the grace
+period, the supervisor ends them, so that nothing is left behind on the host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dray.runtimes.process import protocol
 
 _CHUNK = 64 * 1024
-#: Seconds for which a world for the next container is kept ready, and the pause that the last one gets to start in.
+#: Seconds for which a spare for the next container is kept ready, and the pause that the last one gets to start in.
 _SPARE_SECONDS = 60.0
 _SPARE_PAUSE = 0.005
 
@@ -161,7 +161,7 @@ class Supervisor:
         self.clients.discard(client)
         for handle in client.handles:
             os.close(handle)
-        if client.session:  # whoever ran the command has left
+        if client.session:  # the agent's side of the command is gone
             client.session.kill(signal.SIGKILL)
         if client.watching:
             self._dismiss(*client.watching)
@@ -236,7 +236,7 @@ class Supervisor:
         self.timers.append((time.monotonic() + grace, lambda: child.kill(signal.SIGKILL)))
 
     def do_remove(self, client: Client, handles: list[int], reply: Any, id: str) -> None:
-        """Answers when the process is really gone: somebody may want its devices next."""
+        """Answers when the process is really gone: another container may get its devices next."""
         container = self.containers.get(id)
         if container is None or container.child is None or container.child.ended:
             self.containers.pop(id, None)
@@ -287,7 +287,7 @@ class Supervisor:
             raise isolation.SetupFailed("the container has no standard input")
         container.input.write(bytes.fromhex(data), reply)
         if end and container.terminal is None and container.config["stdin_once"]:
-            container.input.end()  # otherwise it stays open for whoever attaches next
+            container.input.end()  # otherwise it stays open for the next session
 
     def do_resize(
         self, client: Client, handles: list[int], reply: Any, id: str, rows: int, columns: int
@@ -298,7 +298,7 @@ class Supervisor:
         reply()
 
     def do_shutdown(self, client: Client, handles: list[int], reply: Any) -> None:
-        self.listener.close()  # whoever comes now must start another supervisor
+        self.listener.close()  # an agent that comes now must start another supervisor
         reply()
         self.running = False
 
@@ -314,11 +314,11 @@ class Supervisor:
             outs, errs = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
             if config["stdin"]:
                 ins = os.pipe2(os.O_CLOEXEC)
-        news = os.pipe2(os.O_CLOEXEC)
+        report_pipe = os.pipe2(os.O_CLOEXEC)
 
         stdio = (slave,) * 3 if config["tty"] else (ins[0], outs[1], errs[1])
-        container.child = child = self.spawner.spawn(config, stdio, news[1])
-        for handle in (slave, ins[0], outs[1], errs[1], news[1]):
+        container.child = child = self.spawner.spawn(config, stdio, report_pipe[1])
+        for handle in (slave, ins[0], outs[1], errs[1], report_pipe[1]):
             if handle >= 0:
                 os.close(handle)
         if config["tty"]:
@@ -332,13 +332,13 @@ class Supervisor:
         self.selector.register(child.handle, selectors.EVENT_READ, lambda _: self._ended(container))
         told = bytearray()
 
-        def news_arrived(_: Any) -> None:
-            data = os.read(news[0], _CHUNK)
+        def report_arrived(_: Any) -> None:
+            data = os.read(report_pipe[0], _CHUNK)
             told.extend(data)
             if data:
                 return
-            self.selector.unregister(news[0])
-            os.close(news[0])
+            self.selector.unregister(report_pipe[0])
+            os.close(report_pipe[0])
             error = ""
             for line in told.splitlines():
                 message: protocol.StartReport = json.loads(line)
@@ -355,7 +355,7 @@ class Supervisor:
                 self._run_late_hooks(container, "poststart")
             self._expect_more()
 
-        self.selector.register(news[0], selectors.EVENT_READ, news_arrived)
+        self.selector.register(report_pipe[0], selectors.EVENT_READ, report_arrived)
 
     def _expect_more(self) -> None:
         """Where one container was started, another may follow: be ready for a while."""

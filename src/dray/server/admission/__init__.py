@@ -28,15 +28,13 @@ CONNECT: Final = "CONNECT"
 class ReinvocationContext:
     """Whether the mutating plugins have to run once more over an object that later ones have changed."""
 
-    wanted: bool = False
-    running: bool = False  # this is the second round
-    memory: dict[str, Any] = field(
-        default_factory=dict
-    )  # what a plugin keeps from the first round, by its name
+    should_reinvoke: bool = False
+    is_reinvoke: bool = False  # this is the second round
+    contexts: dict[str, Any] = field(default_factory=dict)  # of each plugin, by its name
 
 
 class RequestScope(NamedTuple):
-    """What a write is done to, and how: all that it has in common with the other writes of its sort."""
+    """Operation, resource and kind of a request: what decides which plugins handle it."""
 
     operation: str
     group: str
@@ -57,7 +55,7 @@ class AuditAnnotation(NamedTuple):
 
 
 class Attributes(msgspec.Struct, eq=False):
-    """One write on its way. ``object`` and ``old`` are hub objects; a mutating plugin changes ``object`` in place."""
+    """One request in admission. ``object`` and ``old`` are hub objects; a mutating plugin changes ``object`` in place."""
 
     operation: str
     user: UserInfo
@@ -93,8 +91,8 @@ class Attributes(msgspec.Struct, eq=False):
         self.object.update(obj)
         self.replaced = True
 
-    def rounds(self) -> ReinvocationContext:
-        """What plugins that can ask for a second round share."""
+    def reinvocation_context(self) -> ReinvocationContext:
+        """What the plugins share that can ask for a second round."""
         if self.reinvocation is None:
             self.reinvocation = ReinvocationContext()
         return self.reinvocation
@@ -118,10 +116,10 @@ def internal_error(problem: str) -> InternalError:
 
 
 class AdmissionPlugin(Protocol):
-    """A named plugin, and the sorts of writes that concern it: most concern few plugins.
+    """A named plugin, and the scopes of requests that it handles: most requests are handled by few plugins.
 
-    ``concerns`` is asked once for each place, and its answer kept; what depends on the very write, such as who is
-    writing, ``admit`` and ``validate`` look at themselves.
+    The chain calls ``handles`` once for each scope and keeps the answer. ``admit`` and ``validate`` check what differs
+    from request to request, such as the user.
     """
 
     @property
@@ -141,13 +139,13 @@ class ValidatingPlugin(AdmissionPlugin, Protocol):
 
 @runtime_checkable
 class ConfigurablePlugin(AdmissionPlugin, Protocol):
-    """A plugin whose concerns follow from what is stored. It calls back whenever they may have changed."""
+    """A plugin that handles what stored objects say. It calls ``forget`` when the scopes it handles may have changed."""
 
     def on_change(self, forget: Callable[[], None]) -> None: ...
 
 
 class _Plan(NamedTuple):
-    """The plugins that a write at one place concerns."""
+    """The plugins that handle a scope."""
 
     mutating: tuple[MutatingPlugin, ...]
     validating: tuple[ValidatingPlugin, ...]
@@ -166,13 +164,13 @@ class AdmissionChain:
     async def admit(self, attributes: Attributes) -> None:
         """The mutating round, and a second one if a plugin asks for it."""
         plugins = self._plan(attributes).mutating
-        # A write that is computed anew, because its object moved on meanwhile, is admitted anew.
+        # A write is computed and admitted again when somebody else has written its object meanwhile.
         attributes.reinvocation = None
         for plugin in plugins:
             await plugin.admit(attributes)
-        rounds: ReinvocationContext | None = attributes.reinvocation
-        if rounds is not None and rounds.wanted:
-            rounds.running = True
+        context: ReinvocationContext | None = attributes.reinvocation
+        if context is not None and context.should_reinvoke:
+            context.is_reinvoke = True
             for plugin in plugins:
                 await plugin.admit(attributes)
 
@@ -184,10 +182,10 @@ class AdmissionChain:
         scope = (a.operation, a.group, a.version, a.resource, a.subresource, a.kind)
         plan = self._plans.get(scope)
         if plan is None:
-            concerned = [p for p in self.plugins if p.handles(RequestScope(*scope))]
+            handling = [p for p in self.plugins if p.handles(RequestScope(*scope))]
             plan = self._plans[scope] = _Plan(
-                tuple(p for p in concerned if isinstance(p, MutatingPlugin)),
-                tuple(p for p in concerned if isinstance(p, ValidatingPlugin)),
+                tuple(p for p in handling if isinstance(p, MutatingPlugin)),
+                tuple(p for p in handling if isinstance(p, ValidatingPlugin)),
             )
         return plan
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.server.admission.activation import Inputs
 
 if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import MatchCondition
     from dray.cel import CompileError
     from dray.cel.environment.admission import Expression, Variables
 
@@ -24,7 +25,7 @@ class MatchConditions:
 
     def __init__(
         self,
-        parts: Sequence[Mapping[str, Any]],
+        parts: Sequence[MatchCondition],
         *,
         params: bool = False,
         variables: Variables | None = None,

@@ -6,9 +6,9 @@ version; the object is then shown in the version the rule names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api import errors
 from dray.api.scheme.kinds import GroupVersionKind
@@ -18,7 +18,13 @@ from dray.server.admission.listers import Listers
 from dray.server.registry.resources import Resources
 from dray.server.storage.codec import Codec
 
-Part = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import (
+        MatchResources,
+        MutatingWebhook,
+        RuleWithOperations,
+    )
+    from dray.api.types.meta import ObjectMeta
 
 
 class Matched(NamedTuple):
@@ -45,7 +51,7 @@ class Rule:
     names: frozenset[str]
 
     @staticmethod
-    def of(part: Part) -> Rule:
+    def of(part: RuleWithOperations, names: Sequence[str] | None = None) -> Rule:
         resources = []
         for entry in part.get("resources") or ():
             resource, _, subresource = entry.partition("/")
@@ -56,7 +62,7 @@ class Rule:
             frozenset(part.get("apiVersions") or ()),
             tuple(resources),
             part.get("scope") or "*",
-            frozenset(part.get("resourceNames") or ()),
+            frozenset(names or ()),
         )
 
     def matches(self, attributes: Attributes, group: str, version: str, resource: str) -> bool:
@@ -99,10 +105,14 @@ class MatchCriteria:
     objects: LabelSelector
 
     @staticmethod
-    def of(match: Part, *, rules: str = "resourceRules") -> MatchCriteria:
+    def of(
+        match: MatchResources | MutatingWebhook,
+        rules: Iterable[Rule],
+        excluded: Iterable[Rule] = (),
+    ) -> MatchCriteria:
         return MatchCriteria(
-            tuple(map(Rule.of, match.get(rules) or ())),
-            tuple(map(Rule.of, match.get("excludeResourceRules") or ())),
+            tuple(rules),
+            tuple(excluded),
             match.get("matchPolicy") == "Equivalent",
             label_selector(match.get("namespaceSelector")),
             label_selector(match.get("objectSelector")),
@@ -171,8 +181,8 @@ class Matcher:
         if selector.empty:
             return True
         if namespaces and not attributes.subresource and attributes.operation in (CREATE, UPDATE):
-            assert attributes.object is not None
-            return selector.matches(attributes.object["metadata"].get("labels"))
+            metadata: ObjectMeta = attributes.object["metadata"]
+            return selector.matches(metadata.get("labels"))
         namespace = self._listers.namespace(attributes.namespace)
         if namespace is None:
             raise errors.not_found("namespaces", "", attributes.namespace)

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from dray.server.admission import DEFAULT_ON, AdmissionPlugin
 from dray.server.admission.listers import Listers
 from dray.server.admission.matcher import Matcher
+from dray.server.admission.plugin.alwaysdeny import AlwaysDeny
 from dray.server.admission.plugin.alwayspullimages import AlwaysPullImages
 from dray.server.admission.plugin.certificates import (
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
 )
-from dray.server.admission.plugin.deny import (
-    AlwaysDeny,
-    DenyServiceExternalIPs,
-    LimitPodHardAntiAffinityTopology,
-)
+from dray.server.admission.plugin.defaulttolerationseconds import DefaultTolerationSeconds
+from dray.server.admission.plugin.denyserviceexternalips import DenyServiceExternalIPs
+from dray.server.admission.plugin.extendedresourcetoleration import ExtendedResourceToleration
+from dray.server.admission.plugin.limitpodhardantiaffinity import LimitPodHardAntiAffinityTopology
 from dray.server.admission.plugin.limitranger import LimitRanger
 from dray.server.admission.plugin.namespace import NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle
 from dray.server.admission.plugin.noderestriction import NodeRestriction
@@ -35,7 +35,6 @@ from dray.server.admission.plugin.priority import Priority
 from dray.server.admission.plugin.resourcequota import ResourceQuota
 from dray.server.admission.plugin.runtimeclass import RuntimeClass
 from dray.server.admission.plugin.serviceaccount import ServiceAccount
-from dray.server.admission.plugin.tolerations import DefaultTolerationSeconds, ExtendedResourceToleration
 from dray.server.admission.podsecurity import PodSecurity
 from dray.server.admission.policies.mutating import MutatingAdmissionPolicy
 from dray.server.admission.policies.validating import ValidatingAdmissionPolicy

@@ -1,13 +1,12 @@
-"""Second rounds: which policies or webhooks run again, because others have changed the object after them."""
+"""Reinvocation: policies and webhooks that run again because later ones have changed the object."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dray.api.objects import clone
-from dray.api.scheme.kinds import Object
 from dray.server.admission import Attributes, ReinvocationContext
 
 K = TypeVar("K", bound=Hashable)
@@ -15,35 +14,34 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(slots=True)
 class ReinvokeContext(Generic[K]):
-    """What a plugin has to know in the second round about those it ran in the first, by their keys."""
+    """What a plugin remembers between the two rounds about its policies or webhooks, by their keys."""
 
-    output: Object | None = None  # the object as the round before left it
-    repeatable: set[K] = field(
-        default_factory=set
-    )  # have run, and run again if the object changes after them
-    again: set[K] = field(default_factory=set)
+    last_output: Any = None  # the object as the round before left it
+    #: have run, and run again if the object changes after them
+    previously_invoked: set[K] = field(default_factory=set)
+    to_reinvoke: set[K] = field(default_factory=set)
 
-    def changed(self, rounds: ReinvocationContext) -> None:
-        """The object is another one now."""
-        self._repeat()
-        rounds.wanted = True
+    def require_reinvoking(self, shared: ReinvocationContext) -> None:
+        """The object has been changed: those that have run before have to run again."""
+        self._reinvoke_previous()
+        shared.should_reinvoke = True
 
-    def skips(self, key: K, rounds: ReinvocationContext) -> bool:
-        return rounds.running and key not in self.again
+    def skips(self, key: K, shared: ReinvocationContext) -> bool:
+        return shared.is_reinvoke and key not in self.to_reinvoke
 
-    def keep(self, attributes: Attributes) -> None:
+    def set_last_output(self, attributes: Attributes) -> None:
         """The round is over."""
-        self.output = clone(attributes.object)
+        self.last_output = clone(attributes.object)
 
-    def _repeat(self) -> None:
-        self.again |= self.repeatable
-        self.repeatable = set()
+    def _reinvoke_previous(self) -> None:
+        self.to_reinvoke |= self.previously_invoked
+        self.previously_invoked = set()
 
 
 def reinvoke_context(plugin: str, attributes: Attributes) -> ReinvokeContext[K]:
-    """A plugin's memory at the beginning of a round; what others have changed since counts as a change."""
-    rounds = attributes.rounds()
-    memory: ReinvokeContext[K] = rounds.memory.setdefault(plugin, ReinvokeContext())
-    if rounds.running and memory.output != attributes.object:
-        memory._repeat()
-    return memory
+    """A plugin's context at the beginning of a round. Changes that other plugins made since count as well."""
+    shared = attributes.reinvocation_context()
+    context: ReinvokeContext[K] = shared.contexts.setdefault(plugin, ReinvokeContext())
+    if shared.is_reinvoke and context.last_output != attributes.object:
+        context._reinvoke_previous()
+    return context

@@ -78,7 +78,7 @@ class AuditContext:
 
     def failed(self, error: StatusError) -> None:
         if self._asked is None:
-            # Refused at the door, before anybody was anybody: only rules for everybody are about it.
+            # Authentication refused the request; only rules without a user are about it.
             info = self._request.info
             verb = info.verb if info is not None else self._request.method.lower()
             self._audit_config = self._audit.policy.audit_config(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError
@@ -26,6 +26,32 @@ _CONFIDENTIAL: Final = frozenset(
         ("authentication.k8s.io", "tokenreviews", ""),
     }
 )
+
+
+class GroupResources(TypedDict, total=False):
+    group: str
+    resources: Sequence[str]
+    resourceNames: Sequence[str]
+
+
+class PolicyRule(TypedDict, total=False):
+    level: str
+    users: Sequence[str]
+    userGroups: Sequence[str]
+    verbs: Sequence[str]
+    resources: Sequence[GroupResources]
+    namespaces: Sequence[str]
+    nonResourceURLs: Sequence[str]
+    omitStages: Sequence[str]
+    omitManagedFields: bool
+
+
+class PolicyDocument(TypedDict, total=False):
+    """A policy as its file says it."""
+
+    rules: Sequence[PolicyRule]
+    omitStages: Sequence[str]
+    omitManagedFields: bool
 
 
 class PolicyError(ValueError):
@@ -53,7 +79,7 @@ class Rule:
     groups: frozenset[str]
     verbs: frozenset[str]
     namespaces: frozenset[str]
-    resources: Sequence[Mapping[str, Any]]
+    resources: Sequence[GroupResources]
     paths: Sequence[str]
 
     def matches(self, asked: Attributes) -> bool:
@@ -79,7 +105,7 @@ def _covers(spec: str, path: str) -> bool:
     return spec in ("*", path) or (spec.endswith("*") and path.startswith(spec.rstrip("*")))
 
 
-def _names(entry: Mapping[str, Any], asked: Attributes) -> bool:
+def _names(entry: GroupResources, asked: Attributes) -> bool:
     if entry.get("group", "") not in (asked.group, "*"):
         return False
     listed = entry.get("resources") or ()
@@ -97,7 +123,7 @@ def _names(entry: Mapping[str, Any], asked: Attributes) -> bool:
 class Policy:
     """Rules in order: the first that matches decides, and what none matches is not logged."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: PolicyDocument) -> None:
         stages = frozenset(document.get("omitStages") or ())
         without = bool(document.get("omitManagedFields"))
         self._unmatched = RequestAuditConfig(NONE, stages, not without)
@@ -110,7 +136,7 @@ class Policy:
         return found
 
 
-def _rule(part: Mapping[str, Any], stages: frozenset[str], without: bool) -> Rule:
+def _rule(part: PolicyRule, stages: frozenset[str], without: bool) -> Rule:
     own = part.get("omitManagedFields")
     return Rule(
         RequestAuditConfig(
@@ -150,10 +176,11 @@ def _check(document: Any) -> None:
     version, kind = document.get("apiVersion"), document.get("kind")
     if version != "audit.k8s.io/v1" or kind != "Policy":
         raise PolicyError(f"unknown group version field {version}, Kind={kind} in policy")
-    rules = document.get("rules")
+    policy = cast("PolicyDocument", document)
+    rules = policy.get("rules")
     if not rules:
         raise PolicyError("loaded illegal policy with 0 rules")
-    problems = _check_stages(document.get("omitStages"), field.Path("omitStages"))
+    problems = _check_stages(policy.get("omitStages"), field.Path("omitStages"))
     for i, rule in enumerate(rules):
         problems += _check_rule(rule, field.Path("rules").index(i))
     if problems:
@@ -161,7 +188,7 @@ def _check(document: Any) -> None:
         raise PolicyError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
-def _check_rule(rule: Mapping[str, Any], path: field.Path) -> list[FieldError]:
+def _check_rule(rule: PolicyRule, path: field.Path) -> list[FieldError]:
     problems: list[FieldError] = []
     level = rule.get("level")
     if not level:
@@ -187,7 +214,7 @@ def _check_rule(rule: Mapping[str, Any], path: field.Path) -> list[FieldError]:
     return problems
 
 
-def _check_resource(entry: Mapping[str, Any], path: field.Path) -> list[FieldError]:
+def _check_resource(entry: GroupResources, path: field.Path) -> list[FieldError]:
     problems: list[FieldError] = []
     group = entry.get("group") or ""
     if group and group != "*" and (messages := names.dns1123_subdomain(group)):

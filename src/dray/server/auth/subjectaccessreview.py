@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dray.api import errors
 from dray.api.errors import BadRequest
 from dray.api.scheme.kinds import Object
 from dray.api.user import UserInfo
 from dray.server import admission
+from dray.server.admission.matchconditions import aggregate
 from dray.server.apiserver import APIServer
 from dray.server.auth.authorizer import Attributes, Decision
 from dray.server.auth.rbac import PolicyRule
@@ -17,6 +18,15 @@ from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import Response
 from dray.server.registry.metadata import ensure_namespace
+
+if TYPE_CHECKING:
+    from dray.api.types.authorization import (
+        SelfSubjectAccessReviewSpec,
+        SelfSubjectRulesReview,
+        SubjectAccessReviewSpec,
+        SubjectAccessReviewStatus,
+    )
+    from dray.api.types.meta import FieldSelectorRequirement, LabelSelectorRequirement
 
 GROUP = "authorization.k8s.io"
 
@@ -41,7 +51,7 @@ def install(api: APIServer, rules_for: RulesFor | None, *, unlisted: Sequence[Un
         api.handlers.register(GROUP, plural, "", {"create": verb})
 
 
-async def read_review(call: Call, check: Callable[[Object], None]) -> Object:
+async def read_review(call: Call, check: Callable[[Any], None]) -> Any:
     """The review that a call sends, admitted and checked."""
     options = write_options(call.request.query, "CreateOptions")
     review = call.api.decoder.versioned(call.request, call.codec, directive=options.directive)
@@ -57,8 +67,8 @@ async def read_review(call: Call, check: Callable[[Object], None]) -> Object:
     return review
 
 
-def _checked(call: Call) -> Callable[[Object], None]:
-    def check(review: Object) -> None:
+def _checked(call: Call) -> Callable[[Any], None]:
+    def check(review: Any) -> None:
         problems = call.resource.kind.strategy.validate(review, call.context("create"))
         if problems:
             # Upstream has forgotten the kind by now.
@@ -70,7 +80,7 @@ def _checked(call: Call) -> Callable[[Object], None]:
 async def access_review(call: Call) -> Response:
     """May that user do this?"""
     review = await read_review(call, _checked(call))
-    spec = review["spec"]
+    spec: SubjectAccessReviewSpec = review["spec"]
     extra = {key: tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
     user = UserInfo(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
     return _answer(call, review, user)
@@ -81,10 +91,10 @@ async def self_access_review(call: Call) -> Response:
     return _answer(call, await read_review(call, _checked(call)), call.user)
 
 
-def _answer(call: Call, review: Object, user: UserInfo) -> Response:
+def _answer(call: Call, review: Any, user: UserInfo) -> Response:
     attributes, problem = _asked(review["spec"], user)
     verdict = call.api.authorizer.authorize(attributes)
-    status: Object = {"allowed": verdict.allowed}
+    status: SubjectAccessReviewStatus = {"allowed": verdict.allowed}
     if verdict.decision is Decision.DENY:
         status["denied"] = True
     if verdict.reason:
@@ -95,14 +105,24 @@ def _answer(call: Call, review: Object, user: UserInfo) -> Response:
     return Response(201, call.codec.object(review))
 
 
-def _asked(spec: Mapping[str, Any], user: UserInfo) -> tuple[Attributes, str]:
+def _asked(
+    spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec, user: UserInfo
+) -> tuple[Attributes, str]:
     """What a review asks about, and what of its selectors could not be understood."""
     resource = spec.get("resourceAttributes")
     if resource is None:
         other = spec["nonResourceAttributes"]
         return Attributes(user, other.get("verb", ""), path=other.get("path", "") or "/"), ""
-    fields, field_problem = _selector(resource, "fieldSelector", _field_requirement)
-    labels, label_problem = _selector(resource, "labelSelector", _label_requirement)
+    selector = resource.get("fieldSelector") or {}
+    fields, field_problem = selector.get("rawSelector"), ""
+    if not fields:
+        listed = [_field_requirement(r) for r in selector.get("requirements") or ()]
+        fields, field_problem = _understood("fieldSelector", listed)
+    label_selector = resource.get("labelSelector") or {}
+    labels, label_problem = label_selector.get("rawSelector"), ""
+    if not labels:
+        listed = [_label_requirement(r) for r in label_selector.get("requirements") or ()]
+        labels, label_problem = _understood("labelSelector", listed)
     attributes = Attributes(
         user,
         resource.get("verb", ""),
@@ -118,22 +138,16 @@ def _asked(spec: Mapping[str, Any], user: UserInfo) -> tuple[Attributes, str]:
     return attributes, "; ".join(p for p in (field_problem, label_problem) if p)
 
 
-def _selector(
-    resource: Mapping[str, Any], key: str, requirement: Callable[[Mapping[str, Any]], str | None]
-) -> tuple[str, str]:
+def _understood(key: str, listed: Sequence[str | None]) -> tuple[str, str]:
     """A selector as text. What cannot be understood is left out, which only asks for more."""
-    selector = resource.get(key) or {}
-    if raw := selector.get("rawSelector"):
-        return str(raw), ""
-    listed: Sequence[Mapping[str, Any]] = selector.get("requirements") or ()
-    understood = [text for text in map(requirement, listed) if text is not None]
+    understood = [text for text in listed if text is not None]
     if len(understood) == len(listed):
         return ",".join(understood), ""
     how = "partially ignored" if understood else "ignored"
     return ",".join(understood), f"spec.resourceAttributes.{key} {how} due to parse error"
 
 
-def _field_requirement(requirement: Mapping[str, Any]) -> str | None:
+def _field_requirement(requirement: FieldSelectorRequirement) -> str | None:
     sign = {"In": "=", "NotIn": "!="}.get(requirement.get("operator", ""))
     match requirement.get("values"):
         case [value] if sign is not None:
@@ -141,7 +155,7 @@ def _field_requirement(requirement: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _label_requirement(requirement: Mapping[str, Any]) -> str | None:
+def _label_requirement(requirement: LabelSelectorRequirement) -> str | None:
     key, values = requirement.get("key", ""), ",".join(requirement.get("values") or ())
     match requirement.get("operator"):
         case "In":
@@ -149,7 +163,7 @@ def _label_requirement(requirement: Mapping[str, Any]) -> str | None:
         case "NotIn":
             return f"{key} notin ({values})"
         case "Exists":
-            return str(key)
+            return key
         case "DoesNotExist":
             return f"!{key}"
     return None
@@ -158,11 +172,11 @@ def _label_requirement(requirement: Mapping[str, Any]) -> str | None:
 async def _rules_review(call: Call, rules_for: RulesFor | None, unlisted: Sequence[Unlisted]) -> Response:
     """What may I do in a namespace?"""
 
-    def check(review: Object) -> None:
+    def check(review: SelfSubjectRulesReview) -> None:
         if not (review.get("spec") or {}).get("namespace"):
             raise BadRequest("no namespace on request")
 
-    review = await read_review(call, check)
+    review: SelfSubjectRulesReview = await read_review(call, check)
     rules, problems = rules_for(call.user, review["spec"]["namespace"]) if rules_for else ([], [])
     reasons = [reason for why in unlisted if (reason := why(call.user))]
     objects = [rule.object() for rule in rules]
@@ -171,7 +185,7 @@ async def _rules_review(call: Call, rules_for: RulesFor | None, unlisted: Sequen
         "nonResourceRules": [o for o in objects if "nonResourceURLs" in o],
         "incomplete": rules_for is None or bool(reasons),
     }
-    if problems := list(dict.fromkeys([*reasons, *problems])):
-        status["evaluationError"] = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    if problems := [*reasons, *problems]:
+        status["evaluationError"] = aggregate(problems)
     answer: Object = {"metadata": {}, "spec": {}, "status": status}
     return Response(201, call.codec.object(answer))

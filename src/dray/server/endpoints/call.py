@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dray.api import errors
 from dray.api.errors import StatusError
@@ -56,8 +56,8 @@ class Call:
         self,
         operation: str,
         *,
-        obj: Object | None = None,
-        old: Object | None = None,
+        obj: Any = None,
+        old: Any = None,
         name: str | None = None,
         options: Object | None = None,
         dry_run: bool = False,

@@ -52,7 +52,7 @@ class Decoder:
 
     def versioned(
         self, request: Request, codec: Codec, *, directive: str, known: Object | None = None
-    ) -> Object:
+    ) -> Any:
         """The body as an object of the version, shaped but not defaulted."""
         body = request.body
         doubled: list[str] = []

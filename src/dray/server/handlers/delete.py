@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calendar import timegm
 from time import strptime
+from typing import TYPE_CHECKING
 
 from dray.api import errors
 from dray.api.scheme.kinds import Object
@@ -15,6 +16,9 @@ from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.registry import writes
 from dray.server.registry.writes import Stale
 from dray.server.storage.documents import Document
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
@@ -66,22 +70,23 @@ async def _step(call: Call, current: Document, options: DeleteOptions) -> tuple[
     rules = call.resource.kind.strategy
     meta = current.metadata
     _check_preconditions(call, current, options)
-    new: Object = {**current.hub, "metadata": dict(meta)}
+    fresh: ObjectMeta = {**meta}
+    new: Object = {**current.hub, "metadata": fresh}
     # A namespace's own finalizers hold it, whatever its metadata says.
     if rules.held(current.hub):
         if meta.get("deletionTimestamp"):
             return current, False
-        new["metadata"]["deletionTimestamp"] = call.api.clock.now()
+        fresh["deletionTimestamp"] = call.api.clock.now()
         return await _mark(call, current, new, options)
     graceful, pending = _grace(call, new, options)
     if pending:
         return current, False
-    changed = _set_finalizers(new["metadata"], options)
-    finalizers = new["metadata"].get("finalizers")
+    changed = _set_finalizers(fresh, options)
+    finalizers = fresh.get("finalizers")
     if finalizers and not graceful:
-        _mark_deleting(call, new["metadata"])
+        _mark_deleting(call, fresh)
         return await _mark(call, current, new, options)
-    if graceful and (finalizers or new["metadata"]["deletionGracePeriodSeconds"] > 0):
+    if graceful and (finalizers or fresh["deletionGracePeriodSeconds"] > 0):
         return await _mark(call, current, new, options)
     if graceful or changed:
         # Watchers see the object once more, marked, before it goes: kubelets rely on it.
@@ -129,7 +134,8 @@ def _check_preconditions(call: Call, current: Document, options: DeleteOptions) 
 
 def _grace(call: Call, new: Object, options: DeleteOptions) -> tuple[bool, bool]:
     """Whether the deletion is graceful, and whether one is under way that this request does not shorten."""
-    rules, meta = call.resource.kind.strategy, new["metadata"]
+    rules = call.resource.kind.strategy
+    meta: ObjectMeta = new["metadata"]
     requested = options.grace
     if requested is not None and requested < 0:
         requested = 1
@@ -159,9 +165,9 @@ def _grace(call: Call, new: Object, options: DeleteOptions) -> tuple[bool, bool]
     return True, False
 
 
-def _set_finalizers(meta: Object, options: DeleteOptions) -> bool:
+def _set_finalizers(meta: ObjectMeta, options: DeleteOptions) -> bool:
     """Let the garbage collector orphan or delete the dependents first, as the caller wishes."""
-    present = meta.get("finalizers") or []
+    present = meta.get("finalizers") or ()
     orphan = foreground = False
     if options.orphan is not None:
         orphan = options.orphan
@@ -181,7 +187,7 @@ def _set_finalizers(meta: Object, options: DeleteOptions) -> bool:
     return True
 
 
-def _mark_deleting(call: Call, meta: Object) -> None:
+def _mark_deleting(call: Call, meta: ObjectMeta) -> None:
     now = call.api.clock.now()
     if not meta.get("deletionTimestamp") and meta.get("generation"):
         meta["generation"] += 1

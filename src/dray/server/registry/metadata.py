@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from dray.api.errors import BadRequest
-from dray.api.scheme.kinds import Object
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta, OwnerReference
 
 #: Vowels and look-alikes are missing, so that no word comes out by accident.
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5
 _MAX_NAME: Final = 63
-_SERVERS_OWN: Final = (
+_SERVERS_OWN: Final[
+    tuple[
+        Literal["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"],
+        ...,
+    ]
+] = (
     "creationTimestamp",
     "uid",
     "deletionTimestamp",
@@ -62,27 +69,27 @@ class _Uids:
 _uids = _Uids()
 
 
-def wipe_system_fields(metadata: Object) -> None:
+def wipe_system_fields(metadata: ObjectMeta) -> None:
     """Forget what a client may not choose on creation."""
     for key in _SERVERS_OWN:
         if key in metadata:
             del metadata[key]
 
 
-def fill_system_fields(metadata: Object, now: str) -> None:
+def fill_system_fields(metadata: ObjectMeta, now: str) -> None:
     metadata["creationTimestamp"] = now
     metadata["uid"] = _uids()
 
 
-def dedup_owner_references(metadata: Object, warn: Callable[[str], None], *, admitted: bool) -> None:
+def dedup_owner_references(metadata: ObjectMeta, warn: Callable[[str], None], *, admitted: bool) -> None:
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return
-    kept: list[Object] = []
+    kept: list[OwnerReference] = []
     duplicates = []
     for owner in owners:
         if owner in kept:
-            duplicates.append(str(owner.get("uid", "")))
+            duplicates.append(owner.get("uid", ""))
         else:
             kept.append(owner)
     if duplicates:
@@ -90,7 +97,7 @@ def dedup_owner_references(metadata: Object, warn: Callable[[str], None], *, adm
         metadata["ownerReferences"] = kept
 
 
-def ensure_namespace(metadata: Object, namespace: str) -> None:
+def ensure_namespace(metadata: ObjectMeta, namespace: str) -> None:
     """Set the namespace of the URL where the object has none; an object that names another one is refused."""
     stated = metadata.get("namespace", "")
     if stated == namespace:
@@ -105,7 +112,7 @@ def ensure_namespace(metadata: Object, namespace: str) -> None:
         )
 
 
-def check_name(metadata: Object, expected: str) -> None:
+def check_name(metadata: ObjectMeta, expected: str) -> None:
     """Refuse an object whose name is not the one in the URL."""
     name = metadata.get("name", "")
     if not name:

@@ -46,7 +46,7 @@ class WriteResult(NamedTuple):
 
 async def create(call: Call, obj: Object, attributes: admission.Attributes) -> Document:
     """Store a new object. A generated name that is taken is drawn again."""
-    meta_ = obj["metadata"]
+    meta_: ObjectMeta = obj["metadata"]
     if not meta_.get("generateName") or meta_.get("name"):
         return await _create_once(call, obj, attributes)
     for attempt in range(_CREATE_ATTEMPTS):
@@ -60,7 +60,8 @@ async def create(call: Call, obj: Object, attributes: admission.Attributes) -> D
 
 
 async def _create_once(call: Call, obj: Object, attributes: admission.Attributes) -> Document:
-    rules, meta_ = call.resource.kind.strategy, obj["metadata"]
+    rules = call.resource.kind.strategy
+    meta_: ObjectMeta = obj["metadata"]
     ctx = call.context("create")
     metadata.fill_system_fields(meta_, ctx.now)
     if meta_.get("generateName") and not meta_.get("name"):
@@ -73,7 +74,8 @@ async def _create_once(call: Call, obj: Object, attributes: admission.Attributes
 async def _check_and_insert(
     call: Call, obj: Object, attributes: admission.Attributes, ctx: Context
 ) -> Document:
-    kind, rules, meta_ = call.resource.kind, call.resource.kind.strategy, obj["metadata"]
+    kind, rules = call.resource.kind, call.resource.kind.strategy
+    meta_: ObjectMeta = obj["metadata"]
     problems = [*_metadata_problems(call, meta_), *rules.validate(obj, ctx)]
     if problems:
         raise errors.invalid(kind.kind, kind.group, meta_.get("name", ""), problems)
@@ -90,7 +92,7 @@ async def _check_and_insert(
     return await writes.insert(call, key, obj)
 
 
-def _metadata_problems(call: Call, meta_: Object) -> list[FieldError]:
+def _metadata_problems(call: Call, meta_: ObjectMeta) -> list[FieldError]:
     kind = call.resource.kind
     return objectmeta.validate_object_meta(
         meta_, namespaced=kind.namespaced, check_name=kind.strategy.check_name or name_is_path_segment
@@ -191,7 +193,7 @@ async def _check_and_replace(
     return written if isinstance(written, Stale) else WriteResult(written)
 
 
-def check_uid(call: Call, sent: Object, current: Document) -> None:
+def check_uid(call: Call, sent: ObjectMeta, current: Document) -> None:
     """A replacement that names a uid is meant for that very object."""
     uid = sent.get("uid")
     if uid and uid != current.metadata.get("uid"):
@@ -202,7 +204,7 @@ def check_uid(call: Call, sent: Object, current: Document) -> None:
         )
 
 
-def check_revision(call: Call, new: Object, current: Document, *, unconditional: bool) -> None:
+def check_revision(call: Call, new: ObjectMeta, current: Document, *, unconditional: bool) -> None:
     """The resourceVersion, where the caller gave one, is that of the object."""
     try:
         stated = parse_revision(new.get("resourceVersion", ""))
@@ -220,9 +222,13 @@ def check_revision(call: Call, new: Object, current: Document, *, unconditional:
 
 def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy[Any], ctx: Context) -> None:
     """Keep what an update cannot change, and let the strategy reset the fields that it does not update."""
-    fresh, kept = new["metadata"], old["metadata"]
+    fresh: ObjectMeta = new["metadata"]
+    kept: ObjectMeta = old["metadata"]
     metadata.ensure_namespace(fresh, call.namespace)
-    _copy_field(fresh, kept, "generation")
+    if "generation" in kept:
+        fresh["generation"] = kept["generation"]
+    else:
+        fresh.pop("generation", None)
     strategy.prepare_update(new, old, ctx)
     fresh = new["metadata"]
     if not fresh.get("uid"):
@@ -235,16 +241,9 @@ def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy
             fresh["deletionGracePeriodSeconds"] = kept["deletionGracePeriodSeconds"]
 
 
-def _copy_field(new: Object, old: Object, key: str) -> None:
-    if key in old:
-        new[key] = old[key]
-    else:
-        new.pop(key, None)
-
-
 def _finished(call: Call, new: Object, old: Object) -> bool:
     """An object under deletion that nothing holds any longer goes with this update."""
-    kept = old["metadata"]
+    kept: ObjectMeta = old["metadata"]
     return (
         bool(kept.get("deletionTimestamp"))
         and not new["metadata"].get("finalizers")

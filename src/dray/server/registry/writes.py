@@ -7,7 +7,7 @@ newest state, and the caller computes the write again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dray.api import errors
 from dray.api.errors import StatusError
@@ -100,7 +100,7 @@ async def delete(call: Call, current: Document) -> Stale | None:
 
 
 async def guaranteed_update(
-    call: Call, key: str, change: Callable[[Object], None], *, dry_run: bool = False
+    call: Call, key: str, change: Callable[[Any], None], *, dry_run: bool = False
 ) -> Document:
     """Change an object without strategy and admission, for subresources that check the change themselves.
 

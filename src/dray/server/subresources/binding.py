@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import BadRequest, StatusError, conflict
-from dray.api.scheme.kinds import Object
 from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.server import admission
+from dray.server.admission.matchconditions import aggregate
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import Response
 from dray.server.registry import writes
 from dray.server.registry.metadata import ensure_namespace
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Binding, ObjectReference, Pod, PodCondition, PodStatus
+    from dray.api.types.meta import ObjectMeta
 
 _TARGET = Path("target")
 
@@ -32,7 +37,7 @@ def bind_by_body(call: Call) -> Awaitable[Response]:
 async def _bind(call: Call, name: str) -> Response:
     options = write_options(call.request.query, "CreateOptions")
     codec = call.api.resources.codec("", "v1", "bindings")
-    binding = call.api.decoder.versioned(call.request, codec, directive=options.directive)
+    binding: Binding = call.api.decoder.versioned(call.request, codec, directive=options.directive)
     meta, target = binding["metadata"], binding.get("target") or {}
     ensure_namespace(meta, call.info.namespace)
     attributes = call.attributes(
@@ -50,22 +55,22 @@ async def _bind(call: Call, name: str) -> Response:
         raise BadRequest("name in URL does not match name in Binding object")
     _check(target)
     await call.api.admission.validate(attributes)
-    pod = meta.get("name", "")
+    pod_name = meta.get("name", "")
     try:
         await writes.guaranteed_update(
             call,
-            f"{call.info.namespace}/{pod}",
-            lambda obj: _assign(call, obj, binding, target["name"]),
+            f"{call.info.namespace}/{pod_name}",
+            lambda pod: _assign(call, pod, meta, target["name"]),
             dry_run=options.dry_run,
         )
     except _Refused as e:
-        raise conflict("pods/binding", "", pod, str(e)) from None
+        raise conflict("pods/binding", "", pod_name, str(e)) from None
     return Response(
         201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     )
 
 
-def _check(target: Object) -> None:
+def _check(target: ObjectReference) -> None:
     problems = []
     if target.get("kind", "") not in ("", "Node"):
         problems.append(field.not_supported(_TARGET.child("kind"), target["kind"], ("Node", "<empty>")))
@@ -73,16 +78,15 @@ def _check(target: Object) -> None:
         problems.append(field.required(_TARGET.child("name")))
     if problems:
         # Upstream does not dress these up as a 422.
-        texts = [str(p) for p in problems]
-        raise StatusError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        raise StatusError(aggregate([str(p) for p in problems]))
 
 
 class _Refused(Exception):
     """The pod's state does not allow it to be bound."""
 
 
-def _assign(call: Call, pod: Object, binding: Object, node: str) -> None:
-    meta, sent = pod["metadata"], binding["metadata"]
+def _assign(call: Call, pod: Pod, sent: ObjectMeta, node: str) -> None:
+    meta = pod["metadata"]
     name = meta["name"]
     _check_preconditions(call, meta, sent)
     if meta.get("deletionTimestamp"):
@@ -103,12 +107,14 @@ def _assign(call: Call, pod: Object, binding: Object, node: str) -> None:
     set_condition(status, {"type": "PodScheduled", "status": "True"}, call.api.clock.now())
 
 
-def _check_preconditions(call: Call, meta: Object, sent: Object) -> None:
-    for name, key in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
-        wanted = sent.get(key)
-        if wanted and wanted != meta.get(key):
+def _check_preconditions(call: Call, meta: ObjectMeta, sent: ObjectMeta) -> None:
+    for name, wanted, found in (
+        ("UID", sent.get("uid"), meta.get("uid")),
+        ("ResourceVersion", sent.get("resourceVersion"), meta.get("resourceVersion")),
+    ):
+        if wanted and wanted != found:
             path = f"{call.resource.cache.prefix}{meta['namespace']}/{meta['name']}"
-            problem = f"Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {meta.get(key)}"
+            problem = f"Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {found}"
             raise call.conflict(
                 f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, "
                 f"AdditionalErrorMsg: {problem}",
@@ -116,9 +122,9 @@ def _check_preconditions(call: Call, meta: Object, sent: Object) -> None:
             )
 
 
-def set_condition(status: Object, condition: Object, now: str) -> None:
+def set_condition(status: PodStatus, condition: PodCondition, now: str) -> None:
     """Put a condition into a pod's status; its time changes only when its status does."""
-    conditions = list(status.get("conditions") or ())
+    conditions: list[Any] = list(status.get("conditions") or ())
     for i, old in enumerate(conditions):
         if old["type"] == condition["type"]:
             since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else now

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dray.api.errors import BadRequest, NotFound, StatusError
-from dray.api.scheme.kinds import Object
+from dray.api.pods import node_name
 from dray.server import admission
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.responses import RawBody, Response
 from dray.server.handlers.table import Handler
 from dray.server.storage.documents import Document
 from dray.server.subresources.codecs import connect_options
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
 
 _CONNECT = ("attach", "exec", "portforward")
 _PROXIED = ("create", "delete", "get", "patch", "update")
@@ -67,7 +70,7 @@ class KubeletClientSwitch:
 
 def _unreachable(call: Call, pod: Document) -> StatusError:
     """Upstream's answer for a node it knows nothing about."""
-    node = pod.hub.get("spec", {}).get("nodeName", "")
+    node = node_name(pod.hub)
     nodes = call.api.resources.resource("", "nodes")
     if nodes is None or nodes.cache.get(node) is None:
         return NotFound(f'nodes "{node}" not found', details={"name": node, "kind": "nodes"})
@@ -78,7 +81,7 @@ def connect_handlers(nodes: KubeletClient) -> Iterator[tuple[str, str, Mapping[s
     async def log(call: Call) -> Response:
         pod = call.existing()
         container = _container(call, pod.hub)
-        if not pod.hub.get("spec", {}).get("nodeName"):
+        if not node_name(pod.hub):
             # Nothing has run yet, so there is nothing to show.
             return Response(200, RawBody(b"", "text/plain"))
         return await nodes.log(call, pod, container)
@@ -90,7 +93,7 @@ def connect_handlers(nodes: KubeletClient) -> Iterator[tuple[str, str, Mapping[s
         pod = call.existing()
         await _admit_connect(call)
         container = "" if call.info.subresource == "portforward" else _container(call, pod.hub)
-        if not pod.hub.get("spec", {}).get("nodeName"):
+        if not node_name(pod.hub):
             raise BadRequest(f"pod {pod.name} does not have a host assigned")
         return await nodes.connect(call, pod, container)
 
@@ -114,7 +117,7 @@ async def _admit_connect(call: Call) -> None:
     await call.api.admission.validate(attributes)
 
 
-def _container(call: Call, pod: Object) -> str:
+def _container(call: Call, pod: Pod) -> str:
     """The container a request is about; with one container it need not be named."""
     name = call.info.name
     spec = pod.get("spec", {})
@@ -128,9 +131,9 @@ def _container(call: Call, pod: Object) -> str:
         return asked
     default = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
     if default and default in main:
-        return str(default)
+        return default
     if len(main) == 1:
-        return str(main[0])
+        return main[0]
     if not main:
         raise BadRequest(f"a container name must be specified for pod {name}")
     choose = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dray.api import selectors
 from dray.api.errors import BadRequest, Conflict, StatusError, Timeout, TooManyRequests, forbidden
 from dray.api.objects import clone
+from dray.api.pods import is_ready
 from dray.api.scheme.kinds import Object
 from dray.server import admission
 from dray.server.endpoints.call import Call
@@ -18,6 +20,11 @@ from dray.server.storage.documents import Document
 from dray.server.subresources import codecs
 from dray.server.subresources.binding import set_condition
 
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodCondition
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+
 _ATTEMPTS = 10
 _MAX_DISRUPTED = 2000
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -25,7 +32,7 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
 async def evict(call: Call) -> Response:
     write = write_options(call.request.query, "CreateOptions")
-    body = _eviction(call)
+    body = _decode(call)
     if body.get("metadata", {}).get("name", "") != call.info.name:
         raise BadRequest("name in URL does not match name in Eviction object")
     options = delete_options_from(body.get("deleteOptions") or {})
@@ -45,7 +52,7 @@ async def evict(call: Call) -> Response:
     )
 
 
-def _eviction(call: Call) -> Object:
+def _decode(call: Call) -> Object:
     found: Object = clone(json_object(call.request, "policy/v1.Eviction"))
     kind = found.get("kind") or "Eviction"
     version = found.get("apiVersion") or "policy/v1"
@@ -87,7 +94,7 @@ async def _evict(call: Call, options: DeleteOptions) -> None:
 
 async def _evict_within(call: Call, pod: Document, budget: Document, options: DeleteOptions) -> None:
     """Evict a pod that a budget guards."""
-    if not _ready(pod.hub) and _spare_unhealthy(budget.hub):
+    if not is_ready(pod.hub) and _spare_unhealthy(budget.hub):
         strict = options if options.revision is not None else replace(options, revision=str(pod.revision))
         try:
             await _mark_and_delete(call, strict)
@@ -107,28 +114,23 @@ async def _evict_within(call: Call, pod: Document, budget: Document, options: De
     await _mark_and_delete(call, options)
 
 
-def _unguarded(pod: Object) -> bool:
+def _unguarded(pod: Pod) -> bool:
     """A pod that has ended, has not begun or is going already causes no further disruption."""
     phase = pod.get("status", {}).get("phase")
     return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _may_become_ready(pod: Object) -> bool:
+def _may_become_ready(pod: Pod) -> bool:
     return pod.get("status", {}).get("phase") == "Pending" and not pod["metadata"].get("deletionTimestamp")
 
 
-def _ready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return any(c["type"] == "Ready" and c.get("status") == "True" for c in conditions)
-
-
-def _spare_unhealthy(budget: Object) -> bool:
+def _spare_unhealthy(budget: PodDisruptionBudget) -> bool:
     """Whether a pod that is not ready may go without using the budget up."""
     if budget.get("spec", {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget.get("status", {})
     desired = status.get("desiredHealthy", 0)
-    return bool(status.get("currentHealthy", 0) >= desired > 0)
+    return status.get("currentHealthy", 0) >= desired > 0
 
 
 def _budgets(call: Call, pod: Document) -> list[Document]:
@@ -140,7 +142,8 @@ def _budgets(call: Call, pod: Document) -> list[Document]:
     for key in cache.range(pod.namespace):
         budget = cache.documents[key]
         try:
-            selector = selectors.label_selector(budget.hub.get("spec", {}).get("selector"))
+            spec: PodDisruptionBudgetSpec = budget.hub.get("spec", {})
+            selector = selectors.label_selector(spec.get("selector"))
         except (ValueError, KeyError):
             continue  # such a selector selects nothing
         if selector.matches(pod.labels):
@@ -148,7 +151,7 @@ def _budgets(call: Call, pod: Document) -> list[Document]:
     return found
 
 
-def _take_one(call: Call, budget: Object, pod: str) -> None:
+def _take_one(call: Call, budget: PodDisruptionBudget, pod: str) -> None:
     """Check that the budget allows a disruption, and count this one."""
     meta, status = budget["metadata"], budget.setdefault("status", {})
     name = meta["name"]
@@ -168,23 +171,25 @@ def _take_one(call: Call, budget: Object, pod: str) -> None:
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: call.api.clock.now()}
 
 
-def _why(name: str, status: Object) -> str:
-    condition: Object = next(
-        (c for c in status.get("conditions") or () if c.get("type") == "DisruptionAllowed"), {}
+def _why(name: str, status: PodDisruptionBudgetStatus) -> str:
+    condition = next(
+        (c for c in status.get("conditions") or () if c.get("type") == "DisruptionAllowed"), None
     )
-    message = condition.get("message") if condition.get("status") == "False" else ""
-    if message and condition.get("reason") == "SyncFailed":
+    denied = condition is not None and condition.get("status") == "False"
+    message, reason = (
+        (condition.get("message"), condition.get("reason", "")) if condition and denied else ("", "")
+    )
+    if message and reason == "SyncFailed":
         return f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
     current, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     if current <= desired:
         return f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
     if message:
-        reason = condition.get("reason", "")
         return f"The disruption budget {name} does not allow evicting pods currently ({reason}): {message}"
     return f"The disruption budget {name} does not allow evicting pods currently"
 
 
-def _set_insufficient(status: Object, meta: Object, now: str) -> None:
+def _set_insufficient(status: PodDisruptionBudgetStatus, meta: ObjectMeta, now: str) -> None:
     conditions = [c for c in status.get("conditions") or () if c.get("type") != "DisruptionAllowed"]
     conditions.append(
         {
@@ -221,7 +226,7 @@ async def _mark_and_delete(call: Call, options: DeleteOptions) -> None:
     await remove(call, call.key, options, attributes)
 
 
-def _mark(call: Call, pod: Object, options: DeleteOptions) -> None:
+def _mark(call: Call, pod: Pod, options: DeleteOptions) -> None:
     meta = pod["metadata"]
     for name, stated, actual in (
         ("UID", options.uid, meta.get("uid")),
@@ -231,7 +236,7 @@ def _mark(call: Call, pod: Object, options: DeleteOptions) -> None:
             raise call.conflict(
                 f"the {name} in the precondition ({stated}) does not match the {name} in record ({actual})"
             )
-    condition = {
+    condition: PodCondition = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "EvictionByEvictionAPI",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api import errors
 from dray.api.errors import BadRequest
 from dray.api.groups.authentication import GROUP, TOKEN_REQUEST
-from dray.api.scheme.kinds import Object
 from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.server import admission
@@ -21,6 +20,11 @@ from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
 from dray.server.registry.metadata import ensure_namespace
 from dray.server.storage.codec import Codec, encode
+
+if TYPE_CHECKING:
+    from dray.api.types.authentication import BoundObjectReference, TokenRequest
+    from dray.api.types.core import Node, Pod
+    from dray.api.types.meta import ObjectMeta
 
 _METADATA: Final = Path("metadata")
 _KEYS: Final = "/openid/v1/jwks"
@@ -59,7 +63,8 @@ async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens)
     obj = call.api.decoder.versioned(call.request, codec, directive=options.directive)
     if codec.version.default is not None:
         codec.version.default(obj)
-    meta = obj.setdefault("metadata", {})
+    request: TokenRequest = obj
+    meta = request.setdefault("metadata", {})
     ensure_namespace(meta, call.info.namespace)
     attributes = call.attributes(
         admission.CREATE,
@@ -78,21 +83,21 @@ async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens)
     if meta.get("uid") and meta["uid"] != uid:
         told = f"the UID in the token request ({meta['uid']}) does not match the UID of the service account ({uid})"
         raise errors.conflict("TokenRequest", GROUP, account.name, told)
-    spec = obj.setdefault("spec", {})
+    spec = request.setdefault("spec", {})
     if not spec.get("audiences"):
         spec["audiences"] = list(tokens.audiences)
-    meta.update(name=account.name, uid=uid, creationTimestamp=call.api.clock.now())
+    meta["name"], meta["uid"], meta["creationTimestamp"] = account.name, uid, call.api.clock.now()
     if problems := TOKEN_REQUEST.strategy.validate(obj, call.context("create")):
         raise errors.invalid("TokenRequest", GROUP, "", problems)
     await call.api.admission.validate(attributes)
     bound = _bound(call, account, spec.get("boundObjectRef"))
     seconds = spec["expirationSeconds"]
     token = tokens.issue(account, uid, audiences=spec["audiences"], seconds=seconds, bound=bound)
-    obj["status"] = {"token": token, "expirationTimestamp": call.api.clock.later(seconds)}
+    request["status"] = {"token": token, "expirationTimestamp": call.api.clock.later(seconds)}
     return Response(201, codec.object(obj))
 
 
-def _bound(call: Call, account: ServiceAccount, ref: Object | None) -> BoundObject | None:
+def _bound(call: Call, account: ServiceAccount, ref: BoundObjectReference | None) -> BoundObject | None:
     """The object that a token is to be bound to, as it is now."""
     if ref is None:
         return None
@@ -106,18 +111,20 @@ def _bound(call: Call, account: ServiceAccount, ref: Object | None) -> BoundObje
         raise errors.not_found(plural, "", name)
     also = None
     if kind == "Pod":
-        if found["spec"].get("serviceAccountName", "") != account.name:
+        pod: Pod = found
+        if pod["spec"].get("serviceAccountName", "") != account.name:
             raise BadRequest(
                 f'cannot bind token for serviceaccount "{account.name}" to pod running with '
                 "different serviceaccount name."
             )
-        if (node := found["spec"].get("nodeName")) and call.api.quirks.adds_node_to_pod_tokens:
-            known = _object(call, "nodes", node)
+        if (node := pod["spec"].get("nodeName")) and call.api.quirks.adds_node_to_pod_tokens:
+            known: Node | None = _object(call, "nodes", node)
             also = (node, known["metadata"]["uid"] if known is not None else "")
     elif kind == "Node" and not call.api.quirks.binds_tokens_to_nodes:
         words = 'the "ServiceAccountTokenNodeBinding" feature-gate is disabled'
         raise BadRequest(f"cannot bind token to a Node object as {words}")
-    uid = found["metadata"]["uid"]
+    metadata: ObjectMeta = found["metadata"]
+    uid = metadata["uid"]
     if ref.get("uid") and ref["uid"] != uid:
         raise errors.conflict(
             kind,
@@ -129,7 +136,7 @@ def _bound(call: Call, account: ServiceAccount, ref: Object | None) -> BoundObje
     return BoundObject(kind.lower(), name, uid, also)
 
 
-def _object(call: Call, plural: str, key: str) -> dict[str, Any] | None:
+def _object(call: Call, plural: str, key: str) -> Any:
     resource = call.api.resources.resource("", plural)
     document = None if resource is None else resource.cache.get(key)
     return None if document is None else document.hub

@@ -1,6 +1,6 @@
 """Periodic compaction of a shared etcd. All API servers on it, kube-apiserver included, agree through one key.
 
-The key's version is a logical clock: whoever moves it on does this round's compaction, to the revision that was the
+The key's version is a logical clock: the server that increments it does this round's compaction, to the revision that was the
 newest one round ago; the others see that they were late and wait for the next round.
 """
 

@@ -27,7 +27,7 @@ _OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 5_000),
 )
 CALL_TIMEOUT: Final = 10.0
-#: A write that was on its way to a leader that died is answered by nobody for five seconds; it is sooner repeated.
+#: A write that was on its way to a leader that died gets no answer for five seconds; it is repeated sooner.
 TXN_TIMEOUT: Final = 2.0
 #: How long a call is tried again, on one member after the other: an election or a restart is sat out.
 RETRY_SECONDS: Final = 10.0

@@ -1,20 +1,10 @@
-"""Drivers of every age and the node agent, over real sockets: what is announced decides how they speak."""
+"""Which services of a driver the kubelet of each release calls."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
-
-import grpc.aio
 import pytest
 
 from dray.api.release import EffectiveVersion
-from dray.driver import Allocated, Claim, Device, DeviceID, Driver, Edits, Handle, Options, serving
-from dray.driver.sockets import Listener
-from dray.kubelet_api import structured
 from dray.kubelet_api.services import (
     CLASSIC_SERVICES,
     DRA_V1,
@@ -25,53 +15,8 @@ from dray.kubelet_api.services import (
     NODE_V1ALPHA3,
     Service,
 )
-from dray.node.dra.checkpoint import Checkpoint
-from dray.node.dra.claiminfo import ClaimInfoCache
-from dray.node.dra.claiminfo import PreparedDevice as StoredDevice
-from dray.node.dra.claims import drivers_of
-from dray.node.dra.classic.handles import ResourceHandle, resource_handles
-from dray.node.dra.classic.noderesources import NodeResourcesController
-from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, PrepareResult, choose_services
-from dray.node.dra.manager import Manager
-from dray.node.dra.plugin import DRAPlugin
-from dray.node.metrics import Metrics
+from dray.node.dra.grpc_versions import ChosenServices, choose_services
 from dray.node.quirks import Quirks
-from tests.support.wait import wait_for
-
-STRUCTURED = {
-    "vendorClassParameters": {"fur": "long"},
-    "nodeName": "las1",
-    "results": [{"namedResources": {"name": "tom"}, "vendorRequestParameters": {"mood": ["good"]}}],
-}
-
-
-class Cats(Driver):
-    name = "cats.example.com"
-    classic = True
-
-    def devices(self, node: str) -> list[Device]:
-        return [Device(name="tom", attributes={"age": 3}, capacity={"milk": "1Gi"})]
-
-    def allocated(self, handle: Handle) -> Sequence[Allocated]:
-        if handle.structured is not None:
-            return super().allocated(handle)
-        return [Allocated(id=DeviceID("las1", name), request="") for name in handle.data.split(",")]
-
-    def edits(self, claim: Claim, device: Allocated) -> Edits:
-        return Edits(env={"CAT": device.name, "KNOWN": str(device.config)})
-
-
-def reference(*handles: ResourceHandle) -> ClaimRef:
-    return ClaimRef("ns", "c", "u", handles)
-
-
-@asynccontextmanager
-async def speaking(endpoint: Path, services: ChosenServices) -> AsyncIterator[DRAPlugin]:
-    plugin = DRAPlugin("cats.example.com", endpoint, services, metrics=Metrics())
-    try:
-        yield plugin
-    finally:
-        await plugin.close()
 
 
 def quirks(emulate: str) -> Quirks:
@@ -96,7 +41,7 @@ def quirks(emulate: str) -> Quirks:
         ("", ["1.0.0"], DRA_V1ALPHA4, CLASSIC_SERVICES),
     ],
 )
-def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
+def test_kubelet_chooses_services_as_its_release_did(
     emulate: str, announced: list[str], devices: Service | None, handles: tuple[Service, ...]
 ) -> None:
     assert choose_services(announced, quirks(emulate)) == ChosenServices(devices, handles)
@@ -111,214 +56,6 @@ def test_a_driver_is_spoken_to_as_the_kubelet_of_the_release_did(
         ("1.27", ["v1.DRAPlugin"], "None of the versions specified"),
     ],
 )
-def test_a_driver_that_no_such_kubelet_knew_is_refused(emulate: str, announced: list[str], said: str) -> None:
+def test_driver_without_known_services_is_refused(emulate: str, announced: list[str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         choose_services(announced, quirks(emulate))
-
-
-@pytest.mark.parametrize("service", CLASSIC_SERVICES)
-async def test_the_words_of_a_controller_become_cdi_devices(
-    api: Any, tmp_path: Path, service: Service
-) -> None:
-    options = Options(node="las1", kubelet_dir=tmp_path, cdi_dir=tmp_path / "cdi")
-    api.versions = ()  # a cluster that knows nothing else
-    socket = tmp_path / "plugins/cats.example.com/dra.sock"
-    async with (
-        serving(api.client, Cats(), options=options),
-        speaking(socket, ChosenServices(None, (service,))) as p,
-    ):
-        claim = reference(ResourceHandle("cats.example.com", "tom,felix"))
-        answer = (await p.prepare([claim]))["u"]
-        ids = [i for device in answer.devices for i in device.cdi_ids]
-        assert (answer.error, sorted(ids)) == (
-            "",
-            [f"k8s.cats.example.com/cats={name}" for name in ("common", "u-felix", "u-tom")],
-        )
-        assert '"CAT=felix"' in (tmp_path / "cdi" / "k8s.cats.example.com-cats_u.json").read_text()
-        assert await p.unprepare([claim._replace(cdi_ids=tuple(ids))]) == {"u": ""}
-        assert not list((tmp_path / "cdi").glob("*_u.json"))
-
-
-@pytest.mark.parametrize("service", [NODE_V1ALPHA3, NODE_V1ALPHA2])
-async def test_what_the_scheduler_allocated_arrives_whole(api: Any, tmp_path: Path, service: Service) -> None:
-    options = Options(node="las1", kubelet_dir=tmp_path, cdi_dir=tmp_path / "cdi")
-    socket = tmp_path / "plugins/cats.example.com/dra.sock"
-    async with (
-        serving(api.client, Cats(), options=options),
-        speaking(socket, ChosenServices(None, (service,))) as p,
-    ):
-        handle = ResourceHandle("cats.example.com", "", STRUCTURED)
-        assert not (await p.prepare([reference(handle)]))["u"].error
-        written = (tmp_path / "cdi" / "k8s.cats.example.com-cats_u.json").read_text()
-        assert "CAT=tom" in written and "long" in written and "good" in written
-
-
-async def test_a_handle_that_makes_no_sense_is_an_error_of_its_claim(api: Any, tmp_path: Path) -> None:
-    class Strict(Cats):
-        def allocated(self, handle: Handle) -> Sequence[Allocated]:
-            raise ValueError(f"what is {handle.data!r}?")
-
-    options = Options(node="las1", kubelet_dir=tmp_path, cdi_dir=tmp_path / "cdi")
-    socket = tmp_path / "plugins/cats.example.com/dra.sock"
-    async with serving(api.client, Strict(), options=options):
-        for service in CLASSIC_SERVICES:
-            async with speaking(socket, ChosenServices(None, (service,))) as p:
-                answer = (await p.prepare([reference(ResourceHandle("cats.example.com", "dog"))]))["u"]
-                assert "what is 'dog'?" in answer.error
-
-
-async def test_the_resources_of_a_node_are_told_once(api: Any, tmp_path: Path) -> None:
-    options = Options(node="las1", kubelet_dir=tmp_path, cdi_dir=tmp_path / "cdi")
-    socket = tmp_path / "plugins/cats.example.com/dra.sock"
-    async with (
-        serving(api.client, Cats(), options=options),
-        speaking(socket, ChosenServices(None, (NODE_V1ALPHA3,))) as p,
-    ):
-        [[model]] = [resources async for resources in p.watch_resources()]
-        attributes = [{"name": "age", "int": 3}, {"name": "milk", "quantity": "1Gi"}]
-        assert model == {"namedResources": {"instances": [{"name": "tom", "attributes": attributes}]}}
-
-
-class Old:
-    """A driver of 1.27."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def NodePrepareResource(self, request: Any, context: Any) -> Any:
-        self.asked.append(request.resource_handle)
-        if request.resource_handle == "bad":
-            await context.abort(grpc.StatusCode.INTERNAL, "no such cat")
-        return NODE_V1ALPHA2.module.NodePrepareResourceResponse(
-            cdi_devices=[f"v/c={request.resource_handle}"]
-        )
-
-
-async def test_an_older_driver_is_found_out_and_remembered(tmp_path: Path) -> None:
-    driver = Old()
-    listener = Listener(tmp_path / "dra.sock", [(NODE_V1ALPHA2, driver)])
-    await listener.start()
-    try:
-        async with speaking(listener.path, ChosenServices(None, CLASSIC_SERVICES)) as p:
-            both = reference(ResourceHandle("d", "a"), ResourceHandle("d", "b"))
-            answer = (await p.prepare([both]))["u"]
-            assert [device.cdi_ids for device in answer.devices] == [("v/c=a", "v/c=b")]
-            assert p.services.handles == (NODE_V1ALPHA2,)
-            bad = (await p.prepare([reference(ResourceHandle("d", "bad"))]))["u"]
-            assert bad.error == "rpc error: code = Internal desc = no such cat"
-            with pytest.raises(CallFailed, match="no service for claims that name devices"):
-                await p.prepare([reference()])
-    finally:
-        await listener.stop()
-
-
-def test_handles_are_found_in_every_form_of_an_allocation() -> None:
-    def classic(allocation: dict[str, Any]) -> dict[str, Any]:
-        status = {"driverName": "d", "allocation": allocation}
-        return {"spec": {"resourceClassName": "c"}, "status": status}
-
-    several = [{"driverName": "x", "data": "1"}, {"data": "2"}, {"structuredData": STRUCTURED}]
-    assert resource_handles(classic({"resourceHandles": several})) == (
-        ResourceHandle("x", "1"),
-        ResourceHandle("d", "2"),
-        ResourceHandle("d", "", STRUCTURED),
-    )
-    assert drivers_of(classic({"resourceHandles": several})) == ["x", "d"]
-    assert resource_handles(classic({"resourceHandle": "one"})) == (ResourceHandle("d", "one"),)
-    assert resource_handles(classic({})) == (ResourceHandle("d", ""),)
-
-
-def test_structured_parameters_survive_the_wire() -> None:
-    assert structured.handle_document(structured.handle_message(STRUCTURED)) == STRUCTURED
-    attributes: list[dict[str, Any]] = [
-        {"name": "a", "bool": False},
-        {"name": "b", "int": 0},
-        {"name": "c", "string": ""},
-        {"name": "d", "version": "1.0.0"},
-        {"name": "e", "quantity": "1Gi"},
-        {"name": "f", "intSlice": {"ints": [1, 2]}},
-        {"name": "g", "stringSlice": {"strings": ["x"]}},
-    ]
-    model = {"namedResources": {"instances": [{"name": "i", "attributes": attributes}, {"name": "j"}]}}
-    assert structured.model_document(structured.model_message(model)) == model
-
-
-class Listening:
-    """A plugin that remembers what it was told."""
-
-    driver = "cats.example.com"
-
-    def __init__(self) -> None:
-        self.told: list[ClaimRef] = []
-
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, PrepareResult]:
-        self.told += claims
-        return {c.uid: PrepareResult([StoredDevice(pool="", name="", cdi_ids=("v/c=tom",))]) for c in claims}
-
-    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        self.told += claims
-        return {c.uid: "" for c in claims}
-
-    def get(self, driver: str) -> Listening | None:
-        return self if driver == self.driver else None
-
-
-async def test_a_restarted_agent_still_knows_what_to_tell_the_driver(tmp_path: Path) -> None:
-    handle = {"driverName": "cats.example.com", "structuredData": STRUCTURED}
-    owners = [{"uid": "p", "controller": True}]
-    document = {
-        "metadata": {"namespace": "ns", "name": "pod-cat", "uid": "u", "ownerReferences": owners},
-        "spec": {"resourceClassName": "c"},
-        "status": {"allocation": {"resourceHandles": [handle]}, "reservedFor": [{"uid": "p"}]},
-    }
-    pod = {
-        "metadata": {"namespace": "ns", "name": "pod", "uid": "p"},
-        "spec": {"resourceClaims": [{"name": "cat", "source": {"resourceClaimTemplateName": "t"}}]},
-    }
-    container = {"name": "main", "resources": {"claims": [{"name": "cat"}]}}
-
-    async def get(namespace: str, name: str) -> Any:
-        assert name == "pod-cat"  # as 1.27 called it
-        return document
-
-    plugin = Listening()
-
-    def start() -> Manager:
-        state = ClaimInfoCache(Checkpoint(tmp_path))
-        return Manager(claims=get, state=state, plugins=plugin, metrics=Metrics(), fixed_names=True)
-
-    manager = start()
-    await manager.prepare(pod)
-    assert manager.cdi_devices(pod, container) == ["v/c=tom"]
-    manager = start()
-    assert manager.cdi_devices(pod, container) == ["v/c=tom"]
-    [(info, _)] = manager.container_devices(pod, container)
-    assert (info.name, info.class_name) == ("pod-cat", "c")
-    await manager.unprepare(pod)
-    assert [ref.handles for ref in plugin.told] == [(ResourceHandle("cats.example.com", "", STRUCTURED),)] * 2
-    assert plugin.told[1].cdi_ids == ("v/c=tom",)
-
-
-async def test_slices_follow_what_drivers_say(api: Any) -> None:
-    def models(*names: str) -> list[dict[str, Any]]:
-        return [{"namedResources": {"instances": [{"name": name}]}} for name in names]
-
-    def published() -> list[str]:
-        return sorted(s["namedResources"]["instances"][0]["name"] for s in api.all("resourceslices"))
-
-    async def wait_published(wanted: list[str]) -> None:
-        await wait_for(f"slices {wanted}", lambda: published() == wanted)
-
-    stray = {"nodeName": "las1", "driverName": "away", **models("stray")[0]}
-    api.put("/apis/resource.k8s.io/v1alpha2/resourceslices/s", {"metadata": {"name": "s"}, **stray})
-    slices = NodeResourcesController(api.client, "las1", node_uid=lambda: "node-uid")
-    task = asyncio.create_task(slices.run())
-    slices.changed("cats", models("tom", "felix"))
-    await wait_published(["felix", "stray", "tom"])  # who has not registered yet may still come
-    slices.changed("cats", models("felix", "minka"))
-    await wait_published(["felix", "minka", "stray"])
-    assert len(api.requested("POST", "resourceslices")) == 2
-    slices.changed("cats", None)
-    slices.changed("away", None)
-    await wait_published([])
-    task.cancel()

@@ -1,8 +1,8 @@
-"""What drivers of 1.30 say a node has, as the ResourceSlices of that release: the kubelet wrote them in those days.
+"""The ResourceSlices that the kubelet of 1.30 wrote for its drivers: drivers told it which resources the node has.
 
-A slice is kept if its content is still wanted, rewritten if not, and removed when its driver has gone. A driver that has
-not registered yet gets some time to do so before its slices are taken for leftovers; how long one that has gone may stay
-away is for the node to say.
+A slice is kept if its content is still wanted, rewritten if not, and deleted when its driver has gone. A driver that has
+not registered yet gets some time to do so before its slices are deleted; the node's options say how long a driver may be
+away.
 """
 
 from __future__ import annotations

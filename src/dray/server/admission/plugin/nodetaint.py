@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dray.server.admission import CREATE, Attributes, RequestScope
-from dray.server.admission.plugin.tolerations import NOT_READY
+from dray.server.admission.plugin.defaulttolerationseconds import NOT_READY
 
 if TYPE_CHECKING:
     from dray.api.types.core import NodeSpec

@@ -25,19 +25,18 @@ from dray.server.admission.reinvocation import ReinvokeContext, reinvoke_context
 from dray.server.apiserver import APIServer
 
 if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import MutatingAdmissionPolicy as AdmissionPolicy
     from dray.cel import CompileError
     from dray.cel.environment.admission import Expression
 
-_PARTS = {
-    "ApplyConfiguration": ("applyConfiguration", "Object"),
-    "JSONPatch": ("jsonPatch", "list(JSONPatch)"),
-}
+#: The type of a mutation's expression.
+_RESULTS = {"ApplyConfiguration": "Object", "JSONPatch": "list(JSONPatch)"}
 
 
 class Mutator:
     """A compiled policy."""
 
-    def __init__(self, policy: Object) -> None:
+    def __init__(self, policy: AdmissionPolicy) -> None:
         from dray.cel.environment.admission import compile_variables
 
         spec = policy.get("spec", {})
@@ -50,16 +49,17 @@ class Mutator:
             variables=self._variables,
             ignore_failures=spec.get("failurePolicy") == "Ignore",
         )
+        self.reinvocable = spec.get("reinvocationPolicy") == "IfNeeded"
         self.mutations: list[tuple[str, Expression | CompileError]] = []
         for mutation in spec.get("mutations") or ():
             kind = mutation.get("patchType", "")
-            part, result = _PARTS[kind]
+            part = mutation.get("applyConfiguration" if kind == "ApplyConfiguration" else "jsonPatch") or {}
             expression = compiled(
-                (mutation.get(part) or {}).get("expression", ""),
+                part.get("expression", ""),
                 params=params,
                 patch_types=True,
                 variables=self._variables,
-                results=(result,),
+                results=(_RESULTS[kind],),
             )
             self.mutations.append((kind, expression))
 
@@ -123,8 +123,8 @@ class MutatingAdmissionPolicy:
             raise _refused(attributes, refusals)
 
     def _run(self, relevant: Sequence[Invocation[Mutator]], attributes: Attributes) -> list[tuple[str, str]]:
-        rounds = attributes.rounds()
-        memory: ReinvokeContext[_Key] = reinvoke_context(self.name, attributes)
+        shared = attributes.reinvocation_context()
+        context: ReinvokeContext[_Key] = reinvoke_context(self.name, attributes)
         namespace = namespace_object(self._listers, attributes)
         answer = caching_authorizer(self._api.authorizer.authorize, attributes.user)
         refusals: list[tuple[str, str]] = []
@@ -137,7 +137,7 @@ class MutatingAdmissionPolicy:
             if not verdict.matches:
                 continue
             key = _key(invocation)
-            if memory.skips(key, rounds):
+            if context.skips(key, shared):
                 continue
             before = clone(attributes.object)
             for kind, expression in policy.evaluator.mutations:
@@ -150,10 +150,10 @@ class MutatingAdmissionPolicy:
                     continue
                 inputs = Inputs(attributes, matched, answer, params=invocation.param, namespace=namespace)
             if attributes.object != before:
-                memory.changed(rounds)
-            if policy.spec.get("reinvocationPolicy") == "IfNeeded":
-                memory.repeatable.add(key)
-        memory.keep(attributes)
+                context.require_reinvoking(shared)
+            if policy.evaluator.reinvocable:
+                context.previously_invoked.add(key)
+        context.set_last_output(attributes)
         return refusals
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.scheme.kinds import Object
 from dray.api.selectors import label_selector
@@ -11,7 +11,8 @@ from dray.server.endpoints.decoder import split_api_version
 from dray.server.registry.resources import Resource, Resources
 from dray.server.storage.codec import Codec
 
-Part = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import ParamKind, ParamRef
 
 #: A policy without parameters is evaluated once, with none.
 NONE: Final[tuple[Object | None, ...]] = (None,)
@@ -21,7 +22,7 @@ class ConfigurationError(Exception):
     """A policy or binding asks for something that cannot be had."""
 
 
-def resource_of(resources: Resources, kind: Part) -> tuple[Resource, Codec]:
+def resource_of(resources: Resources, kind: ParamKind) -> tuple[Resource, Codec]:
     """The served resource of a paramKind."""
     group, version = split_api_version(kind.get("apiVersion", ""))
     name = kind.get("kind", "")
@@ -35,7 +36,7 @@ def resource_of(resources: Resources, kind: Part) -> tuple[Resource, Codec]:
 
 
 def collect(
-    found: tuple[Resource, Codec] | None, ref: Part | None, namespace: str
+    found: tuple[Resource, Codec] | None, ref: ParamRef | None, namespace: str
 ) -> Sequence[Object | None]:
     """The parameters that a binding refers to, for a request in a namespace; none at all: nothing to evaluate.
 
@@ -60,7 +61,7 @@ def collect(
     return [codec.object(param) for param in params]
 
 
-def _referred(resource: Resource, ref: Part, namespace: str) -> list[Object]:
+def _referred(resource: Resource, ref: ParamRef, namespace: str) -> list[Object]:
     cache = resource.cache
     if ref.get("name"):
         document = cache.get(resource.key(namespace, ref["name"]))

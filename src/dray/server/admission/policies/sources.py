@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from dray.api.scheme.kinds import Object
 from dray.server.admission import Attributes, RequestScope
 from dray.server.admission.index import Index
-from dray.server.admission.matcher import MatchCriteria, Matcher
+from dray.server.admission.matcher import MatchCriteria, Matcher, Rule
 from dray.server.admission.policies.params import resource_of
 from dray.server.apiserver import APIServer
 from dray.server.registry.resources import Resource
@@ -18,26 +17,46 @@ from dray.server.storage.codec import Codec
 from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import WatchCache
 
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import (
+        MatchResources,
+        MutatingAdmissionPolicySpec,
+        NamedRuleWithOperations,
+        ValidatingAdmissionPolicyBindingSpec,
+        ValidatingAdmissionPolicySpec,
+    )
+
 GROUP: Final = "admissionregistration.k8s.io"
 E = TypeVar("E")
+
+
+def _criteria(match: MatchResources) -> MatchCriteria:
+    return MatchCriteria.of(
+        match, _rules(match.get("resourceRules")), _rules(match.get("excludeResourceRules"))
+    )
+
+
+def _rules(rules: Sequence[NamedRuleWithOperations] | None) -> Iterator[Rule]:
+    return (Rule.of(rule, rule.get("resourceNames")) for rule in rules or ())
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
     name: str
-    spec: Object
+    spec: ValidatingAdmissionPolicyBindingSpec  # a mutating one has no fields of its own
     match: MatchCriteria | None
 
 
 class Policy(Generic[E]):
     """A policy that at least one binding puts to work. ``evaluator`` is compiled when a request first needs it."""
 
-    def __init__(self, document: Document, compile: Callable[[Object], E]) -> None:
+    def __init__(self, document: Document, compile: Callable[[Any], E]) -> None:
         self.name = document.name
         self.revision = document.revision
-        self.obj = document.hub
-        self.spec: Object = self.obj.get("spec", {})
-        self.match = MatchCriteria.of(self.spec.get("matchConstraints") or {})
+        self.obj: Any = document.hub
+        self.spec: MutatingAdmissionPolicySpec | ValidatingAdmissionPolicySpec = self.obj.get("spec", {})
+        match: MatchResources | None = self.spec.get("matchConstraints")
+        self.match = _criteria(match or {})
         self._compile = compile
 
     @property
@@ -62,7 +81,7 @@ class PolicyHook(Generic[E]):
 class PolicySource(Generic[E]):
     """Policies of one kind. Changes of policies and bindings take effect with the next request."""
 
-    def __init__(self, api: APIServer, matcher: Matcher, family: str, compile: Callable[[Object], E]) -> None:
+    def __init__(self, api: APIServer, matcher: Matcher, family: str, compile: Callable[[Any], E]) -> None:
         self._api = api
         self._plurals = (f"{family}admissionpolicies", f"{family}admissionpolicybindings")
         self._compile = compile
@@ -90,9 +109,9 @@ class PolicySource(Generic[E]):
         policies, bindings = self._caches
         by_policy: dict[str, list[Binding]] = {}
         for document in bindings:
-            spec = document.hub.get("spec", {})
+            spec: ValidatingAdmissionPolicyBindingSpec = document.hub.get("spec", {})
             match = spec.get("matchResources")
-            binding = Binding(document.name, spec, None if match is None else MatchCriteria.of(match))
+            binding = Binding(document.name, spec, None if match is None else _criteria(match))
             by_policy.setdefault(spec.get("policyName", ""), []).append(binding)
         kept: dict[str, Policy[E]] = {}
         hooks = []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from dray.api.scheme.kinds import Object
 from dray.server.admission import Attributes, RequestScope
 from dray.server.admission.activation import Inputs, caching_authorizer, namespace_object
 from dray.server.admission.listers import Listers
@@ -20,6 +19,8 @@ from dray.server.admission.policies.sources import Binding, Policy, PolicySource
 from dray.server.apiserver import APIServer
 
 if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import ValidatingAdmissionPolicy as AdmissionPolicy
+    from dray.api.types.admissionregistration import Validation
     from dray.cel import CompileError
     from dray.cel.environment.admission import Activation, Expression
 
@@ -50,7 +51,7 @@ class Findings:
 class Validator:
     """A compiled policy."""
 
-    def __init__(self, policy: Object) -> None:
+    def __init__(self, policy: AdmissionPolicy) -> None:
         from dray.cel.environment.admission import compile_variables
 
         spec = policy.get("spec", {})
@@ -64,7 +65,7 @@ class Validator:
             variables=self._variables,
             ignore_failures=self._ignore,
         )
-        self._validations: Sequence[Object] = spec.get("validations") or ()
+        self._validations = spec.get("validations") or ()
         self._expressions = [
             compiled(v.get("expression", ""), params=params, variables=self._variables)
             for v in self._validations
@@ -164,7 +165,7 @@ class Validator:
             values.append(outcome.value)
         return values, ""
 
-    def _message(self, validation: Object, made: object) -> str:
+    def _message(self, validation: Validation, made: object) -> str:
         from dray.cel.environment.base import MAX_MESSAGE
 
         if isinstance(made, str):

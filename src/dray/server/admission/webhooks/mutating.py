@@ -1,6 +1,6 @@
-"""MutatingAdmissionWebhook: webhooks are asked one after the other, and each sees what those before it have changed.
+"""MutatingAdmissionWebhook: webhooks are called one after the other, and each sees what those before it have changed.
 
-A webhook whose reinvocationPolicy is IfNeeded is asked again when others have changed the object after it.
+A webhook whose reinvocationPolicy is IfNeeded is called again when others have changed the object after it.
 """
 
 from __future__ import annotations
@@ -45,44 +45,46 @@ class MutatingAdmissionWebhook:
         self._source.on_change(forget)
 
     async def admit(self, attributes: Attributes) -> None:
-        rounds = attributes.rounds()
-        memory: ReinvokeContext[str] = reinvoke_context(self.name, attributes)
-        for index, hook in enumerate(self._source.hooks(attributes)):
-            matched = self._source.match(hook, attributes)
-            if matched is None or memory.skips(hook.uid, rounds):
+        shared = attributes.reinvocation_context()
+        context: ReinvokeContext[str] = reinvoke_context(self.name, attributes)
+        for index, webhook in enumerate(self._source.hooks(attributes)):
+            matched = self._source.match(webhook, attributes)
+            if matched is None or context.skips(webhook.uid, shared):
                 continue
-            if await self._call(hook, matched, f"round_{int(rounds.running)}_index_{index}", attributes):
-                memory.changed(rounds)
-            if hook.spec.get("reinvocationPolicy") == "IfNeeded":
-                memory.repeatable.add(hook.uid)
-        memory.keep(attributes)
+            if await self._call(
+                webhook, matched, f"round_{int(shared.is_reinvoke)}_index_{index}", attributes
+            ):
+                context.require_reinvoking(shared)
+            if webhook.spec.get("reinvocationPolicy") == "IfNeeded":
+                context.previously_invoked.add(webhook.uid)
+        context.set_last_output(attributes)
 
-    async def _call(self, hook: Webhook, matched: Matched, place: str, attributes: Attributes) -> bool:
-        """Ask one webhook and do what it says; whether the object is another one now."""
-        who = {"configuration": hook.configuration, "webhook": hook.name}
+    async def _call(self, webhook: Webhook, matched: Matched, key: str, attributes: Attributes) -> bool:
+        """Call one webhook and apply its patch; whether that changed the object."""
+        who = {"configuration": webhook.configuration, "webhook": webhook.name}
         changed = False
         try:
-            found = await hook.call(self._caller, self._listers, attributes, matched, mutating=True)
+            found = await webhook.call(self._caller, self._listers, attributes, matched, mutating=True)
             if not found.allowed:
-                raise rejection(hook.name, found.result)
+                raise rejection(webhook.name, found.result)
             if operations := _operations(found):
-                changed = self._patch(hook, matched, operations, attributes)
+                changed = self._patch(webhook, matched, operations, attributes)
                 note = {**who, "patch": operations, "patchType": found.patch_type}
-                attributes.annotate(_PATCH + place, _json(note), contents=True)
+                attributes.annotate(_PATCH + key, _json(note), contents=True)
         except CallError as e:
-            if not hook.ignores_failures:
-                raise hook.failure(e) from None
-            attributes.annotate(f"failed-open.{_MUTATION}{place}", hook.name)
+            if not webhook.ignores_failures:
+                raise webhook.failure(e) from None
+            attributes.annotate(f"failed-open.{_MUTATION}{key}", webhook.name)
         finally:
-            attributes.annotate(_MUTATION + place, _json({**who, "mutated": changed}))
+            attributes.annotate(_MUTATION + key, _json({**who, "mutated": changed}))
         return changed
 
     def _patch(
-        self, hook: Webhook, matched: Matched, operations: list[Object], attributes: Attributes
+        self, webhook: Webhook, matched: Matched, operations: list[Object], attributes: Attributes
     ) -> bool:
         if attributes.object is None:
             raise internal_error(
-                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this '
+                f'admission webhook "{webhook.name}" attempted to modify the object, which is not supported for this '
                 "operation"
             )
         before = clone(attributes.object)

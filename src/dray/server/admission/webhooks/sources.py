@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api import errors
 from dray.api.errors import StatusError
-from dray.api.scheme.kinds import Object
 from dray.server.admission import Attributes, RequestScope, internal_error
 from dray.server.admission.activation import Inputs, caching_authorizer
 from dray.server.admission.index import Index
 from dray.server.admission.listers import Listers
 from dray.server.admission.matchconditions import MatchConditions
-from dray.server.admission.matcher import MatchCriteria, Matched, Matcher
+from dray.server.admission.matcher import MatchCriteria, Matched, Matcher, Rule
 from dray.server.admission.webhooks.admissionreview import Response, response, review
 from dray.server.admission.webhooks.client import CallError, Endpoint, WebhookClient
 from dray.server.admission.webhooks.serviceresolver import resolve_endpoint
 from dray.server.apiserver import APIServer
 from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import WatchCache
+
+if TYPE_CHECKING:
+    from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
 
 GROUP: Final = "admissionregistration.k8s.io"
 _DRY: Final = ("None", "NoneOnDryRun")
@@ -29,12 +31,12 @@ _DRY: Final = ("None", "NoneOnDryRun")
 class Webhook:
     """One webhook of a configuration."""
 
-    def __init__(self, configuration: str, uid: str, spec: Object) -> None:
+    def __init__(self, configuration: str, uid: str, spec: MutatingWebhook) -> None:
         self.configuration = configuration
         self.uid = uid
         self.spec = spec
-        self.name: str = spec.get("name", "")
-        self.match = MatchCriteria.of(spec, rules="rules")
+        self.name = spec.get("name", "")
+        self.match = MatchCriteria.of(spec, map(Rule.of, spec.get("rules") or ()))
 
     @property
     def ignores_failures(self) -> bool:
@@ -111,13 +113,13 @@ class WebhookSource:
             self._refresh()
         return self._index.find(attributes)
 
-    def match(self, hook: Webhook, attributes: Attributes) -> Matched | None:
-        """By which resource a webhook is to be asked about a request, or None."""
-        matched = self._matcher.matches(hook.match, attributes)
-        if matched is None or not hook.spec.get("matchConditions"):
+    def match(self, webhook: Webhook, attributes: Attributes) -> Matched | None:
+        """The resource by which a request matches a webhook, or None."""
+        matched = self._matcher.matches(webhook.match, attributes)
+        if matched is None or not webhook.spec.get("matchConditions"):
             return matched
         answer = caching_authorizer(self._api.authorizer.authorize, attributes.user)
-        verdict = hook.conditions.hold(Inputs(attributes, matched, answer))
+        verdict = webhook.conditions.hold(Inputs(attributes, matched, answer))
         if verdict.error:
             raise errors.forbidden(attributes.resource, attributes.group, attributes.name, verdict.error)
         return matched if verdict.matches else None
@@ -134,11 +136,11 @@ class WebhookSource:
         for document in self._cache:
             known = self._configurations.get(document.name)
             if known is None or known[0] != document.revision:
-                known = (document.revision, _hooks_of(document))
+                known = (document.revision, _webhooks_of(document))
             kept[document.name] = known
         self._configurations = kept
-        # A webhook without rules is asked about nothing.
-        self._index.fill(hook for _, hooks in kept.values() for hook in hooks if hook.match.rules)
+        # A webhook without rules is never called.
+        self._index.fill(webhook for _, hooks in kept.values() for webhook in hooks if webhook.match.rules)
 
     def on_change(self, forget: Callable[[], None]) -> None:
         """Have ``forget`` called when a request may meet others than before."""
@@ -151,11 +153,13 @@ class WebhookSource:
             forget()
 
 
-def _hooks_of(document: Document) -> list[Webhook]:
+def _webhooks_of(document: Document) -> list[Webhook]:
     """Names may repeat, so each webhook is also numbered among those of its name."""
     seen: dict[str, int] = {}
     found = []
-    for spec in document.hub.get("webhooks") or ():
+    # A ValidatingWebhook has the fields of a MutatingWebhook but reinvocationPolicy.
+    configuration: MutatingWebhookConfiguration = document.hub
+    for spec in configuration.get("webhooks") or ():
         name = spec.get("name", "")
         number = seen.get(name, 0)
         seen[name] = number + 1

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionWebhook: all webhooks that match are asked at once; any of them can refuse."""
+"""ValidatingAdmissionWebhook: all webhooks that match are called at once, and any of them can refuse."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ class ValidatingAdmissionWebhook:
 
     async def validate(self, attributes: Attributes) -> None:
         relevant = []
-        for hook in self._source.hooks(attributes):
-            matched = self._source.match(hook, attributes)
+        for webhook in self._source.hooks(attributes):
+            matched = self._source.match(webhook, attributes)
             if matched is not None:
-                relevant.append((hook, matched))
+                relevant.append((webhook, matched))
         if not relevant:
             return
-        asked = [self._call(hook, matched, i, attributes) for i, (hook, matched) in enumerate(relevant)]
+        asked = [self._call(webhook, matched, i, attributes) for i, (webhook, matched) in enumerate(relevant)]
         for refusal in await asyncio.gather(*asked):
             if refusal is not None:
                 raise refusal
 
     async def _call(
-        self, hook: Webhook, matched: Matched, index: int, attributes: Attributes
+        self, webhook: Webhook, matched: Matched, index: int, attributes: Attributes
     ) -> StatusError | None:
         try:
-            found = await hook.call(self._caller, self._listers, attributes, matched, mutating=False)
+            found = await webhook.call(self._caller, self._listers, attributes, matched, mutating=False)
         except CallError as e:
-            if not hook.ignores_failures:
-                return hook.failure(e)
-            attributes.annotate(f"{_FAILED_OPEN}{index}", hook.name)
+            if not webhook.ignores_failures:
+                return webhook.failure(e)
+            attributes.annotate(f"{_FAILED_OPEN}{index}", webhook.name)
             return None
         except StatusError as e:
             return e
-        return None if found.allowed else rejection(hook.name, found.result)
+        return None if found.allowed else rejection(webhook.name, found.result)

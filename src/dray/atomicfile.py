@@ -1,4 +1,7 @@
-"""Files that are either the old or the new content, never half of one: written aside, then renamed."""
+"""Files that hold either the old or the new content, never half of one: they are written aside, then renamed.
+
+Every layer may use this module; it knows nothing of Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,9 @@ import threading
 from pathlib import Path
 
 
-class CorruptCheckpoint(Exception):
-    """The file is not what was written. Nothing is guessed: the node must be drained and the file removed."""
-
-
 def write(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = False, wait: bool = True) -> None:
-    """Replaces ``path``. ``durable`` also survives a loss of power, at the price of a sync; nobody has to ``wait`` for
-    that where the old content would do as well after such a loss."""
+    """Replaces ``path``. ``durable`` also survives a loss of power, at the price of a sync; a caller need not ``wait`` for
+    that if the old content would do as well after such a loss."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as aside:
@@ -37,11 +36,3 @@ def _sync(handle: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def boot_id() -> str:
-    """Names this start of the machine: what was set up on devices before another one is gone."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

@@ -1,0 +1,39 @@
+"""DefaultTolerationSeconds: a pod stays some minutes on a node that is not ready or unreachable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec, Toleration
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+_NO_EXECUTE: Final = "NoExecute"
+
+
+class DefaultTolerationSeconds:
+    name = "DefaultTolerationSeconds"
+
+    def __init__(self, *, not_ready: int = 300, unreachable: int = 300) -> None:
+        self._seconds = ((NOT_READY, not_ready), (UNREACHABLE, unreachable))
+
+    def handles(self, scope: RequestScope) -> bool:
+        return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
+
+    async def admit(self, attributes: Attributes) -> None:
+        spec: PodSpec = attributes.object.get("spec", {})
+        present = spec.get("tolerations") or ()
+        missing: list[Toleration] = [
+            {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
+            for taint, seconds in self._seconds
+            if not any(_covers(toleration, taint) for toleration in present)
+        ]
+        if missing:
+            attributes.object["spec"] = {**spec, "tolerations": [*present, *missing]}
+
+
+def _covers(toleration: Toleration, taint: str) -> bool:
+    return toleration.get("key", "") in ("", taint) and toleration.get("effect", "") in ("", _NO_EXECUTE)
