@@ -1,5 +1,5 @@
-"""Controllers: each watches a little of the cluster and brings it into the state it should be in.
+"""Controllers: each watches some kinds and brings the cluster into the state that their objects ask for.
 
-One module a controller. What to do is decided by pure functions; doing it is idempotent, so a controller may be
-stopped anywhere and started again.
+A controller is a module, or a package where it is large. Pure functions decide what to do; doing it is idempotent, so a
+controller may be stopped anywhere and started again.
 """

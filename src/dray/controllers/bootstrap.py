@@ -1,4 +1,4 @@
-"""Bootstrap tokens: what a cluster says about itself is signed with each, and those that have run out go."""
+"""Bootstrap tokens: one controller signs the ConfigMap cluster-info with each token, another deletes expired tokens."""
 
 from __future__ import annotations
 

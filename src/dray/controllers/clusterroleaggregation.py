@@ -1,4 +1,4 @@
-"""Cluster roles that are put together from others: their rules are those of all roles that their selectors choose."""
+"""Aggregated ClusterRoles: a role with an aggregationRule gets the rules of all roles that its selectors match."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ClusterRoleAggregationController(Controller[str]):
             return None
         rules = aggregated_rules(role, self._roles.items())
         if rules != (role.get("rules") or []):
-            # None at all are not told: who applies nothing gives up what it had.
+            # An apply without rules gives up the rules that the controller owned.
             wanted: ClusterRole = {"metadata": {"name": key}}
             if rules:
                 wanted["rules"] = rules

@@ -1,4 +1,4 @@
-"""What a controller is: informers that put keys into a queue, and a ``sync`` that makes one key right."""
+"""What all controllers share: a queue of keys that informer handlers fill, and workers that ``sync`` one key at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: How soon to try again after a write that was made on old news.
+#: How many seconds after a write that conflicted the key is tried again.
 CONFLICT_SECONDS: Final = 0.02
 
 #: Names of queues in upstream's metrics, where they are not those of the controllers.
@@ -72,7 +72,7 @@ class SharedInformers(Informers):
         return found
 
     def existing(self, resource: Resource[T]) -> Informer[T] | None:
-        """The informer that somebody has of the whole collection; none is made."""
+        """The informer of the whole collection if some controller uses one; none is started."""
         return self._informers.get(Selection(resource))
 
 
@@ -127,7 +127,7 @@ class Controller(Generic[Key]):
         try:
             return await self.sync(key)
         except Conflict as problem:
-            # Somebody else was faster, which is no failure: the news of it is on its way.
+            # Another writer was faster, which is no failure: the informer will show its change.
             _log.debug("%s has changed meanwhile and is looked at again: %s", key, problem)
             return CONFLICT_SECONDS
 

@@ -62,7 +62,7 @@ class APIResource(NamedTuple):
 
 
 class APIResourceList(NamedTuple):
-    """One group and version as discovery shows it; ``resources`` is None where the server could not tell."""
+    """One group and version as discovery shows it; ``resources`` is None where the server does not know them at present."""
 
     group: str
     version: str

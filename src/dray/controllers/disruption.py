@@ -1,4 +1,4 @@
-"""Disruption budgets: how many of the pods they protect may be evicted at present."""
+"""The disruption controller: it writes into each PodDisruptionBudget how many of its pods may be evicted at present."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NoScale(Exception):
 
 
 def budget_selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """An empty selector protects all pods of the namespace, none at all protects nobody."""
+    """An empty selector selects all pods of the namespace; without a selector there are none."""
     selector = budget["spec"].get("selector")
     if selector is None or budget["metadata"]["namespace"] != pod["metadata"]["namespace"]:
         return False
@@ -212,7 +212,7 @@ class DisruptionController(Controller[ObjectKey]):
         return max(min(waiting) + DELETION_SECONDS - now, 0.1) if waiting else None
 
     def _record_unmanaged_event(self, budget: PodDisruptionBudget, pods: Collection[Pod]) -> None:
-        """A budget that depends on how many pods there should be cannot know it of pods that nobody manages."""
+        """A budget that depends on how many pods there should be cannot know it for pods without a controller."""
         if needs_scale(budget) and any(controller_of(pod) is None for pod in pods):
             message = (
                 f"Pods selected by this PodDisruptionBudget (selector: {_selector_text(budget['spec']['selector'])}) "
@@ -223,7 +223,7 @@ class DisruptionController(Controller[ObjectKey]):
             self.context.recorder.event(self._resource, budget, "Warning", "UnmanagedPods", message)
 
     def _scale(self, pods: Collection[Pod]) -> int:
-        """The sizes of all workloads that the pods belong to; pods of nobody are left out."""
+        """The sizes of all workloads that the pods belong to; pods without a controller are left out."""
         sizes: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)

@@ -1,4 +1,4 @@
-"""The controllers as a component: ``run`` starts the chosen ones over shared informers."""
+"""The controller manager: ``run`` starts the chosen controllers over shared informers."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ CONTROLLERS: Mapping[str, ControllerDescriptor] = {
         "csrcleaner",
         account="certificate-controller",
     ),
-    # As upstream, these two run where somebody asks for them; ``dray up`` does.
+    # As upstream, these two are off by default; ``dray up`` asks for them.
     "bootstrap-signer-controller": ControllerDescriptor(
         "dray.controllers.bootstrap:BootstrapSigner",
         "bootstrapsigner",

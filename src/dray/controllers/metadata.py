@@ -1,7 +1,7 @@
-"""Reading objects of any kind for their metadata alone.
+"""Reads the metadata of objects of any kind (client-go's metadata client).
 
-Over the network that is all that is sent; a server in the same process hands out the whole object, which costs nothing
-as long as nobody keeps it.
+Over the network only the metadata is sent. A server in the same process hands out the whole object, which costs nothing
+as long as no reader keeps it.
 """
 
 from __future__ import annotations

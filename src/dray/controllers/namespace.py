@@ -1,7 +1,7 @@
-"""Namespaces: when one is deleted, everything in it goes first, pods before all else if the release has it so; then it
-is let go.
+"""The namespace controller: it deletes everything in a namespace that is being deleted, and then removes its finalizer.
 
-What stands in the way is told in the namespace's conditions, in upstream's words.
+Where the release does so, pods are deleted before other content. The namespace's conditions say what is left, in
+upstream's words.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def remaining_grace_seconds(pods: Iterable[Pod], *, deleted: float, now: float) 
 def deletion_result(
     resource: Resource[Any], namespace: str, left: Sequence[Object], *, grace: int
 ) -> DeletionResult:
-    """How things stand when everything of a kind was told to go and ``left`` is still there."""
+    """The result when everything of a kind was deleted and the objects in ``left`` still exist."""
     if not left:
         return DeletionResult(resource)
     finalizers: dict[str, int] = {}
@@ -100,7 +100,7 @@ def conditions(
 ) -> list[NamespaceCondition] | None:
     """The conditions as they should be; None if they are so already.
 
-    While pods remain, only failures are told: the other kinds have not been looked at.
+    While pods remain, only failures are reported: other kinds have not been deleted yet.
     """
     wrong: dict[str, tuple[str, str]] = {}
     if discovered.failed:

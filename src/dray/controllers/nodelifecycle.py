@@ -1,9 +1,10 @@
-"""Nodes that have fallen silent: their conditions become unknown, taints say so, and other pods keep away.
+"""The node lifecycle controller: it marks nodes that it does not hear from, and taints nodes after their conditions.
 
-A node shows that it lives by renewing its Lease or by posting its status. One that never had a Lease is not judged:
-nobody is there who could renew it. Taints follow conditions at once where they only keep new pods away; those that
-drive pods off are given out at a measured pace, and not at all while no node is ready: then it is rather the control
-plane that is cut off.
+A node shows that it is alive by renewing its Lease or by posting its status. The conditions of a node that does neither
+become Unknown. A node that never had a Lease is left alone, as there may be no kubelet that could renew it.
+
+NoSchedule taints follow the conditions at once. NoExecute taints, which evict pods, are set at a limited rate, and not at
+all while no node is ready: then the control plane is probably cut off from the nodes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 MONITOR_GRACE_SECONDS: Final = 50.0
-#: Nodes a second and zone that pods are driven from; less in a large zone of which much is ill.
+#: Nodes per second and zone from which pods are evicted; fewer in a large zone with many unhealthy nodes.
 EVICTION_RATE: Final = 0.1
 SECONDARY_EVICTION_RATE: Final = 0.01
 LARGE_ZONE_NODES: Final = 50
@@ -48,7 +49,7 @@ _CONDITION_TAINTS: Final[Mapping[tuple[str, str], str]] = {
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
 }
 _MANAGED_TAINTS: Final = frozenset({*_CONDITION_TAINTS.values(), _UNSCHEDULABLE})
-#: The network's condition is not the kubelet's to tell.
+#: The kubelet does not report the condition NetworkUnavailable.
 _KUBELET_CONDITIONS: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _BETA_LABELS: Final[Mapping[str, str]] = {
     "kubernetes.io/os": "beta.kubernetes.io/os",
@@ -74,7 +75,7 @@ def ready_status(node: Node) -> str:
 
 
 def unknown_conditions(node: Node, *, now: str) -> list[NodeCondition] | None:
-    """The conditions of a node that is not heard from; None if they say so already."""
+    """The conditions of a node that shows no sign of life; None if it has them already."""
     present = conditions_of(node)
     known = {c["type"] for c in present}
     changed: list[NodeCondition] = []
@@ -104,7 +105,7 @@ def unknown_conditions(node: Node, *, now: str) -> list[NodeCondition] | None:
 
 
 def taints_for(node: Node) -> tuple[set[TaintID], TaintID | None]:
-    """The taints that keep pods away for a node's conditions, and the one that drives them off, if any."""
+    """The taints that keep pods away for a node's conditions, and the one that evicts them off, if any."""
     keys = [_CONDITION_TAINTS.get((c["type"], c["status"])) for c in conditions_of(node)]
     away = {TaintID(key, "NoSchedule") for key in keys if key is not None}
     if (node.get("spec") or {}).get("unschedulable"):
@@ -116,9 +117,9 @@ def taints_for(node: Node) -> tuple[set[TaintID], TaintID | None]:
 def reconciled_taints(node: Node, *, evict: bool, now: str) -> list[Taint] | None:
     """The node's taints as its conditions want them, others untouched; None if they are so already."""
     present = list((node.get("spec") or {}).get("taints") or ())
-    wanted, driving = taints_for(node)
-    if driving is not None and evict:
-        wanted.add(driving)
+    wanted, evicting = taints_for(node)
+    if evicting is not None and evict:
+        wanted.add(evicting)
     kept = [t for t in present if not _is_managed(t) or TaintID(t["key"], t["effect"]) in wanted]
     there = {TaintID(t["key"], t["effect"]) for t in kept}
     added: list[Taint] = [
@@ -141,11 +142,11 @@ def zone_of(node: Node) -> tuple[str, str]:
 
 
 def eviction_rate(zone: Collection[Node], *, any_ready: bool) -> float:
-    """How many of a zone's nodes a second pods may be driven from."""
+    """From how many of a zone's nodes per second pods may be evicted."""
     if not any_ready:
         return 0.0
-    ill = sum(1 for node in zone if ready_status(node) != "True")
-    if ill == len(zone) or ill <= 2 or ill / len(zone) < UNHEALTHY_ZONE_THRESHOLD:
+    unhealthy = sum(1 for node in zone if ready_status(node) != "True")
+    if unhealthy == len(zone) or unhealthy <= 2 or unhealthy / len(zone) < UNHEALTHY_ZONE_THRESHOLD:
         return EVICTION_RATE
     return SECONDARY_EVICTION_RATE if len(zone) > LARGE_ZONE_NODES else 0.0
 
@@ -285,23 +286,23 @@ class NodeLifecycleController(Controller[str]):
         await for_each([pod for pod in self._pods.by_index("node", node) if is_ready(pod)], unready)
 
     async def _taint(self, node: Node) -> float | None:
-        """Set the taints; returns when to come again if pods cannot be driven off yet."""
+        """Set the taints; returns in how many seconds to try again if pods cannot be evicted yet."""
         name, zone, now = node["metadata"]["name"], zone_of(node), self.context.clock()
         pace = self._eviction_rate(zone) if ready_status(node) != "True" else EVICTION_RATE
         # From not ready to unreachable and back there is nothing to wait for.
-        drives = any(_is_no_execute(taint) for taint in (node.get("spec") or {}).get("taints") or ())
-        wait = 0.0 if drives else self._next_eviction.get(zone, 0.0) - now
+        evicts = any(_is_no_execute(taint) for taint in (node.get("spec") or {}).get("taints") or ())
+        wait = 0.0 if evicts else self._next_eviction.get(zone, 0.0) - now
         evict = pace > 0 and wait <= 0
         taints = reconciled_taints(node, evict=evict, now=from_epoch(now))
-        _, driving = taints_for(node)
+        _, evicting = taints_for(node)
         if taints is not None:
             version = {"resourceVersion": node["metadata"]["resourceVersion"]}
             await self.context.client.patch(
                 NODES, "", name, {"metadata": version, "spec": {"taints": taints}}
             )
-            if driving is not None and evict and not drives:
+            if evicting is not None and evict and not evicts:
                 self._next_eviction[zone] = now + 1 / pace
-        if driving is None or evict:
+        if evicting is None or evict:
             return None
         return wait if pace > 0 else self._grace
 

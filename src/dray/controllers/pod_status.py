@@ -30,7 +30,7 @@ def disruption_target_patch(
 ) -> dict[str, Any] | None:
     """A patch of the status that says why a pod is about to be deleted; None if it says so already.
 
-    Like all patches here it holds only for the pod with this uid. ``generation``: the pod's, where that is told, too.
+    Like all patches here it holds only for the pod with this uid. ``generation`` is the pod's, where the condition has it.
     """
     wanted: PodCondition = {
         "type": "DisruptionTarget",
@@ -44,7 +44,7 @@ def disruption_target_patch(
 
 
 def failed_phase_patch(pod: Pod, *, condition: PodCondition | None = None, now: str) -> dict[str, Any] | None:
-    """A patch of the status that ends a pod which nobody runs any more; None if it has ended already."""
+    """A patch that sets the phase Failed for a pod that no kubelet runs any more; None if the pod is terminal."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
         return None

@@ -1,5 +1,6 @@
-"""Pods that nobody would end otherwise: those of nodes that are gone, those deleted before they got a node, those stuck
-on nodes out of service, and finished ones beyond a number.
+"""The pod garbage collector. It ends and deletes pods that no kubelet would end: pods of nodes that do not exist, pods that
+were deleted before they got a node, and terminating pods on nodes out of service. It also deletes terminated pods beyond
+a threshold.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _age(pod: Pod) -> tuple[bool, str, str]:
 
 
 def is_stuck_terminating(pod: Pod, node: Node | None) -> bool:
-    """Whether a pod is being deleted and nobody is there who could finish that."""
+    """Whether a pod is being deleted and no kubelet is there that could finish that."""
     if "deletionTimestamp" not in pod["metadata"]:
         return False
     if not pod["spec"].get("nodeName"):

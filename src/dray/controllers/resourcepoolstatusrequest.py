@@ -1,6 +1,6 @@
-"""ResourcePoolStatusRequests: somebody asks how many devices of a driver's pools are free, and is told once.
+"""Answers ResourcePoolStatusRequests: a request asks how many devices of a driver's pools are available, and gets one answer.
 
-Requests are removed an hour after they were answered, or a day after they were made if nobody could answer.
+The controller deletes a request an hour after it was answered, or a day after it was created if it got no answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMPLETED_REQUEST_TTL_SECONDS: Final = 3600.0
 PENDING_REQUEST_TTL_SECONDS: Final = 24 * 3600.0
 #: What drivers are given to publish the rest of a pool before an answer says that it is incomplete.
 INCOMPLETE_POOL_SECONDS: Final = 5.0
-#: The same where there is no answer then until somebody touches the request.
+#: The same where the request then stays unanswered.
 _OLD_INCOMPLETE_POOL_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.5
 _DEFAULT_LIMIT: Final = 100

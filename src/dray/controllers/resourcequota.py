@@ -1,7 +1,7 @@
-"""What resource quotas say is used: counted anew when something goes, and every few minutes.
+"""The resource quota controller: it writes into each quota how much of it is used.
 
-What comes is counted by admission, which writes the new sum before the object is there; counting then as well would
-undo that while the object is not seen yet.
+It counts when objects are deleted or use less, and every few minutes. Admission counts new objects and writes the sum
+before an object exists; if the controller counted then as well, it would undo that sum until it sees the object.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Slices of nodes that are gone: drivers own theirs through the Node, but not all drivers say so.
+"""Deletes ResourceSlices of nodes that do not exist. Slices whose driver names the Node as owner go by themselves, but not
+all drivers do so.
 
-Upstream has no such controller, hence it is off unless asked for, and in no hurry.
+Upstream has no such controller. It is off unless somebody asks for it, and waits a while before it deletes.
 """
 
 from __future__ import annotations

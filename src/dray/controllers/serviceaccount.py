@@ -1,4 +1,4 @@
-"""The service account ``default``: every namespace that is in use has one."""
+"""Creates the service account ``default`` in every active namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods on tainted nodes: those that do not tolerate a NoExecute taint go, others when their patience ends."""
+"""The taint eviction controller: it deletes pods that do not tolerate a NoExecute taint of their node, or not for ever."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MESSAGE: Final = "Taint manager: deleting due to NoExecute taint"
 
 
 def no_execute_taints(node: Node) -> list[Taint]:
-    """The taints that drive pods off a node."""
+    """The taints that evict pods from a node."""
     return [t for t in (node.get("spec") or {}).get("taints") or () if t["effect"] == "NoExecute"]
 
 
 def min_toleration_seconds(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> float | None:
-    """How many seconds a pod bears the taints; None if for ever. Of several tolerations the first that fits counts."""
+    """For how many seconds a pod tolerates the taints; None if for ever. The first toleration that fits counts."""
     seconds: list[float] = []
     for taint in taints:
         fitting = next((t for t in tolerations if tolerates(t, taint)), None)
@@ -56,7 +56,9 @@ class TaintEvictionController(Controller[ObjectKey]):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._waiting: dict[ObjectKey, float] = {}  # pods that will have to go, and since when they bear it
+        self._waiting: dict[
+            ObjectKey, float
+        ] = {}  # pods that will be evicted, and since when they tolerate the taint
         self._nodes = context.informers.get(NODES)
         self._pods = context.informers.get(PODS, indexers={"node": by_node})
         self._nodes.add_handler(on_add=self._node_changed, on_update=lambda o, n: self._node_changed(n, o))
@@ -92,16 +94,16 @@ class TaintEvictionController(Controller[ObjectKey]):
             return None
         node = self._nodes.get("", pod["spec"].get("nodeName") or "")
         taints = no_execute_taints(node) if node is not None else []
-        borne = min_toleration_seconds(taints, pod["spec"].get("tolerations") or ())
-        if not borne:
+        tolerated = min_toleration_seconds(taints, pod["spec"].get("tolerations") or ())
+        if not tolerated:
             self._cancel(key)  # what was to happen later does not, or happens now
-        if borne is None:
+        if tolerated is None:
             return None
         now = self.context.clock()
-        if borne:
+        if tolerated:
             start = self._waiting.setdefault(key, tainted_since(taints, pod, seen=now))
-            if start + borne > now:
-                return start + borne - now
+            if start + tolerated > now:
+                return start + tolerated - now
         await self._evict(key, pod)
         return None
 

@@ -1,4 +1,4 @@
-"""Admission policies' status: warnings about expressions that do not fit the kinds a policy is about."""
+"""Writes into the status of ValidatingAdmissionPolicies which of their expressions do not fit the kinds they match."""
 
 from __future__ import annotations
 

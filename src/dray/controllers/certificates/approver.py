@@ -27,7 +27,7 @@ class NotAllowed(Exception):
 
 
 class Recognizer(NamedTuple):
-    """What the sender of a request must be allowed, and the words under which it is then approved."""
+    """What the sender of a request must be allowed to do, and the message of the approval."""
 
     subresource: str
     message: str

@@ -1,6 +1,6 @@
 """Certificate requests: what they ask for, whether a signer may grant it, and the signature itself.
 
-Pure but for the serial numbers. The signers' rules and words are upstream's.
+Pure but for the serial numbers. The signers' rules and messages are upstream's.
 """
 
 from __future__ import annotations

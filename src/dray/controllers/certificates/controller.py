@@ -1,4 +1,4 @@
-"""Certificate signing requests: nodes are let in, what is approved gets signed, and what is over goes."""
+"""What the controllers of CertificateSigningRequests share: reading requests, and the queue of their names."""
 
 from __future__ import annotations
 

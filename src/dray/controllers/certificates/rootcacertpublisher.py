@@ -1,4 +1,4 @@
-"""The certificate by which pods recognise the API server, published to every namespace."""
+"""Publishes the root CA certificate, by which pods recognise the API server, to every namespace."""
 
 from __future__ import annotations
 

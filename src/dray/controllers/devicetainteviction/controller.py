@@ -1,6 +1,6 @@
-"""Device taint eviction: pods whose devices got a taint that they do not tolerate are deleted, in time.
+"""The device taint eviction controller: it deletes pods whose devices have a NoExecute taint that they do not tolerate.
 
-What has to go, and when, is worked out as news arrive, touching only the claims concerned; see ``evictions``.
+Each event updates the evictions of the claims concerned and of no others; ``eviction`` has the decisions.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         metadata = new["metadata"]
         if old is not None and old["metadata"]["uid"] == metadata["uid"] and old["spec"] == new["spec"]:
             return
-        # Its status is told at once, before anybody is evicted.
+        # The rule's status is written at once, before any pod is evicted.
         self.enqueue(RuleRef(metadata["name"], metadata["uid"]))
         if new["spec"]["taint"]["effect"] == NO_EXECUTE:
             self._rules[metadata["name"]] = new
@@ -277,12 +277,12 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         for reason in found.reasons if deleted else ():
             if not reason.from_slice:
                 self._evicted_by_rule[reason.rule_uid] = self._evicted_by_rule.get(reason.rule_uid, 0) + 1
-                # Later: now it would miss what the informers are about to tell.
+                # Later: at this moment the informers do not show the deletion yet.
                 self.queue.add_after(RuleRef(reason.rule, reason.rule_uid), STATUS_SECONDS)
         return None
 
     async def _evict(self, victim: PodRef) -> bool:
-        """Mark the pod and delete it; False if somebody else was faster."""
+        """Mark the pod and delete it; False if it was gone already."""
         client = self.context.client
         try:
             pod = await client.get(PODS, victim.namespace, victim.name)

@@ -1,7 +1,7 @@
-"""When device taints drive pods away: which taints touch a claim, when its pods have to go, and what rules tell.
+"""Which device taints evict the pods of a claim, when, and what the status of a DeviceTaintRule says. Pure.
 
-Pure. A taint comes from a driver, in a ResourceSlice, or from an admin, in a DeviceTaintRule; only the effect NoExecute
-drives anybody away. The rules and words are upstream's.
+A taint comes from a driver, in a ResourceSlice, or from an admin, in a DeviceTaintRule. Only the effect NoExecute evicts.
+The rules and messages are upstream's.
 """
 
 from __future__ import annotations
@@ -170,22 +170,22 @@ def _taints(
 
 
 def _time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> float | None:
-    """The moment from which a taint is no longer borne; None if it is borne for ever."""
+    """The moment from which a taint is no longer tolerated; None if it is tolerated for ever."""
     added = taint.get("timeAdded")
     if added is None:
         return None
-    borne: list[int] = []
+    tolerated: list[int] = []
     for toleration in tolerations:
         # Only a toleration that names the effect protects from it.
         if toleration.get("effect") == NO_EXECUTE and tolerates(toleration, taint):
             seconds = toleration.get("tolerationSeconds")
             if seconds is None:
                 return None
-            borne.append(max(seconds, 0))
-    return to_epoch(added) + min(borne, default=0)
+            tolerated.append(max(seconds, 0))
+    return to_epoch(added) + min(tolerated, default=0)
 
 
-# -- what a rule's status tells -------------------------------------------------------------------------------------
+# -- the status of rules --------------------------------------------------------------------------------------------
 
 
 class TaintRuleStats(NamedTuple):
@@ -198,28 +198,28 @@ class TaintRuleStats(NamedTuple):
     evicted: int = 0  # pods that went because of it, since the controller was started
 
 
-def rule_condition(rule: DeviceTaintRule, tally: TaintRuleStats, *, now: str) -> Condition | None:
+def rule_condition(rule: DeviceTaintRule, stats: TaintRuleStats, *, now: str) -> Condition | None:
     """The rule's condition as it should be; None if it is so already."""
     effect = rule["spec"]["taint"]["effect"]
     status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
     if effect == NO_EXECUTE:
         message = ""
-        if tally.pods:
+        if stats.pods:
             status, reason = "True", "PodsPendingEviction"
-            pods = "1 pod needs" if tally.pods == 1 else f"{tally.pods} pods need"
-            message = f"{pods} to be evicted in {_namespaces(tally)}."
+            pods = "1 pod needs" if stats.pods == 1 else f"{stats.pods} pods need"
+            message = f"{pods} to be evicted in {_namespaces(stats)}."
         else:
-            reason = "Completed" if tally.evicted else "NotStarted"
+            reason = "Completed" if stats.evicted else "NotStarted"
     elif effect == "None":
         reason = "NoEffect"
-        pods = "1 pod" if tally.pods == 1 else f"{tally.pods} pods"
+        pods = "1 pod" if stats.pods == 1 else f"{stats.pods} pods"
         message = (
-            f"{_devices(tally.published, 'published')} {_devices(tally.allocated, 'allocated')} "
-            f"{pods} would be evicted in {_namespaces(tally)} if the effect was NoExecute. "
+            f"{_devices(stats.published, 'published')} {_devices(stats.allocated, 'allocated')} "
+            f"{pods} would be evicted in {_namespaces(stats)} if the effect was NoExecute. "
             "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
         )
-    if tally.evicted:
-        pods = "1 pod" if tally.evicted == 1 else f"{tally.evicted} pods"
+    if stats.evicted:
+        pods = "1 pod" if stats.evicted == 1 else f"{stats.evicted} pods"
         message = f"{message} {pods} evicted since starting the controller.".lstrip()
     generation = rule["metadata"].get("generation", 0)
     present = present_condition(rule)
@@ -236,7 +236,7 @@ def rule_condition(rule: DeviceTaintRule, tally: TaintRuleStats, *, now: str) ->
         "reason": reason,
         "message": message,
         "observedGeneration": generation,
-        # Any change counts as a transition: its time tells when the status may be renewed.
+        # Any change counts as a transition: its time says when the status may be renewed.
         "lastTransitionTime": now,
     }
 
@@ -246,8 +246,8 @@ def present_condition(rule: DeviceTaintRule) -> Condition | None:
     return next((c for c in found if c["type"] == CONDITION), None)
 
 
-def _namespaces(tally: TaintRuleStats) -> str:
-    return "1 namespace" if tally.namespaces == 1 else f"{tally.namespaces} different namespaces"
+def _namespaces(stats: TaintRuleStats) -> str:
+    return "1 namespace" if stats.namespaces == 1 else f"{stats.namespaces} different namespaces"
 
 
 def _devices(count: int, what: str) -> str:

@@ -1,7 +1,8 @@
-"""The garbage collector: looks at what the graph points out, and deletes, orphans or lets go.
+"""The garbage collector: it checks the objects that the graph points out, and deletes them, orphans their dependents or
+removes finalizers.
 
-Nothing is deleted on the graph's word alone. The object and its owners are read first, and the deletion holds only for
-the object as it was read.
+It never deletes an object because of the graph alone. It reads the object and its owners first, and the deletion holds
+only for the object as it was read.
 """
 
 from __future__ import annotations

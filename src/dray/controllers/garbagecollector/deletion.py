@@ -1,4 +1,4 @@
-"""What is to become of an object, given how its owners are. Pure."""
+"""What the collector does with an object, given the state of its owners. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OwnerState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """It is nobody's garbage."""
+    """The object stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Who owns whom: one small node an object, told of every change, telling in turn what deserves a look.
+"""The graph of owners and dependents: one small node for each object. Each change returns what the collector has to check.
 
-An owner that is referred to before it was seen is a *virtual* node: it may exist, or not, or be called otherwise than
-the reference says. Only the API server can tell, so virtual nodes are always worth a look.
+An owner that is referred to before the server has shown it is a *virtual* node: it may exist or not, or have another name
+than the reference says. Only the API server knows, so the collector always checks virtual nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ABSENT_OWNERS: Final = 500
 
 
 class ObjectReference(NamedTuple):
-    """An object as somebody names it; which is not always how it is."""
+    """An object as a reference names it, which may be wrong."""
 
     kind: str
     api_version: str
@@ -126,7 +126,7 @@ _NOTHING: Final[Sequence[Effect]] = ()
 
 
 class Graph:
-    """Every object and its owners. Methods return what their news make necessary; nothing here waits or writes."""
+    """Every object and its owners. Methods return what has to be done; nothing here waits or writes."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -164,7 +164,7 @@ class Graph:
         while len(self._absent) > _ABSENT_OWNERS:
             self._absent.popitem(last=False)
 
-    # -- news from the server
+    # -- events from the server
 
     def seen(self, kind: str, api_version: str, metadata: ObjectMeta) -> Sequence[Effect]:
         """An object is there, new or changed."""
@@ -267,7 +267,7 @@ class Graph:
                 continue
             owner.lose(node.identity.uid)
             if owner.virtual and not owner.dependents:
-                del self._nodes[uid]  # nobody asks for it any more
+                del self._nodes[uid]  # no dependent refers to it any more
 
     def _realize(self, node: Node, identity: ObjectReference) -> Iterator[Effect]:
         """A node that was virtual has been seen, and perhaps is called otherwise than its dependents say."""
@@ -336,7 +336,7 @@ def _alternative_identity(dependents: Iterable[Node], absent: ObjectReference) -
             if owner.uid != absent.uid:
                 continue
             same_kind = (owner.kind, owner.api_version) == (absent.kind, absent.api_version)
-            # That the absent one has no namespace tells that its kind is cluster-scoped.
+            # The absent owner has no namespace, so its kind is cluster-scoped.
             found.add(owner.within("" if same_kind and not absent.namespace else namespace))
     found.discard(absent)
     following = [identity for identity in found if identity > absent]

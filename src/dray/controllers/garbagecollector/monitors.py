@@ -1,7 +1,7 @@
-"""Keeping the graph up to date: a watch on every kind that can be deleted, keeping nothing of what it brings.
+"""Watches every kind that can be deleted, and keeps the owner graph up to date. It keeps no objects.
 
-Kinds of which another controller has an informer are heard of through it. The graph itself knows which objects there
-are, so a watch that has to begin anew only has to find out which of them are gone.
+Where another controller has an informer of a kind, the monitor uses that informer. The graph knows which objects exist,
+so a watch that starts anew only has to find out which of them are gone.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Monitors:
             informer, handler = borrowed
             informer.remove_handler(handler)
 
-    # -- news
+    # -- events
 
     def _seen(self, resource: Resource[Any], obj: Object) -> None:
         if effects := self._graph.seen(resource.kind, resource.api_version, obj["metadata"]):
@@ -108,7 +108,7 @@ class Monitors:
     def _changed(self, resource: Resource[Any], old: Object, new: Object) -> None:
         before, after = old["metadata"], new["metadata"]
         if before["uid"] != after["uid"]:
-            self._gone(old)  # deleted and made anew while nobody looked
+            self._gone(old)  # deleted and created anew between two events
         elif "deletionTimestamp" not in after and before.get("ownerReferences") == after.get(
             "ownerReferences"
         ):

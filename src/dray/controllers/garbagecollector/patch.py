@@ -1,6 +1,7 @@
 """Patches of owner references and finalizers. Pure.
 
-A strategic merge patch comes first, which needs no version; kinds that do not know it get the whole list with one.
+The collector tries a strategic merge patch first, which needs no resource version. A kind that does not know such patches
+gets a JSON merge patch with the whole list and the version.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ async def claim_objects(
     *,
     finalizers: Sequence[str] = (),
 ) -> list[T]:
-    """The owner's objects of a kind: strays that match are adopted, own ones that no longer match are let go.
+    """The owner's objects of a kind: orphans that match are adopted, own objects that no longer match are released.
 
     ``finalizers`` come and go with the ownership.
     """
@@ -92,7 +92,7 @@ async def _adopt(
             of, metadata["namespace"], metadata["name"], {"metadata": changes}, type=PatchType.STRATEGIC
         )
     except (NotFound, Invalid):
-        return None  # it is gone, or somebody else's by now
+        return None  # it is gone, or has another owner by now
 
 
 async def _release(client: Client, of: Resource[T], one: T, owner: str, finalizers: Sequence[str]) -> None:
@@ -110,11 +110,11 @@ async def _release(client: Client, of: Resource[T], one: T, owner: str, finalize
 
 
 def by_owner(obj: Object) -> list[str]:
-    """Index: the uid of an object's controller, or its namespace for strays."""
+    """Index: the uid of an object's controller, or its namespace for orphans."""
     controller = controller_of(obj)
     return [controller["uid"] if controller is not None else orphans_of(obj["metadata"]["namespace"])]
 
 
 def orphans_of(namespace: str) -> str:
-    """Under what the objects of a namespace that nobody owns are found in the index."""
-    return f"stray:{namespace}"
+    """The index value of a namespace's objects without a controller."""
+    return f"orphan:{namespace}"

@@ -1,4 +1,4 @@
-"""CronJobs: a Job whenever the schedule says so."""
+"""The CronJob controller: it creates a Job whenever the schedule is due."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class CronJobController(Controller[ObjectKey]):
             made = await self.context.client.get(JOBS, key.namespace, wanted["metadata"]["name"])
             owner = controller_of(made)
             if owner is None or owner["uid"] != cron["metadata"]["uid"]:
-                return active  # somebody else's, whatever it does
+                return active  # another owner has a Job of that name
         except StatusError as problem:
             if not (isinstance(problem, Forbidden) and is_namespace_terminating(problem)):
                 self._record_event(cron, "Warning", "FailedCreate", f"Error creating job: {problem}")
@@ -238,7 +238,7 @@ class CronJobController(Controller[ObjectKey]):
         self.context.recorder.event(CRONJOBS, cron, kind, reason, message)
 
     async def _clean_up(self, key: ObjectKey, cron: CronJob, mine: list[Job]) -> set[str]:
-        """Delete finished jobs beyond those that are kept; tells which."""
+        """Delete finished jobs beyond the history limits; returns the uids of those deleted."""
         spec = cron["spec"]
         gone: set[str] = set()
         for kind, limit in (

@@ -1,7 +1,8 @@
-"""A template as upstream's controllers spell it out before they hash it: every field of every Go struct, set or not.
+"""A pod template as Go's dump library prints it: every field of every Go struct, set or not.
 
-The text is that of the dump library's ``%#v``: a value stands after its type in parentheses, except within lists and
-maps and behind pointers, where the type is known. Names of ReplicaSets and of the revisions of DaemonSets hang on it.
+Upstream's controllers hash this text, and the names of ReplicaSets and of the revisions of DaemonSets contain the hash.
+The format is that of ``%#v``: a value stands after its type in parentheses, except within lists and maps and behind
+pointers, where the type is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Revisions: every template a workload has had, kept so that it can be found, compared and gone back to."""
+"""ControllerRevisions: every template that a DaemonSet or StatefulSet has had, kept for comparison and roll-back."""
 
 from __future__ import annotations
 

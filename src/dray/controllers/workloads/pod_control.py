@@ -1,4 +1,4 @@
-"""What the controllers of all workloads that own pods have in common: seeing, claiming, making and deleting them."""
+"""What the controllers of all kinds that own pods share: events, adoption, creation and deletion of pods."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
     """A controller of objects that own pods. Its keys are the objects', and perhaps others that a subclass adds."""
 
     resource: Resource[Owner]
-    words: EventMessages = EventMessages()
+    messages: EventMessages = EventMessages()
     #: What else its pods carry while they are its own.
     finalizers: ClassVar[tuple[str, ...]] = ()
 
@@ -57,7 +57,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
             on_orphan=self._pod_orphaned,
         )
 
-    # -- news
+    # -- events
 
     def _forget(self, key: ObjectKey) -> None:
         self._expected.forget(key)
@@ -75,7 +75,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
             self.enqueue(key)
 
     def _pod_orphaned(self, pod: Pod) -> None:
-        """A pod of nobody: whoever selects it may adopt it."""
+        """A pod without a controller: owners that select it may adopt it."""
         for owner in self._owners.items():
             if owner["metadata"]["namespace"] == pod["metadata"]["namespace"] and controller_ref.matches(
                 owner["spec"].get("selector")
@@ -97,7 +97,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
     async def _claim(
         self, owner: Owner, own: list[Pod], test: Callable[[Pod], bool] | None = None
     ) -> list[Pod]:
-        """The owner's pods, with the strays that its selector (or the test) wants and without those it does not."""
+        """The owner's pods: orphans that its selector (or the test) wants are adopted, pods that it does not want released."""
         known = [
             *own,
             *self._pods.by_index("owner", controller_ref.orphans_of(owner["metadata"]["namespace"])),
@@ -113,14 +113,14 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
             pod = await self.context.client.create(PODS, key.namespace, wanted)
         except StatusError as problem:
             if isinstance(problem, Forbidden) and is_namespace_terminating(problem):
-                return  # whatever is tried there fails, and nobody wants it
+                return  # the namespace is being deleted, so every attempt would fail
             if name is not None and isinstance(problem, AlreadyExists):
-                raise  # somebody else's pod has the name: not worth a word, but to be tried again
-            message = self.words.not_created.format(pod=name, owner=key.name, problem=problem)
+                raise  # another pod has the name: no event, but another attempt
+            message = self.messages.not_created.format(pod=name, owner=key.name, problem=problem)
             self._record_event(owner, "Warning", "FailedCreate", message)
             raise
         self._expected.expect_creation(key, pod["metadata"]["uid"])
-        message = self.words.created.format(pod=pod["metadata"]["name"], owner=key.name)
+        message = self.messages.created.format(pod=pod["metadata"]["name"], owner=key.name)
         self._record_event(owner, "Normal", "SuccessfulCreate", message)
 
     async def _delete_pod(self, key: ObjectKey, owner: Owner, pod: Pod) -> None:
@@ -133,11 +133,11 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
             return
         except StatusError as problem:
             self._expected.deletion_observed(key, uid)
-            message = self.words.not_deleted.format(pod=name, owner=key.name, problem=problem)
+            message = self.messages.not_deleted.format(pod=name, owner=key.name, problem=problem)
             self._record_event(owner, "Warning", "FailedDelete", message)
             raise
         self._record_event(
-            owner, "Normal", "SuccessfulDelete", self.words.deleted.format(pod=name, owner=key.name)
+            owner, "Normal", "SuccessfulDelete", self.messages.deleted.format(pod=name, owner=key.name)
         )
 
     # -- the owner

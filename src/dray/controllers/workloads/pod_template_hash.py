@@ -1,4 +1,4 @@
-"""Short names for templates: hashes, spelt without vowels so that they spell no words."""
+"""Hashes of pod templates for names. They are written without vowels, so that they form no words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as were asked for, no more, no fewer."""
+"""The ReplicaSet controller: it creates and deletes pods until there are as many as the ReplicaSet asks for."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def status_of(
     known = (rs.get("status") or {}).get("conditions") or ()
     conditions = [c for c in known if c["type"] != REPLICA_FAILURE]
     if failure is not None:
-        # Told once: the first failure's words stay until it is over.
+        # The condition of the first failure stays until creation or deletion succeeds.
         conditions.append(next((c for c in known if c["type"] == REPLICA_FAILURE), failure))
     return {**status, "conditions": conditions} if conditions else status
 
@@ -76,7 +76,7 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
             return None
         own = self._owned_pods(rs)
         selected = controller_ref.matches(rs["spec"]["selector"])
-        # Pods that have ended are left alone: they are neither adopted nor let go.
+        # Pods that have finished are neither adopted nor released.
         active = await self._claim(
             rs,
             [p for p in own if is_active(p)],

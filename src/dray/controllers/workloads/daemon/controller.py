@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on every node that can have it."""
+"""The DaemonSet controller: it keeps one pod on every node that should run it."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ def should_run(daemons: DaemonSet, node: Node) -> ShouldRun:
     test = nodeaffinity.required_node_affinity(spec)
     if test is not None and not test(name, node["metadata"].get("labels") or {}):
         return ShouldRun(run=False, continue_running=False)
-    borne = tolerations(spec)
+    tolerated = tolerations(spec)
     taints = (node.get("spec") or {}).get("taints") or ()
-    start = nodeaffinity.find_untolerated_taint(taints, borne, ("NoSchedule", "NoExecute")) is None
-    keep = nodeaffinity.find_untolerated_taint(taints, borne, ("NoExecute",)) is None
-    return ShouldRun(start, keep)
+    run = nodeaffinity.find_untolerated_taint(taints, tolerated, ("NoSchedule", "NoExecute")) is None
+    stay = nodeaffinity.find_untolerated_taint(taints, tolerated, ("NoExecute",)) is None
+    return ShouldRun(run, stay)
 
 
 # -- all nodes ------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class DaemonSetState:
         by_node: dict[str, list[Pod]] = {}
         for pod in sorted(pods, key=_age):
             node = node_of(pod)
-            # A pod that is over and deleted only waits for somebody's finalizer; one without a node is no daemon.
+            # A deleted pod that has finished only waits for a finalizer; a pod without a node is not counted.
             if node and (_is_not_deleted(pod) or not is_terminal(pod)):
                 by_node.setdefault(node, []).append(pod)
         return cls(

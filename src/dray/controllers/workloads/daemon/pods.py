@@ -23,7 +23,7 @@ def _toleration(name: str, effect: str) -> Toleration:
     return {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
 
 
-#: What daemons bear: an ill node needs them all the more.
+#: What pods of DaemonSets tolerate: they also run on nodes that are not healthy.
 _DAEMON_TOLERATIONS: Final = (
     _toleration("not-ready", "NoExecute"),
     _toleration("unreachable", "NoExecute"),
@@ -38,16 +38,16 @@ _HOST_NETWORK_TOLERATION: Final = _toleration("network-unavailable", "NoSchedule
 
 
 def tolerations(spec: PodSpec) -> list[Toleration]:
-    """What the template bears, and what all daemons do; one that says the same is replaced."""
+    """The template's tolerations and those of all DaemonSets, which replace equal ones of the template."""
     found: list[Toleration] = list(spec.get("tolerations") or ())
-    for borne in (
+    for toleration in (
         (*_DAEMON_TOLERATIONS, _HOST_NETWORK_TOLERATION) if spec.get("hostNetwork") else _DAEMON_TOLERATIONS
     ):
-        alike = [at for at, one in enumerate(found) if _toleration_key(one) == _toleration_key(borne)]
+        alike = [at for at, one in enumerate(found) if _toleration_key(one) == _toleration_key(toleration)]
         for at in alike:
-            found[at] = borne
+            found[at] = toleration
         if not alike:
-            found.append(borne)
+            found.append(toleration)
     return found
 
 

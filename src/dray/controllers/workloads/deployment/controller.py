@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for each template, and a steady walk from the old ones to the new one."""
+"""The Deployment controller: it has a ReplicaSet for each template, and rolls from the old ones to the new one."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class DeploymentController(Controller[ObjectKey]):
     async def _write_failure(self, key: ObjectKey, deployment: Deployment, message: str) -> None:
         status = progress.with_failure(deployment, message, now=self.context.clock())
         if not owned_pods.semantic_equal(status, deployment.get("status") or {}):
-            with contextlib.suppress(StatusError):  # there is a bigger problem to tell of
+            with contextlib.suppress(StatusError):  # the failure to create is the bigger problem
                 await self.context.client.update_status(
                     DEPLOYMENTS,
                     key.namespace,

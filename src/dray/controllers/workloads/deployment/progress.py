@@ -55,11 +55,11 @@ def replica_counts(
 
 
 def _terminating(sets: Collection[ReplicaSet]) -> int | None:
-    """How many pods are on their way out; not known while a set that was looked at does not tell."""
-    told = [
+    """How many pods are terminating; None while a ReplicaSet that was synced does not count them."""
+    counts = [
         (rs.get("status") or {}).get("terminatingReplicas") for rs in sets if count(rs, "observedGeneration")
     ]
-    return None if None in told else sum(number for number in told if number is not None)
+    return None if None in counts else sum(number for number in counts if number is not None)
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
@@ -159,7 +159,7 @@ def _failures(rs: ReplicaSet) -> list[ReplicaSetCondition]:
 
 
 def with_failure(deployment: Deployment, message: str, *, now: float) -> DeploymentStatus:
-    """The status that tells why there is no new set."""
+    """The status when the new ReplicaSet could not be created."""
     status = deployment.get("status") or {}
     if deadline(deployment) is None:
         return status

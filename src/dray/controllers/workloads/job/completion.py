@@ -58,7 +58,7 @@ class JobCounts:
         )
 
     def status(self, job: Job) -> JobStatus:
-        """The part of the status that tells it."""
+        """The counts as part of the status."""
         found: JobStatus = {}
         if self.succeeded:
             found["succeeded"] = self.succeeded
@@ -115,7 +115,7 @@ class FinishedCondition(NamedTuple):
 
     @property
     def interim_type(self) -> str:
-        """The condition that tells it while pods still end."""
+        """The condition that says so while pods are still terminating."""
         return "SuccessCriteriaMet" if self.kind == "Complete" else "FailureTarget"
 
 
@@ -236,7 +236,7 @@ def active_pods_for_removal(job: Job, active: Sequence[Pod], count: int) -> list
 
 
 def first_pending_indexes(job: Job, job_counts: JobCounts, busy: Iterable[Pod], count: int) -> list[int]:
-    """The lowest indexes that nobody works on and that are not over."""
+    """The lowest indexes that no pod works on and that have neither completed nor failed."""
     taken = {completion_index(pod) for pod in busy} | job_counts.completed_indexes | job_counts.failed_indexes
     free = (i for i in range(job["spec"].get("completions") or 0) if i not in taken)
     return [index for index, _ in zip(free, range(count), strict=False)]

@@ -1,7 +1,8 @@
-"""Jobs: run pods until enough of them have succeeded, or too many have failed.
+"""The Job controller: it runs pods until enough of them have succeeded, or too many have failed.
 
-Every finished pod is counted exactly once, whenever the controller is stopped: a pod carries a finalizer until its uid
-is on record in the status, and the uid stays there until the pod is released and the number that counts it is stored.
+Every finished pod is counted exactly once, even if the controller is stopped at any point: a pod keeps a finalizer until
+its uid is in ``uncountedTerminatedPods``, and the uid stays there until the pod has lost the finalizer and the count that
+includes it is stored.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PodFailureMatch(NamedTuple):
-    """What a pod's failure means, and the words for it if it ends the job."""
+    """What a pod's failure means, and the message if it fails the job."""
 
     action: str = "Count"  # or Ignore, FailIndex, FailJob
     message: str = ""

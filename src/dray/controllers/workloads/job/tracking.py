@@ -1,4 +1,4 @@
-"""What a Job's status says: pods on record that are still to be counted, the numbers, and how it ends. Pure."""
+"""The status of a Job: uncounted terminated pods, counts, and conditions. Pure."""
 
 from __future__ import annotations
 
@@ -102,11 +102,11 @@ def _with_suspension(job: Job, status: JobStatus, now: str, *, clears_start_time
     if suspended == (at is not None and conditions[at]["status"] == "True"):
         return status
     words = ("True", "JobSuspended", "Job suspended") if suspended else ("False", "JobResumed", "Job resumed")
-    told = _condition("Suspended", *words, now)
+    suspension = _condition("Suspended", *words, now)
     if at is None:
-        conditions.append(told)
+        conditions.append(suspension)
     else:
-        conditions[at] = told
+        conditions[at] = suspension
     status = {**status, "conditions": conditions}
     if not suspended:
         status["startTime"] = now

@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names that last, one after the other."""
+"""The StatefulSet controller: it keeps pods with stable names, and creates, updates and deletes them in order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StatefulSetController(PodOwnerController["StatefulSet", ObjectKey]):
         )
         self._volumes = volume_claims.VolumeClaims(context, self._record_event, self._verb)
         create, delete = self._verb("create"), self._verb("delete")
-        self.words = EventMessages(
+        self.messages = EventMessages(
             created=f"{create} Pod {{pod}} in StatefulSet {{owner}} successful",
             not_created=f"{create} Pod {{pod}} in StatefulSet {{owner}} failed error: {{problem}}",
             deleted=f"{delete} Pod {{pod}} in StatefulSet {{owner}} successful",
@@ -63,7 +63,7 @@ class StatefulSetController(PodOwnerController["StatefulSet", ObjectKey]):
         by_number = {number: pod for pod in pods if (number := ordinal(stateful, pod)) is not None}
         known = stateful.get("status") or {}
         if "deletionTimestamp" in stateful["metadata"]:
-            # Only told about, any more: the garbage collector takes its pods.
+            # Only the status is still written: the garbage collector deletes the pods.
             current, update = known.get("currentRevision", ""), known.get("updateRevision", "")
             await self._update_status(
                 key,
@@ -139,7 +139,7 @@ class StatefulSetController(PodOwnerController["StatefulSet", ObjectKey]):
         if claims:
             for index in step.pending:
                 pod = state.pods[index]
-                await self._volumes.make(key, stateful, index, pod["metadata"]["name"])
+                await self._volumes.create_missing(key, stateful, index, pod["metadata"]["name"])
                 await self._volumes.apply_retention_policy(key, stateful, index, pod, stays=True)
         numbers = iter(step.make)
         await owned_pods.slow_start_batch(
@@ -165,13 +165,13 @@ class StatefulSetController(PodOwnerController["StatefulSet", ObjectKey]):
         if not volume_claims.templates(stateful):
             await self._create_pod(key, stateful, pod)
             return
-        if self._volumes.block(key, stateful, index, pod):
+        if self._volumes.are_stale(key, stateful, index, pod):
             return
         name = pod["metadata"]["name"]
         try:
-            await self._volumes.make(key, stateful, index, name)
+            await self._volumes.create_missing(key, stateful, index, name)
         except StatusError as problem:
-            message = self.words.not_created.format(pod=name, owner=key.name, problem=problem)
+            message = self.messages.not_created.format(pod=name, owner=key.name, problem=problem)
             self._record_event(stateful, "Warning", "FailedCreate", message)
             raise
         await self._create_pod(key, stateful, pod)
@@ -196,7 +196,7 @@ class StatefulSetController(PodOwnerController["StatefulSet", ObjectKey]):
         what = f"{self._verb('update')} Pod {name} in StatefulSet {key.name}"
         try:
             if not has_volumes:
-                await self._volumes.make(key, stateful, index, name)
+                await self._volumes.create_missing(key, stateful, index, name)
             await self._volumes.apply_retention_policy(key, stateful, index, pod, stays=True)
             await self.context.client.update(PODS, key.namespace, changed)
         except Conflict:

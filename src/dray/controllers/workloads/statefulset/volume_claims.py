@@ -1,4 +1,4 @@
-"""The volume claims of stateful pods: made before their pod, and gone with it or with the set where that is wanted."""
+"""The PersistentVolumeClaims of a StatefulSet: created before their pod, and owned as the retention policy says."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _of_pod(reference: OwnerReference, pod: Pod) -> bool:
 
 
 def has_unexpected_controller(claim: PersistentVolumeClaim, stateful: StatefulSet, pod: Pod) -> bool:
-    """Whether somebody else decides about a claim that the set has plans with."""
+    """Whether the controller of a claim is neither the set nor its pod."""
     if not any(_retention_policy(stateful)):
         return False
     for reference in claim["metadata"].get("ownerReferences") or ():
@@ -145,14 +145,14 @@ class VolumeClaims:
         self._verb = verb
         self._claims = context.informers.get(PERSISTENT_VOLUME_CLAIMS)
 
-    def block(self, key: ObjectKey, stateful: StatefulSet, index: int, pod: Pod) -> bool:
+    def are_stale(self, key: ObjectKey, stateful: StatefulSet, index: int, pod: Pod) -> bool:
         """Whether a pod must wait until the claims of the one before it are gone."""
         if not _retention_policy(stateful)[0]:
             return False
         known = (self._claims.get(key.namespace, name) for name in claim_names(stateful, index).values())
         return any(claim is not None and has_stale_owner(claim, pod) for claim in known)
 
-    async def make(self, key: ObjectKey, stateful: StatefulSet, index: int, pod: str) -> None:
+    async def create_missing(self, key: ObjectKey, stateful: StatefulSet, index: int, pod: str) -> None:
         """Make what is missing."""
         problems: list[str] = []
         for claim in claims_for(stateful, index):
@@ -169,11 +169,11 @@ class VolumeClaims:
                 continue  # it is there, and will be seen
             except StatusError as problem:
                 problems.append(f"failed to create PVC {name}: {problem}")
-                words = f"{self._verb('create')} Claim {name} for Pod {pod} {of} failed error: {problem}"
-                self._record_event(stateful, "Warning", "FailedCreate", words)
+                message = f"{self._verb('create')} Claim {name} for Pod {pod} {of} failed error: {problem}"
+                self._record_event(stateful, "Warning", "FailedCreate", message)
             else:
-                words = f"{self._verb('create')} Claim {name} Pod {pod} {of} success"
-                self._record_event(stateful, "Normal", "SuccessfulCreate", words)
+                message = f"{self._verb('create')} Claim {name} Pod {pod} {of} success"
+                self._record_event(stateful, "Normal", "SuccessfulCreate", message)
         if problems:
             raise StatusError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
@@ -192,11 +192,11 @@ class VolumeClaims:
             if claim is None:
                 continue
             if has_unexpected_controller(claim, stateful, pod):
-                words = (
+                message = (
                     f"PersistentVolumeClaim {name} has a conflicting OwnerReference that acts as a manging controller, "
                     "the retention policy is ignored for this claim"
                 )
-                self._record_event(stateful, "Warning", "ConflictingController", words)
+                self._record_event(stateful, "Warning", "ConflictingController", message)
             wanted = retention_owners(claim, stateful, pod, stays=stays)
             if wanted is not None:
                 metadata: ObjectMeta = {**claim["metadata"], "ownerReferences": wanted}
