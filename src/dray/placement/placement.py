@@ -192,8 +192,8 @@ class Placement:
         total = len(self.cluster)
         affinity, counts = self._company(pod, spread)
         rejections: dict[str, Rejection] = {}
-        # Devices are the dearest of all filters. In a large cluster the best nodes are asked first, and only until one
-        # has them; that others have none is learnt when it is their turn.
+        # The filter for devices is the slowest. In a large cluster it runs last, on the best node first, and only
+        # until a node has the devices.
         filtered_last = attempt if self._may_filter_devices_last(attempt, len(nodes)) else None
         wanted = self._num_feasible_nodes(len(nodes))
         start = self._start % len(nodes) if nodes else 0
@@ -263,9 +263,9 @@ class Placement:
         spread: Sequence[SpreadConstraint] = (),
         volumes: VolumeCheck | None = None,
     ) -> Callable[[NodeInfo], Rejection | None]:
-        """Judges the pod on nodes as they would be with some pods gone; by every filter but the one for devices."""
+        """Every filter but the one for devices, for copies of nodes without some of their pods."""
 
-        @cache  # asked for only where some node might be had by making room
+        @cache  # counted only if some node may be a candidate for preemption
         def company() -> tuple[InterPodAffinity | None, PodTopologySpread | None]:
             return self._company(pod, spread)
 
