@@ -49,7 +49,7 @@ async def control_plane(data: Path) -> AsyncIterator[Client]:
         )
         task = asyncio.ensure_future(
             scheduling.run(
-                client, options=scheduling.Options(gates=server.api.gates, release=36, advice=False)
+                client, options=scheduling.Options(gates=server.api.gates, version=server.api.version)
             )
         )
         try:

@@ -294,8 +294,7 @@ async def scheduler(plane: ControlPlane, **options: Any) -> AsyncIterator[None]:
     chosen = scheduling.Options(
         **{
             "gates": plane.api.gates,
-            "release": version.release[1],
-            "classic": version.serves_classic,
+            "version": version,
             **options,
         }
     )

@@ -7,8 +7,11 @@ from typing import Any, cast
 
 from dray.client.client import Client
 from dray.placement.cache.claims import ClaimCache
-from dray.scheduler.binding.binder import NominatedNodePolicy
+from dray.placement.cache.pods import PodInfo
+from dray.placement.plugins.dynamic_resources import DeviceReservation, NodePlan
+from dray.scheduler.binding.claim_binding import ClaimBinding
 from dray.scheduler.metrics import Metrics
+from dray.scheduler.quirks import SchedulerQuirks
 from dray.scheduler.writers import Writers, build_writers
 from tests.support.scheduler import claim
 
@@ -70,12 +73,24 @@ def writer(
     server: FakeClient,
     told: FakeRecorder | None = None,
     claim_cache: ClaimCache | None = None,
-    **options: Any,
+    **quirks: bool,
 ) -> Writers:
     return build_writers(
-        cast(Client, server), claim_cache or ClaimCache(), told or FakeRecorder(), binding_conditions=True, nominate=NominatedNodePolicy.ALWAYS,
-        metrics=Metrics(), **options,
-    )  # fmt: skip
+        cast(Client, server),
+        claim_cache or ClaimCache(),
+        told or FakeRecorder(),
+        SchedulerQuirks(**quirks),
+        nominates_before_every_bind=True,
+        metrics=Metrics(),
+    )
+
+
+def binding(
+    writers: Writers, pod: PodInfo, *claims: dict[str, Any], binding_timeout: float = 1.0
+) -> ClaimBinding:
+    """The binding of a pod to node a with these claims, all of them allocated already."""
+    reservation = DeviceReservation(cast(Any, claims), NodePlan((), ())) if claims else None
+    return writers.claims.of(pod, "a", reservation, binding_timeout=binding_timeout)
 
 
 def conditional(**status: Any) -> dict[str, Any]:

@@ -177,7 +177,7 @@ async def control(kubeconfig: str, directory: Path, _node: str, emulate: str) ->
     release = EffectiveVersion.parse(emulate)
     gates = release.gates()
     nodes = [NodeOptions.simulated(name, release=release) for name in ("n1", "n2")]
-    planning = scheduler.Options(gates=gates, release=release.release[1], classic=release.serves_classic)
+    planning = scheduler.Options(gates=gates, version=release)
     async with connect(kubeconfig) as client, asyncio.TaskGroup() as group:
         group.create_task(controllers.run(client, options=controllers.Options(version=release, gates=gates)))
         group.create_task(scheduler.run(client, options=planning))

@@ -13,11 +13,19 @@ from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.cache.pods import PodInfo
 from dray.placement.config import SchedulerProfile
-from dray.placement.decision import Bind, Failure, Unschedulable, decide
+from dray.placement.decision import decide
+from dray.placement.outcome import Bind, Outcome
 from dray.placement.placement import Placement
-from dray.placement.plugins.dynamic_resources import Options, policy_score
+from dray.placement.plugins.dynamic_resources import (
+    DeviceReservation,
+    DynamicResources,
+    NodePlan,
+    Options,
+    policy_score,
+)
 from dray.placement.preemption import DisruptionBudget
-from dray.placement.status import Gated
+from dray.placement.profiles import Framework
+from dray.placement.quirks import PlacementQuirks
 
 _serial = itertools.count()
 
@@ -92,8 +100,7 @@ class Harness:
         self,
         nodes: Mapping[str, Iterable[str | dict[str, Any]]],
         *,
-        advice: bool = True,
-        faithful: bool = False,
+        quirks: PlacementQuirks | None = None,
         **profile: Any,
     ) -> None:
         self.profile = SchedulerProfile(**profile)
@@ -104,15 +111,23 @@ class Harness:
             self.claim_cache.set_slice(slice_of(name, devices))
         features = Features.of(NEWEST, EffectiveVersion().gates())
         policy = POLICIES[self.profile.device_policy]
-        self.options = Options(features=features, policy=policy, advice=advice, faithful=faithful)
+        quirks = quirks or PlacementQuirks()
+        self.options = Options(features=features, quirks=quirks, policy=policy)
         self.placement = Placement(
             self.cluster,
-            profile=self.profile.placement,
+            plugins=self.profile.plugins,
             rng=random.Random(0),
             served_by_devices=self.claim_cache.classes,
             device_score=policy_score(self.claim_cache, self.options),
-            thorough=faithful,
+            quirks=quirks,
         )
+        devices = DynamicResources(
+            self.claim_cache,
+            self.options,
+            self.placement.nominator,
+            new_share_id=lambda: f"share-{next(_serial)}",
+        )
+        self.framework = Framework(self.profile, quirks, self.placement, devices)
         self.budgets: list[DisruptionBudget] = []
 
     def _freed(self, nodes: set[str] | None) -> None:
@@ -132,25 +147,19 @@ class Harness:
         ]
         return pod(resourceClaims=entries, **spec)
 
-    def decide(self, wanted: PodInfo) -> Bind | Unschedulable | Failure | Gated:
-        return decide(
-            wanted,
-            profile=self.profile,
-            placement=self.placement,
-            claim_cache=self.claim_cache,
-            options=self.options,
-            budgets=lambda: self.budgets,
-            new_share_id=lambda: f"share-{next(_serial)}",
-        )
+    def decide(self, wanted: PodInfo) -> Outcome:
+        return decide(wanted, self.framework, budgets=lambda: self.budgets)
 
     def place(self, wanted: PodInfo) -> list[tuple[str, str]]:
         """Place the pod and write its claims as the API server would have them; its devices as (node, device)."""
         decision = self.decide(wanted)
         assert isinstance(decision, Bind), decision
         self.cluster.add_pod(wanted, decision.node)
-        given = dict(zip((c["metadata"]["uid"] for c in decision.plan.claims), decision.plan.results, strict=True)) if decision.plan else {}  # fmt: skip
+        reserved = reservation(decision)
+        plan = reserved.plan
+        given = dict(zip((c["metadata"]["uid"] for c in plan.claims), plan.results, strict=True))
         devices: list[tuple[str, str]] = []
-        for old in decision.claims:
+        for old in reserved.claims:
             status = dict(old.get("status") or {})
             status.setdefault("allocation", given.get(old["metadata"]["uid"]))
             user = {"resource": "pods", "name": wanted.name, "uid": wanted.uid}
@@ -161,3 +170,11 @@ class Harness:
             )
             devices += [(r["pool"], r["device"]) for r in status["allocation"]["devices"]["results"]]
         return devices
+
+
+def reservation(decision: Outcome) -> DeviceReservation:
+    """What a decision reserves for claims of the current generation; nothing for a pod without claims."""
+    assert isinstance(decision, Bind), decision
+    found = decision.reservation
+    assert found is None or isinstance(found, DeviceReservation)
+    return found or DeviceReservation((), NodePlan((), ()))

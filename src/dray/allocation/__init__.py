@@ -1,7 +1,7 @@
 """Allocation of devices to claims: a snapshot and the claims of a pod in, a plan or reasons out.
 
-``allocate`` is a pure function. ``Inventory`` (what there is) and ``Usage`` (what is taken) are kept up to date by
-whoever watches the cluster; an allocation only reads them.
+``allocate`` is a pure function. ``Inventory`` (slices and classes) and ``Usage`` (what claims have allocated) are kept
+up to date by whoever watches the cluster; an allocation only reads them.
 """
 
 from dray.allocation.allocator import Plan, Unallocatable, allocate

@@ -1,4 +1,4 @@
-"""``allocate``: from what there is, what is taken and what is wanted, to a plan or to reasons why there is none."""
+"""``allocate``: from inventory, usage and claims to a plan, or to the reasons why there is none."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Unallocatable:
     ) -> None:
         self.message = message
         self._pools = pools
-        self._usage = reasons.frozen(usage, pools)
+        self._usage = reasons.frozen_usage(usage, pools)
         self._node = node
         self._claims = claims
         self._features = features
@@ -83,7 +83,7 @@ class Unallocatable:
 
 
 class _Unmetered(AllocationState):
-    """What would be if counters did not count."""
+    """The state as if no device consumed counters, to find out whether they are what is missing."""
 
     def consumes_counters(self, device_in_pool: DeviceInPool) -> bool:
         return False

@@ -1,6 +1,6 @@
-"""Shared counters: what partitions of one piece of hardware draw from, and so exclude each other by.
+"""Shared counters: partitions of one piece of hardware consume them, and so exclude each other.
 
-Also compatibility groups, by which a device says with whom it may draw from the same counter set.
+Also compatibility groups, by which a device says with which others it may consume the same counter set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Available(NamedTuple):
 
     @property
     def overdrawn(self) -> bool:
-        """Upstream then gives out no device of the pool that draws from any counter."""
+        """Upstream then gives out no device of the pool that consumes any counter."""
         return any(amount < 0 for amount in self.left.values())
 
 
@@ -46,8 +46,10 @@ def available(pool: Pool, usage: Usage) -> Available:
             for device in devices:
                 if device.consumes_counters and part.touches(device.name):
                     _subtract(left, device)
-                    for draw in device.consumes_counters:
-                        groups[draw.counter_set] = common_groups(groups.get(draw.counter_set), draw.groups)
+                    for consumption in device.consumes_counters:
+                        groups[consumption.counter_set] = common_groups(
+                            groups.get(consumption.counter_set), consumption.groups
+                        )
     pool.available = found = Available(part, left, groups)
     return found
 
@@ -59,16 +61,16 @@ def _subtract(left: dict[Counter, int], device: Device) -> None:
 
 
 def consumed_counters(device: Device) -> Iterable[tuple[Counter, int]]:
-    """All that a device draws, counter by counter."""
-    for draw in device.consumes_counters:
-        for name, amount in draw.amounts.items():
-            yield (draw.counter_set, name), amount
+    """All that a device consumes, counter by counter."""
+    for consumption in device.consumes_counters:
+        for name, amount in consumption.amounts.items():
+            yield (consumption.counter_set, name), amount
 
 
 def groups_compatible(present: Groups | None, candidate: Groups) -> bool:
-    """Whether a device may join those that draw from a counter set. None: nobody does yet.
+    """Whether a device may join those that consume a counter set. None: nobody does yet.
 
-    Devices without groups go only with their like.
+    Devices without groups are compatible only with devices without groups.
     """
     if present is None:
         return True

@@ -1,7 +1,7 @@
 """Devices as the allocator sees them.
 
-Of a slice's devices, many look alike. What selectors, constraints and capacity can see of a device is its *shape*;
-it is shared by all devices that have it, and whatever is found out about it is found out once.
+Many devices of a slice look the same. What selectors, constraints and capacity can see of a device is its *shape*;
+devices with the same shape share it, and a selector is evaluated once for each shape.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FINGERPRINTS_KEPT = 65536
 
 
 class Shape:
-    """What can be seen of a device beside its name and place."""
+    """All of a device but its name and pool."""
 
     __slots__ = (
         "__weakref__",
@@ -68,7 +68,7 @@ class Shape:
         return verdict
 
     def _evaluate(self, expression: Expression) -> Verdict:
-        """Ask, unless a device that looks the same to this selector has been asked about."""
+        """The verdict on a device that looks the same to this selector, or a new evaluation."""
         fingerprint = expression.fingerprint(self.driver, self.document)
         if fingerprint is None:
             return expression.evaluate(_cel_device(self))

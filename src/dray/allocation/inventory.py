@@ -1,7 +1,7 @@
-"""Everything that can be allocated, indexed so that one node's devices are found without looking at the others.
+"""All ResourceSlices and DeviceClasses, indexed so that one node's devices are found without reading other slices.
 
-An inventory is kept up to date: adding, changing or removing a slice costs what the slice is worth and touches only
-the nodes that see its pool. What a node sees is put together when somebody asks, and kept until it changes.
+An inventory is kept up to date: the cost of adding, changing or removing a slice depends on the size of the slice, and
+only nodes that see its pool are affected. The pools of a node are gathered at first use and kept until they change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DEMANDS_KEPT = 10_000
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """What one node sees."""
+    """The pools that one node sees, and what they depend on."""
 
     labels: Labels
     pooling: tuple[bool, ...]
@@ -45,11 +45,10 @@ class Inventory:
         self._built: dict[PoolID, dict[Any, Pool | None]] = {}
         self._views: dict[str, NodeView] = {}
         self._seen_by: dict[PoolID, set[str]] = {}  # nodes that have looked at the pool
-        self._counting: dict[PoolID, dict[str, Slice]] = {}  # slices of counters
-        self._suspects: set[PoolID] = (
-            set()
-        )  # pools with counters that have changed since they were last checked
-        self._troubled: dict[PoolID, Pool] = {}  # pools with counters that are incomplete or unsound
+        self._counter_slices: dict[PoolID, dict[str, Slice]] = {}  # slices of counters
+        #: pools with counters that have changed since they were last checked
+        self._unchecked_pools: set[PoolID] = set()
+        self._invalid_pools: dict[PoolID, Pool] = {}  # pools with counters that are incomplete or unsound
         self._checked: tuple[bool, ...] = ()
         self._epoch = 0
         self._classes: dict[str, DeviceClass] = {}
@@ -79,7 +78,7 @@ class Inventory:
         for node_key in new.node_keys():
             self._by_node.setdefault(node_key, {})[key] = new
         if new.counter_sets:
-            self._counting.setdefault(new.pool, {})[key] = new
+            self._counter_slices.setdefault(new.pool, {})[key] = new
         after = self._changed(new)
         return None if before is None or after is None else before | after
 
@@ -95,17 +94,17 @@ class Inventory:
         for node_key in old.node_keys():
             self._by_node[node_key].pop(old.key, None)
         if old.counter_sets:
-            self._counting[old.pool].pop(old.key)
+            self._counter_slices[old.pool].pop(old.key)
         return self._changed(old)
 
     def _changed(self, one: Slice) -> set[str] | None:
-        """Forget what was put together from the pool of this slice; returns the nodes that saw it or will."""
+        """Drop what was built from the pool of this slice; returns the nodes that saw it or will see it."""
         self._built.pop(one.pool, None)
         nodes = self._seen_by.pop(one.pool, set())
         for node in nodes:
             self._views.pop(node, None)
-        if one.pool in self._counting:
-            self._suspects.add(one.pool)
+        if one.pool in self._counter_slices:
+            self._unchecked_pools.add(one.pool)
         if not one.local:
             self._epoch += 1
             return None
@@ -137,8 +136,8 @@ class Inventory:
         return self._classes.get(name)
 
     def demand(self, claim: ResourceClaim, features: Features) -> Demand:
-        """What a claim asks for, read once for all claims that ask for the same."""
-        # One set of features is in force for as long as an inventory lives, or nearly so.
+        """What a claim asks for, read once for all claims with the same spec."""
+        # An inventory nearly always sees one set of features.
         if features is not self._demanded_with:
             if features != self._demanded_with:
                 self._demands.clear()
@@ -165,17 +164,17 @@ class Inventory:
             or view.pooling != features.pooling
             or (view.labels is not labels and view.labels != labels)
         ):
-            view = NodeView(labels, features.pooling, self._epoch, self._look(name, labels, features))
+            view = NodeView(labels, features.pooling, self._epoch, self._gather_pools(name, labels, features))
             self._views[name] = view
-        if self._counting and features.counters_reach_every_node and features.partitionable_devices:
-            return self._with_trouble(view.pools, features)
+        if self._counter_slices and features.counters_reach_every_node and features.partitionable_devices:
+            return self._with_invalid_pools(view.pools, features)
         return view.pools
 
     def forget_node(self, name: str) -> None:
         """Drop what was put together for a node that is gone."""
         self._views.pop(name, None)
 
-    def _look(self, name: str, labels: Labels, features: Features) -> tuple[Pool, ...]:
+    def _gather_pools(self, name: str, labels: Labels, features: Features) -> tuple[Pool, ...]:
         seen: dict[PoolID, list[Slice]] = {}
         for one in self._candidates(name, labels, features):
             if one.admitted(features) and self._reaches(one, name, labels, features):
@@ -193,8 +192,8 @@ class Inventory:
         for key in index_keys(name, labels):
             found.update(self._by_node.get(key, {}))
         if features.counters_reach_every_node:
-            for id in {one.pool for one in found.values()} & self._counting.keys():
-                found.update(self._counting[id])
+            for id in {one.pool for one in found.values()} & self._counter_slices.keys():
+                found.update(self._counter_slices[id])
         # Upstream looks at a node's own slices before those of several nodes.
         return sorted(found.values(), key=lambda one: (not one.local or bool(one.counter_sets), one.order))
 
@@ -217,19 +216,21 @@ class Inventory:
             built[key] = build_pool(id, seen, list(self._by_pool[id].values()), features)
         return built[key]
 
-    def _with_trouble(self, pools: tuple[Pool, ...], features: Features) -> tuple[Pool, ...]:
+    def _with_invalid_pools(self, pools: tuple[Pool, ...], features: Features) -> tuple[Pool, ...]:
         if self._checked != features.pooling:
             self._checked = features.pooling
-            self._suspects.update(self._counting)
-        while self._suspects:
-            id = self._suspects.pop()
-            self._troubled.pop(id, None)
-            seen = sorted(self._counting[id].values(), key=lambda one: one.order)
+            self._unchecked_pools.update(self._counter_slices)
+        while self._unchecked_pools:
+            id = self._unchecked_pools.pop()
+            self._invalid_pools.pop(id, None)
+            seen = sorted(self._counter_slices[id].values(), key=lambda one: one.order)
             seen = newest_generation(one for one in seen if one.admitted(features))
             pool = self._pool(id, seen, features) if seen else None
             if pool is not None and not pool.usable:
-                self._troubled[id] = pool
-        if not self._troubled:
+                self._invalid_pools[id] = pool
+        if not self._invalid_pools:
             return pools
         seen_here = {pool.id for pool in pools}
-        return sort_pools([*pools, *(pool for id, pool in self._troubled.items() if id not in seen_here)])
+        return sort_pools(
+            [*pools, *(pool for id, pool in self._invalid_pools.items() if id not in seen_here)]
+        )

@@ -1,7 +1,7 @@
 """Which nodes a slice or a device is for: node selection, matched and indexed.
 
-A selection is matched exactly as upstream's node affinity does. The index finds, for one node, every selection
-that may match it without looking at the others.
+A selection matches exactly as upstream's node affinity does. The index finds, for one node, every selection that may
+match it without reading the others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which of several fitting devices to take: policies only put devices in order, the search does the rest.
+"""Policies: the order in which devices are tried, and so which of several fitting devices a claim gets.
 
-The default keeps upstream's order. ``PACK`` fills what is broken already and keeps large partitions and groups of
-devices whole for those who need them; ``SPREAD`` does the opposite.
+The default keeps upstream's order. ``PACK`` uses devices of pools, groups and counter sets that are in use already, and
+so keeps large partitions and whole groups free for claims that need them; ``SPREAD`` does the opposite.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _pack(devices_in_pools: Sequence[DeviceInPool], usage: Usage) -> list[Device
         device = device_in_pool.device
         return (
             device_in_pool.pool.has_binding_conditions,
-            not situation.begun(device_in_pool),
-            situation.bite(device_in_pool),
+            not situation.in_use(device_in_pool),
+            situation.counter_share(device_in_pool),
             situation.left(device_in_pool),
             situation.neighbours(device),
             situation.free(device_in_pool.pool),
@@ -50,7 +50,7 @@ def _spread(devices_in_pools: Sequence[DeviceInPool], usage: Usage) -> list[Devi
         device = device_in_pool.device
         return (
             device_in_pool.pool.has_binding_conditions,
-            situation.begun(device_in_pool),
+            situation.in_use(device_in_pool),
             -situation.left(device_in_pool),
             -situation.neighbours(device),
             -situation.free(device_in_pool.pool),
@@ -94,8 +94,8 @@ class _Situation:
         )
         self._pool_sizes = Counter(device_in_pool.pool.id for device_in_pool in devices_in_pools)
 
-    def begun(self, device_in_pool: DeviceInPool) -> bool:
-        """Whether a shared device has been opened."""
+    def in_use(self, device_in_pool: DeviceInPool) -> bool:
+        """Whether a claim has a share of the device already."""
         return device_in_pool.part.touches(device_in_pool.device.name)
 
     def free(self, pool: Pool) -> int:
@@ -107,7 +107,7 @@ class _Situation:
         groups = [group for group in _groups(device) if 1 < self._group_sizes[group] < whole]
         return min((self._group_free[group] for group in groups), default=self._free[device.id.pool_id])
 
-    def bite(self, device_in_pool: DeviceInPool) -> float:
+    def counter_share(self, device_in_pool: DeviceInPool) -> float:
         """How large a part of its counter sets the device takes."""
         return max(
             (amount / total for total, amount, _ in self._counter_shares(device_in_pool) if total),

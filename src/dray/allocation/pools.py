@@ -54,7 +54,7 @@ class Slice:
         self.counter_sets = spec.get("sharedCounters") or []
         #: some device may share a counter set only with devices of its compatibility groups
         self.has_compatibility_groups = any(
-            draw.groups for device in self.devices for draw in device.consumes_counters
+            consumption.groups for device in self.devices for consumption in device.consumes_counters
         )
 
     @property
@@ -117,7 +117,7 @@ class Pool:
     ) -> None:
         self.id = id
         self.devices = devices
-        #: devices of the pool that other nodes see; they draw from the same counters
+        #: devices of the pool that other nodes see; they consume the same counters
         self.other_nodes_devices = other_nodes_devices
         self.counter_sets = counter_sets or {}
         self.incomplete = incomplete
@@ -206,13 +206,13 @@ def _checked_pool(id: PoolID, seen: Sequence[Slice], unseen: Sequence[Slice], fe
 
 def _undeclared_counter(devices: Iterable[Device], counter_sets: dict[str, dict[str, int]]) -> str:
     for device in devices:
-        for draw in device.consumes_counters:
-            counters = counter_sets.get(draw.counter_set)
+        for consumption in device.consumes_counters:
+            counters = counter_sets.get(consumption.counter_set)
             if counters is None:
-                return f"counter set {draw.counter_set} not found"
-            for name in draw.amounts:
+                return f"counter set {consumption.counter_set} not found"
+            for name in consumption.amounts:
                 if name not in counters:
-                    return f"counter {name} not found in counter set {draw.counter_set}"
+                    return f"counter {name} not found in counter set {consumption.counter_set}"
     return ""
 
 

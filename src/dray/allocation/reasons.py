@@ -1,7 +1,7 @@
-"""Why claims cannot be allocated: for each request, what became of every device that was looked at.
+"""Why claims cannot be allocated: for each request, which cause removed how many devices.
 
-Worked out only when somebody asks. What is wrong with a device for good (it is not selected, it is tainted) is said
-before what is wrong with it at the moment (somebody else has it).
+Reasons are worked out only when somebody reads them. Of several causes that remove a device, a lasting one (a selector
+does not match, a taint) counts before a passing one (another claim has the device).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXAMPLES = 3
 
 
 class Cause(Enum):
-    """What removes a device, from what no time will mend to what just came in between."""
+    """What removes a device, from lasting causes to passing ones."""
 
     POOL_INCOMPLETE = "pool incomplete"
     POOL_INVALID = "pool invalid"
@@ -150,7 +150,7 @@ def _request_document(request: RequestReasons) -> dict[str, Any]:
 
 
 def diagnose(state: AllocationState, pools: Sequence[Pool], claims: Sequence[Claim]) -> Reasons:
-    """Look at every request by itself, in an otherwise empty allocation."""
+    """The reasons of every request by itself, in an otherwise empty allocation."""
     requests = tuple(
         _of_request(state, pools, Choice(claim, request))
         for claim in claims
@@ -234,7 +234,7 @@ def _removed_by(state: AllocationState, choice: Choice, device_in_pool: DeviceIn
 
 
 def _unselected(state: AllocationState, choice: Choice, device_in_pool: DeviceInPool) -> _Verdict | None:
-    """A device that would not be selected anyhow is not missed; that a selector would fail is not known yet."""
+    """For a device of an unusable pool: a device that is not selected is removed for that; selector errors do not count."""
     verdict = _selectors(state, choice, device_in_pool)
     return None if verdict is None or verdict.cause is Cause.SELECTOR_ERROR else verdict
 
@@ -386,6 +386,6 @@ def _copy(request: Request) -> Request:
     return copy
 
 
-def frozen(usage: Usage, pools: Sequence[Pool]) -> Usage:
+def frozen_usage(usage: Usage, pools: Sequence[Pool]) -> Usage:
     """What is taken of these pools right now."""
     return Usage(pools={pool.id: usage.of(pool.id) for pool in pools})

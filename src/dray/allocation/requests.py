@@ -1,13 +1,13 @@
 """Claims, read once: what each request asks for, which alternatives it has, which constraints bind it.
 
-What is wrong with a claim is kept where upstream would find it and told only when the search gets there, so that of
+What is wrong with a request is kept with it and reported when the search gets there, as upstream does, so that of
 several mistakes the same one is reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -90,7 +90,7 @@ class Demand:
     __slots__ = ("config", "constraints", "key", "problem", "requests")
 
     def __init__(
-        self, key: bytes, requests: list[tuple[Request, ...]], constraints: list[Constraint]
+        self, key: bytes, requests: list[tuple[Request, ...]], constraints: list[Constraint[Any]]
     ) -> None:
         self.key = key
         #: for each request its alternatives, in order of preference; just one for a plain request
@@ -107,7 +107,7 @@ def demand_key(claim: ResourceClaim) -> bytes:
 
 def read_claim(claim: ResourceClaim, key: bytes, classes: ClassLookup, features: Features) -> Demand:
     devices = (claim.get("spec") or {}).get("devices") or {}
-    constraints: list[Constraint] = []
+    constraints: list[Constraint[Any]] = []
     problem = ""
     for position, document in enumerate(devices.get("constraints") or ()):
         constraint = _constraint(document, features)
@@ -131,7 +131,7 @@ def read_claim(claim: ResourceClaim, key: bytes, classes: ClassLookup, features:
     return demand
 
 
-def _constraint(document: DeviceConstraint, features: Features) -> Constraint | None:
+def _constraint(document: DeviceConstraint, features: Features) -> Constraint[Any] | None:
     requests = document.get("requests") or ()
     if (attribute := document.get("matchAttribute")) is not None:
         return MatchAttribute(attribute, requests, lists=features.list_attributes)

@@ -1,4 +1,4 @@
-"""From placements to the AllocationResult that goes into a claim's status."""
+"""The AllocationResult of a claim, made from the devices that the search has allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place where allocation meets CEL: compiling expressions, and asking them about a device."""
+"""Selectors and derived attributes: CEL expressions compiled for allocation, and evaluated on devices."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Expression:
-    """A selector of a class or a claim. That it does not compile shows only when a device is held against it.
+    """A selector of a class or a claim. One that does not compile is an error only when it is evaluated on a device.
 
-    Upstream finds out late as well: a broken selector is no error as long as no device reaches it.
+    Upstream does the same: a broken selector is no error as long as no device reaches it.
     """
 
     __slots__ = ("_lists", "_selector", "fingerprint", "source")
@@ -37,7 +37,7 @@ class Expression:
         self.source = source
         self._selector = selector
         self._lists = lists
-        #: all that the answer depends on, read straight from a device; None if that takes a closer look
+        #: all that the verdict depends on, read straight from a device; None if only evaluation can tell
         self.fingerprint = Fingerprint([self], lists=lists)
 
     @property
@@ -61,7 +61,7 @@ class Expression:
 class Fingerprint:
     """What expressions see of a device: called with its driver and document, equal where all of them must agree.
 
-    None means that this device has to be looked at more closely.
+    None means that the expressions have to be evaluated on this device.
     """
 
     __slots__ = ("_attribute_domains", "_attributes", "_blind", "_capacity", "_capacity_domains", "_lists")

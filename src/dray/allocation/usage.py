@@ -1,7 +1,7 @@
-"""What is taken: devices, shares of devices and their capacity, by claims that are allocated or about to be.
+"""Usage: the devices, shares of devices and capacity that claims have allocated or are about to.
 
-Kept a pool at a time, and each pool's part is never changed, only replaced. A search works on the parts it got at
-its start, whatever is recorded meanwhile, and anything derived from a part is valid exactly as long as the part is.
+Usage is kept pool by pool. A PoolUsage is never changed, only replaced: a search works on those it got at its start,
+whatever is recorded meanwhile, and anything derived from one is valid exactly as long as the pool has it.
 """
 
 from __future__ import annotations

@@ -9,18 +9,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dray.app.quirks import Quirks
-
 if TYPE_CHECKING:
-    from dray.api.release import EffectiveVersion, Gates
     from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule
     from dray.api.types.resource import DeviceClass, DeviceSelector
     from dray.app.up import Ready, RunningCluster
     from dray.client.client import Client
     from dray.driver.base import Driver
     from dray.node.options import NodeOptions
-    from dray.placement.config import Configuration
-    from dray.scheduler.component import Options
 
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
@@ -37,31 +32,14 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     profile = SchedulerProfile(
         device_policy=cluster.options.device_policy, device_preemption=cluster.options.device_preemption
     )
-    options = scheduler_options(
-        cluster.server.api.version,
-        cluster.server.api.gates,
-        Configuration(profiles=(profile,)),
-        every_write=cluster.quirks.scheduler_makes_every_write,
+    options = component.Options(
+        configuration=Configuration(profiles=(profile,)),
+        gates=cluster.server.api.gates,
+        version=cluster.server.api.version,
+        nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
     )
     cluster.server.api.metrics.registry.include(options.metrics.text)
     await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
-
-
-def scheduler_options(
-    version: EffectiveVersion, gates: Gates, configuration: Configuration, *, every_write: bool = True
-) -> Options:
-    """The scheduler's options for ``dray up`` and ``dray scheduler`` alike; the latter makes every write."""
-    from dray.scheduler.component import Options
-
-    quirks = Quirks.of(version)
-    return Options(
-        configuration=configuration,
-        gates=gates,
-        release=version.release[1],
-        classic=quirks.serves_resource_classes,
-        every_write=every_write,
-        advice=quirks.scheduler_advises,
-    )
 
 
 async def controllers(cluster: RunningCluster, ready: Ready) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import socket
 import ssl
 import time
@@ -16,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
+
+from dray import atomicfile
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -74,13 +75,7 @@ class Pki:
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file at once, with a mode that keeps it from others from the first byte on."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    atomicfile.write(path, data, mode=0o600, durable=True)
 
 
 def ensure(folder: Path, hosts: Sequence[str]) -> Pki:

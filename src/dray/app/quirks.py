@@ -19,10 +19,8 @@ class Quirks:
     """An emulated release still shows a namespace, and what is in it, right after it was deleted."""
     claims_are_created_with_finalizer: bool
     """Unless a release is emulated, the claim controller saves the scheduler the write that adds the finalizer."""
-    scheduler_makes_every_write: bool
-    """The scheduler of an emulated release also makes those writes of upstream's that carry no information."""
-    scheduler_advises: bool
-    """Unless a release is emulated, the scheduler's events also say what would help a pending pod."""
+    scheduler_nominates_before_every_bind: bool
+    """The scheduler of an emulated release sets nominatedNodeName even if the pod is bound right afterwards."""
 
     @classmethod
     def of(cls, version: EffectiveVersion) -> Quirks:
@@ -32,6 +30,5 @@ class Quirks:
             withdraws_slices_of_gone_drivers=version.release >= V1_33,
             namespace_deletion_waits=version.emulated,
             claims_are_created_with_finalizer=not version.emulated,
-            scheduler_makes_every_write=version.emulated,
-            scheduler_advises=not version.emulated,
+            scheduler_nominates_before_every_bind=version.emulated,
         )

@@ -44,7 +44,6 @@ def scheduler(
     """
     from dataclasses import replace
 
-    from dray.app.components import scheduler_options
     from dray.placement.config import ConfigError, Configuration, parse
     from dray.scheduler import component
 
@@ -56,7 +55,9 @@ def scheduler(
         leader_elect = configuration.leader_election.enabled if config is not None else True
     election = replace(configuration.leader_election, enabled=leader_elect)
     version, gates = effective_version(emulate, feature_gates)
-    options = scheduler_options(version, gates, replace(configuration, leader_election=election))
+    options = component.Options(
+        configuration=replace(configuration, leader_election=election), gates=gates, version=version
+    )
 
     async def run(client: Client) -> None:
         await component.run(client, options=options)

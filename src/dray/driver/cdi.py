@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dray import atomicfile
 from dray.driver.model import Edits
-from dray.kubelet_api import files
 
 if TYPE_CHECKING:
     from dray.kubelet_api.cdi import ContainerEdits, Device, Spec
@@ -55,7 +55,7 @@ class Specs:
 
     def write_document(self, name: str, document: Spec) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        files.write(self.path(name), json.dumps(document, indent=2).encode())
+        atomicfile.write(self.path(name), json.dumps(document, indent=2).encode())
 
     def remove(self, name: str) -> None:
         self.path(name).unlink(missing_ok=True)

@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from dray import atomicfile
 from dray.driver.model import ClaimRef, DeviceID
-from dray.kubelet_api import files
-from dray.kubelet_api.files import CorruptCheckpoint
+from dray.kubelet_api import checkpoint
+from dray.kubelet_api.checkpoint import CorruptCheckpoint
 
 if TYPE_CHECKING:
     from dray.kubelet_api.cdi import Spec
@@ -85,17 +86,17 @@ class Checkpoint:
             if zlib.crc32(text.encode()) != checksum:
                 raise CorruptCheckpoint(f"{self.path}: checksum does not match")
             inner: _CheckpointState = json.loads(text)
-            same_boot = inner["boot"] == files.boot_id()
+            same_boot = inner["boot"] == checkpoint.boot_id()
             return {e["ref"][2]: _entry(e, same_boot=same_boot) for e in inner["claims"]}
         except (KeyError, TypeError, ValueError) as e:
             raise CorruptCheckpoint(f"{self.path}: {e!r}") from e
 
     def write(self, entries: Mapping[str, Entry], *, wait: bool = True) -> None:
         """After a loss of power nothing counts as done: that something is need not ``wait`` for the disk."""
-        inner = {"version": 1, "boot": files.boot_id(), "claims": [asdict(e) for e in entries.values()]}
+        inner = {"version": 1, "boot": checkpoint.boot_id(), "claims": [asdict(e) for e in entries.values()]}
         text = json.dumps(inner)
         written: _CheckpointFile = {"data": text, "checksum": zlib.crc32(text.encode())}
-        files.write(self.path, json.dumps(written).encode(), mode=0o600, durable=True, wait=wait)
+        atomicfile.write(self.path, json.dumps(written).encode(), mode=0o600, durable=True, wait=wait)
 
 
 def _entry(e: _EntryState, *, same_boot: bool) -> Entry:

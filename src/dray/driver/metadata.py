@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Required, TypedDict
 
+from dray import atomicfile
 from dray.api.claims import base_request
 from dray.driver import cdi
 from dray.driver.model import Claim, ClaimRef, Metadata, Prepared, attribute
-from dray.kubelet_api import files
 
 if TYPE_CHECKING:
     from dray.api.types.meta import ObjectMeta
@@ -68,7 +68,7 @@ class Writer:
             base = base_request(request)
             path = self._file(claim.ref, base)
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write(path, _encode(self._document(claim, request, devices, generation=1)))
+            atomicfile.write(path, _encode(self._document(claim, request, devices, generation=1)))
             mounts[base] = self._write_spec(claim, base, path)
         return mounts
 
@@ -97,7 +97,7 @@ class Writer:
         self.cdi_dir.mkdir(parents=True, exist_ok=True)
         document = cdi.spec(self.kind, {device: {"mounts": [mount]}})
         name = f"{self.driver}_metadata_{claim.ref.uid}_{request}.json"
-        files.write(self.cdi_dir / name, json.dumps(document, indent=2).encode())
+        atomicfile.write(self.cdi_dir / name, json.dumps(document, indent=2).encode())
         return self.kind.device(device)
 
     def container_path(self, claim: Claim, request: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dray.api import pods
 from dray.api.groups.resource.classic import bridge
 from dray.api.identity import PoolDevice
 from dray.api.release import EffectiveVersion
@@ -27,7 +28,7 @@ from dray.node.dra.plugin_manager import DRAPluginManager
 from dray.node.dra.plugin_watcher import PluginWatcher
 from dray.node.dra.slice_withdrawal import SliceWithdrawal
 from dray.node.metrics import Metrics
-from dray.node.mirror import MirrorPods, is_mirror
+from dray.node.mirror import MirrorPods
 from dray.node.node_status import NodeRegistration
 from dray.node.options import NodeOptions
 from dray.node.pod_events import PodEvents
@@ -199,7 +200,7 @@ class Agent:
     # Pods
 
     def pod_added(self, pod: Pod, *, recovered: RecoveredPod | None = None) -> None:
-        if is_mirror(pod):
+        if pods.is_mirror(pod):
             self._mirrors.changed(pod)
         else:
             self.workers.update(pod, recovered=recovered)
@@ -208,7 +209,7 @@ class Agent:
         self.pod_added(pod)
 
     def pod_deleted(self, pod: Pod) -> None:
-        if is_mirror(pod):
+        if pods.is_mirror(pod):
             self._mirrors.deleted(pod)
         else:
             self.workers.remove(pod)

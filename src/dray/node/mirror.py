@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
+from dray.api.pods import MIRROR_ANNOTATION
 from dray.api.times import from_epoch
 from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NAMESPACE = "kube-system"
-ANNOTATION = "kubernetes.io/config.mirror"
 _RETRY = Backoff(initial=0.2, factor=2.0, maximum=10.0, jitter=0.2)
 
 
@@ -37,10 +37,6 @@ class ControlPlanePart:
     name: str
     command: Sequence[str] = ()
     image: str = "dray"
-
-
-def is_mirror(pod: Pod) -> bool:
-    return ANNOTATION in (pod["metadata"].get("annotations") or {})
 
 
 def pod_of(part: ControlPlanePart, *, node: str, node_uid: str) -> Pod:
@@ -57,7 +53,7 @@ def pod_of(part: ControlPlanePart, *, node: str, node_uid: str) -> Pod:
             "namespace": NAMESPACE,
             "labels": {"component": part.name, "tier": "control-plane"},
             "annotations": {
-                ANNOTATION: part.name,
+                MIRROR_ANNOTATION: part.name,
                 "kubernetes.io/config.hash": part.name,
                 "kubernetes.io/config.source": "file",
             },

@@ -15,7 +15,6 @@ from dray.client.discovery import Discovery
 from dray.client.events import EventRecorder
 from dray.client.informers import Informer
 from dray.client.resources import CLASSIC_RESOURCE_SLICES, PODS, RESOURCE_CLAIMS
-from dray.node import pods
 from dray.node.agent import Agent, Shared
 from dray.node.metrics import Metrics
 from dray.node.options import NodeOptions
@@ -103,13 +102,13 @@ class Nodes:
 
     def _added(self, pod: Pod) -> None:
         if agent := self._agent(pod):
-            self._owners[pods.uid(pod)] = agent
-            agent.pod_added(pod, recovered=self._recovered.pop(pods.uid(pod), None))
+            self._owners[pod["metadata"]["uid"]] = agent
+            agent.pod_added(pod, recovered=self._recovered.pop(pod["metadata"]["uid"], None))
 
     def _updated(self, old: Pod, new: Pod) -> None:
         if agent := self._agent(new):
-            self._owners[pods.uid(new)] = agent
-            if pods.uid(old) != pods.uid(new):
+            self._owners[new["metadata"]["uid"]] = agent
+            if old["metadata"]["uid"] != new["metadata"]["uid"]:
                 agent.pod_deleted(old)
             agent.pod_updated(new)
 

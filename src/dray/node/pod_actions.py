@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from dray.api import pods
+from dray.api.pods import is_sidecar
 from dray.backoff import Backoff
-from dray.node import pods
-from dray.node.pods import is_sidecar
+from dray.node.container.roles import roles
 from dray.runtimes.interface import ContainerStatus, SandboxStatus, State
 
 if TYPE_CHECKING:
@@ -181,14 +182,14 @@ def must_end(pod: Pod, state: PodState) -> bool:
         state.removed
         or state.killed is not None
         or pods.deletion_deadline(pod) is not None
-        or pods.is_finished(pod)
+        or pods.is_terminal(pod)
         or has_finished(pod, state)
     )
 
 
 def has_finished(pod: Pod, state: PodState) -> bool:
     """Whether all containers have run and none is to run again."""
-    containers = pods.roles(pod)
+    containers = roles(pod)
     policy = pods.restart_policy(pod)
     if policy == "Never" and any(
         state.container(c["name"]).exited and not state.container(c["name"]).succeeded
@@ -202,7 +203,7 @@ def has_finished(pod: Pod, state: PodState) -> bool:
 
 def is_initialized(pod: Pod, state: PodState) -> bool:
     """Whether the init containers have done their work, so that the others may start."""
-    containers = pods.roles(pod)
+    containers = roles(pod)
     if any(state.container(c["name"]).current for c in containers.main):
         return True
     return all(
@@ -215,7 +216,7 @@ def is_starting(pod: Pod, state: PodState) -> bool:
     """Whether the pod is on its way up, and nothing has gone wrong yet."""
     if must_end(pod, state) or state.failure:
         return False
-    known = [state.container(c["name"]) for c in pods.roles(pod).all]
+    known = [state.container(c["name"]) for c in roles(pod).all]
     return not any(c.failure or c.exited for c in known) and not all(c.running for c in known)
 
 
@@ -223,7 +224,7 @@ def should_restart(pod: Pod, name: str, state: PodState) -> bool:
     """Whether a container that has ended is to be started again."""
     if must_end(pod, state):
         return False
-    containers = pods.roles(pod)
+    containers = roles(pod)
     known = state.container(name)
     for spec in containers.init:
         if spec["name"] == name:
@@ -233,7 +234,7 @@ def should_restart(pod: Pod, name: str, state: PodState) -> bool:
 
 def _progress(pod: Pod, state: PodState, now: float) -> Iterator[Action | float]:
     """Starts and stops that are due, and times at which others will be."""
-    containers = pods.roles(pod)
+    containers = roles(pod)
     initialized = is_initialized(pod, state)
     policy = pods.restart_policy(pod)
     for spec in containers.init:
@@ -276,7 +277,7 @@ def _restarts(policy: str, container: KnownContainer) -> bool:
 
 def _end(pod: Pod, state: PodState, now: float) -> PodActions:
     """Main containers first, then sidecars from the last to the first, then everything around them."""
-    containers = pods.roles(pod)
+    containers = roles(pod)
     mains = [c["name"] for c in containers.main] + [c["name"] for c in containers.init if not is_sidecar(c)]
     alive = [name for name in mains if state.container(name).alive]
     if not alive:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from dray.api import pods
+from dray.api.pods import is_sidecar
 from dray.api.times import from_epoch
-from dray.node import pods
+from dray.node.container.roles import roles
 from dray.node.pod_actions import KnownContainer, PodState, is_initialized, must_end, should_restart
-from dray.node.pods import is_sidecar
 from dray.runtimes.interface import ContainerStatus, State
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def pod_status(
     pod: core.Pod, state: PodState, *, node: NodeFacts, now: float, health: Health = lambda container: []
 ) -> core.PodStatus:
     """The fields of ``status`` that belong to the node agent. Others are left out, and so stay as they are."""
-    containers = pods.roles(pod)
+    containers = roles(pod)
     phase = _phase(pod, state)
     old = pod.get("status") or {}
     out: core.PodStatus = {
@@ -80,7 +81,7 @@ def _phase(pod: core.Pod, state: PodState) -> str:
     old = (pod.get("status") or {}).get("phase") or "Pending"
     if old in ("Succeeded", "Failed"):
         return old
-    containers = [state.container(c["name"]) for c in pods.roles(pod).main]
+    containers = [state.container(c["name"]) for c in roles(pod).main]
     if must_end(pod, state) and state.torn_down:
         if state.killed or not all(c.succeeded for c in containers):
             return "Failed"
@@ -148,7 +149,7 @@ def _state(
             wait = f"back-off {_duration(known.backoff)} restarting failed container={spec['name']}"
             return {"waiting": {"reason": "CrashLoopBackOff", "message": f"{wait} pod={pods.full_name(pod)}"}}
         return {"terminated": _terminated(current, node)}
-    has_init = bool(pods.roles(pod).init)
+    has_init = bool(roles(pod).init)
     reason = "PodInitializing" if has_init and state.set_up else "ContainerCreating"
     return {"waiting": {"reason": reason}}
 
@@ -167,7 +168,7 @@ def _terminated(status: ContainerStatus, node: NodeFacts) -> core.ContainerState
 
 
 def _conditions(pod: core.Pod, state: PodState, phase: str, now: float) -> list[core.PodCondition]:
-    containers = pods.roles(pod)
+    containers = roles(pod)
     initialized = is_initialized(pod, state)
     waiting = [c["name"] for c in containers.init if not _init_done(c, state)]
     unready = [

@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dray.api import pods
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client
 from dray.client.resources import PODS
 from dray.kubelet_api.failpoints import failpoint
-from dray.node import pods
 from dray.node.container import runtime_config
 from dray.node.container.cdi import CdiCache, CdiError
 from dray.node.container.environment import ContainerConfigError
 from dray.node.container.lifecycle_hooks import POST_START_TIMEOUT, run_hook
+from dray.node.container.roles import roles
 from dray.node.container.runtime_config import ContainerConfigs
 from dray.node.dra.claims import ClaimError
 from dray.node.dra.manager import Manager
@@ -136,7 +137,7 @@ class PodWorker:
             self._wake.set()
 
     def _with_termination_message(self, status: ContainerStatus) -> ContainerStatus:
-        spec = pods.roles(self.pod).find(status.name)
+        spec = roles(self.pod).find(status.name)
         if spec is None:
             return status
         message = self._node.configs.termination_message(self.pod, spec, status)
@@ -266,7 +267,7 @@ class PodWorker:
     async def _start(self, name: str, attempt: int) -> None:
         """One attempt to run a container."""
         runtime, known = self._node.runtime, self.state.container(name)
-        spec = pods.roles(self.pod).find(name)
+        spec = roles(self.pod).find(name)
         assert spec is not None and self.state.sandbox is not None
         if known.previous:
             await self._forget(known.previous)
@@ -311,7 +312,7 @@ class PodWorker:
 
     def _started(self, name: str, status: ContainerStatus) -> None:
         known = self.state.container(name)
-        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
+        spec: Container = roles(self.pod).find(name) or {"name": name}
         if known.exited:
             return  # it was quick
         started, ready = self._node.probes.initially(spec)
@@ -339,7 +340,7 @@ class PodWorker:
         known = self.state.container(name)
         if known.current is None or known.current.id != container_id or not known.running:
             return
-        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
+        spec: Container = roles(self.pod).find(name) or {"name": name}
         if result.kind == "readiness":
             known = replace(known, ready=result.ok)
         elif result.kind == "startup" and result.ok:
@@ -393,7 +394,7 @@ class PodWorker:
         self._stops[name] = asyncio.create_task(self._stop(name, known.current, grace))
 
     async def _stop(self, name: str, status: ContainerStatus, grace: float) -> None:
-        spec: Container = pods.roles(self.pod).find(name) or {"name": name}
+        spec: Container = roles(self.pod).find(name) or {"name": name}
         began = self._node.clock()
         hook = (spec.get("lifecycle") or {}).get("preStop")
         if hook and grace > 0 and status.state is State.RUNNING and status.id not in self._pre_stop_done:
@@ -514,7 +515,7 @@ class PodWorker:
 
     def _status_to_report(self) -> PodStatus | None:
         """What there is to report: nothing of a pod that is gone, nor of one that was over before this agent came."""
-        over_before = pods.is_finished(self.pod) and not self.state.containers
+        over_before = pods.is_terminal(self.pod) and not self.state.containers
         return None if self.state.removed or over_before else self.status()
 
     def status(self) -> PodStatus:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dray.api import pods
 from dray.backoff import Backoff
-from dray.node import pods
 from dray.node.container.runtime_config import NODE_LABEL
 from dray.node.pod_worker import PodDependencies, PodWorker
 from dray.node.recovery import RecoveredPod
@@ -59,12 +59,12 @@ class PodWorkers:
 
     def update(self, pod: Pod, *, recovered: RecoveredPod | None = None) -> None:
         """Tells the pod's worker of a change; a pod that needs a worker and has none gets one."""
-        uid = pods.uid(pod)
+        uid = pod["metadata"]["uid"]
         if uid in self._workers:
             self._workers[uid].pod_changed(pod)
             return
         nothing_left = recovered is None and not self._dependencies.claims.holds_claims_of(uid)
-        if pods.is_finished(pod) and pods.deletion_deadline(pod) is None and nothing_left:
+        if pods.is_terminal(pod) and pods.deletion_deadline(pod) is None and nothing_left:
             return
         worker = self._workers[uid] = PodWorker(self._dependencies, pod, recovered=recovered)
         assert self._tasks is not None
@@ -74,7 +74,7 @@ class PodWorkers:
 
     def remove(self, pod: Pod) -> None:
         """The pod's object is gone."""
-        if worker := self._workers.get(pods.uid(pod)):
+        if worker := self._workers.get(pod["metadata"]["uid"]):
             worker.pod_removed()
 
     def container_changed(self, status: ContainerStatus) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dray.api import pods
 from dray.kubelet_api.services import POD_RESOURCES, handlers
-from dray.node import pods
+from dray.node.container.roles import roles
 from dray.node.dra.manager import Manager
 from dray.node.pod_workers import PodWorkers
 from dray.wire.unix import SocketPath
@@ -46,7 +47,7 @@ class PodResources:
             self._address.close()
 
     async def List(self, request: Any, context: Any) -> Any:
-        active = [w.pod for w in self._workers if not pods.is_finished(w.pod)]
+        active = [w.pod for w in self._workers if not pods.is_terminal(w.pod)]
         return self._messages.ListPodResourcesResponse(pod_resources=[self._pod(p) for p in active])
 
     async def Get(self, request: Any, context: Any) -> Any:
@@ -63,12 +64,12 @@ class PodResources:
         return self._messages.AllocatableResourcesResponse()
 
     def _pod(self, pod: Pod) -> Any:
-        roles = pods.roles(pod)
+        containers = roles(pod)
         metadata = pod["metadata"]
         return self._messages.PodResources(
             name=metadata["name"],
             namespace=metadata["namespace"],
-            containers=[self._container(pod, c) for c in (*roles.sidecars, *roles.main)],
+            containers=[self._container(pod, c) for c in (*containers.sidecars, *containers.main)],
         )
 
     def _container(self, pod: Pod, spec: Container) -> Any:

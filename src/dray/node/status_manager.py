@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dray.api import pods
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.backoff import Backoff
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
 from dray.kubelet_api.failpoints import failpoint
-from dray.node import pods
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodStatus

@@ -9,7 +9,8 @@ from dray.exports import lazy
 if TYPE_CHECKING:
     from dray.placement.config import ConfigError, Configuration, SchedulerProfile
     from dray.placement.config import parse as parse_configuration
-    from dray.placement.decision import Bind, Unschedulable, decide
+    from dray.placement.decision import decide
+    from dray.placement.outcome import Bind, Unschedulable
     from dray.placement.placement import Placement
 
 __all__ = [
@@ -26,12 +27,12 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "Bind": "decision",
+        "Bind": "outcome",
         "ConfigError": "config",
         "Configuration": "config",
         "Placement": "placement",
         "SchedulerProfile": "config",
-        "Unschedulable": "decision",
+        "Unschedulable": "outcome",
         "decide": "decision",
         "parse_configuration": "config:parse",
     },

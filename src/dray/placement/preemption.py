@@ -1,19 +1,22 @@
-"""Making room: which pods of lower priority would have to go, and on which node that hurts least.
+"""Upstream's DefaultPreemption: which pods of lower priority are evicted, and from which node.
 
-Pure what-if: the caller evicts. What an eviction frees is for ``fits`` to say: resources and ports, as upstream, and
-beyond upstream, where a profile asks for it, the devices of claims that nobody else uses.
+Pure: the caller evicts the victims. ``fits`` says what an eviction frees: resources and ports, as upstream, and beyond
+upstream, where a profile asks for it, the devices of claims that no other pod uses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api import nodeaffinity
 from dray.placement.cache.nodes import ClusterCache, NodeInfo
 from dray.placement.cache.pods import PodInfo
 from dray.placement.status import Rejection, fit_error_message
+
+if TYPE_CHECKING:
+    from dray.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 
 NOT_HELPFUL = Rejection("DefaultPreemption", ("Preemption is not helpful for scheduling",), resolvable=False)
 _NO_VICTIMS = Rejection(
@@ -28,7 +31,7 @@ Fits = Callable[[NodeInfo], Rejection | None]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Evict these from that node, most important first."""
+    """A node with the pods that have to be evicted from it, most important first."""
 
     node: str
     victims: tuple[PodInfo, ...]
@@ -40,12 +43,12 @@ class NoCandidate:
     """Preempting would not help; ``message`` says why, node by node."""
 
     message: str
-    eligible: bool = True  # otherwise the pod was not considered, and keeps the node it was promised
+    eligible: bool = True  # whether the pod may preempt others now; if not, it keeps its nominated node
 
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """A PodDisruptionBudget, ready to be asked."""
+    """A PodDisruptionBudget with its selector compiled."""
 
     namespace: str
     matches: nodeaffinity.LabelTest
@@ -53,8 +56,8 @@ class DisruptionBudget:
     disrupted: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
-    def of(cls, pdb: Mapping[str, Any]) -> DisruptionBudget:
-        status = pdb.get("status") or {}
+    def of(cls, pdb: PodDisruptionBudget) -> DisruptionBudget:
+        status: PodDisruptionBudgetStatus = pdb.get("status") or {}
         selector = (pdb.get("spec") or {}).get("selector")
         return cls(
             namespace=pdb["metadata"]["namespace"],
@@ -75,10 +78,10 @@ def preempt(
     awaited: bool = False,
     worth: Callable[[PodInfo], int] = lambda p: 0,
 ) -> Candidate | NoCandidate:
-    """``fits`` judges the pod on a node as it would be without some pods.
+    """``fits`` filters a copy of a node without some of its pods.
 
-    ``awaited``: what was freed for the pod has not come free yet. ``worth``: how much a victim frees; of equally
-    important ones, those that free more go first, so that fewer have to.
+    ``awaited``: devices that an earlier preemption frees for the pod are not free yet. ``worth``: how many devices the
+    eviction of a victim frees; of equally important victims those that free more are evicted, so that fewer are.
     """
     if pod.document["spec"].get("preemptionPolicy") == "Never":
         return NoCandidate("not eligible due to preemptionPolicy=Never.", eligible=False)
@@ -128,9 +131,7 @@ def _terminating_by_preemption(pod: PodInfo) -> bool:
         return False
     for condition in (pod.document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "DisruptionTarget":
-            return bool(
-                condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
-            )
+            return condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
     return False
 
 
@@ -153,14 +154,14 @@ def _select_victims(
     victims: list[PodInfo] = []
     violations = 0
     for candidate in (*violating, *others):
-        # Spare whoever can be spared, the most precious first.
+        # Reprieve as many victims as possible, the most important first.
         if fits(node.without(frozenset(gone - {candidate.uid}))) is None:
             gone.discard(candidate.uid)
         else:
             victims.append(candidate)
             violations += candidate in violating
     if not victims:
-        return _NO_VICTIMS  # it was not for want of room that the node was turned down
+        return _NO_VICTIMS  # the node was not rejected because of its pods
     return Candidate(node.name, tuple(more_important_first(victims)), violations)
 
 
@@ -185,8 +186,8 @@ def _split_by_pdb_violation(
     return violating, others
 
 
-def _candidate_order(candidate: Candidate) -> tuple[Any, ...]:
-    """Fewest broken budgets, lowest top priority, lowest sum of priorities, fewest pods, latest start."""
+def _candidate_order(candidate: Candidate) -> tuple[int, int, int, int, _LatestFirst]:
+    """Fewest violated budgets, lowest top priority, lowest sum of priorities, fewest pods, latest start."""
     victims = candidate.victims
     top = max((p.priority for p in victims), default=-(2**31))
     total = sum(p.priority + 2**31 for p in victims)

@@ -1,30 +1,40 @@
-"""One lane per profile: how its pods are decided upon, and which nodes have been promised to them."""
+"""The profiles of one scheduler: each has its own plugins and nominated pods, and all share the caches."""
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dray.allocation import POLICIES, Features
-from dray.api.release import Gates, Release
+from dray.api.release import EffectiveVersion, Gates
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.cache.pods import PodInfo
 from dray.placement.config import SchedulerProfile
 from dray.placement.placement import Placement
 from dray.placement.plugins import dynamic_resources
+from dray.placement.quirks import PlacementQuirks
+
+if TYPE_CHECKING:
+    from dray.placement.claims import ClaimPlugin
+    from dray.placement.classic.plugin import ClassicPlugin
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
+    """Upstream's framework: a profile with its plugins, ready to schedule pods."""
+
     profile: SchedulerProfile
-    options: dynamic_resources.Options
+    quirks: PlacementQuirks
     placement: Placement
+    claims: ClaimPlugin
 
 
 class Profiles:
-    """All lanes of one process, over the same cluster."""
+    """The frameworks of all profiles, over the same cluster."""
 
     def __init__(self, profiles: Iterable[Framework]) -> None:
         self.by_name: Mapping[str, Framework] = {framework.profile.name: framework for framework in profiles}
@@ -33,22 +43,19 @@ class Profiles:
         return self.by_name[pod.document["spec"].get("schedulerName", "default-scheduler")]
 
     def delete_nominated_pod(self, uid: str) -> None:
-        """No node is promised to the pod any more."""
         for framework in self.by_name.values():
-            if framework.placement.nominated:
-                framework.placement.delete_nominated_pod(uid)
+            if framework.placement.nominator.nominated:
+                framework.placement.nominator.delete_nominated_pod(uid)
 
     def pop_lower_nominated(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """Those who were promised room on a node where a more important pod is about to make room for itself."""
+        """Remove the nominations to a node of all pods with a lower priority than ``pod``, which preempts there."""
         lower_nominated: list[PodInfo] = []
         for framework in self.by_name.values():
-            nominated_pods = framework.placement.nominated.get(node, {}).values()
-            less = [
-                nominated_pod for nominated_pod in nominated_pods if nominated_pod.priority < pod.priority
-            ]
-            for nominated_pod in less:
-                framework.placement.delete_nominated_pod(nominated_pod.uid)
-            lower_nominated += less
+            nominator = framework.placement.nominator
+            lower = [p for p in nominator.nominated.get(node, {}).values() if p.priority < pod.priority]
+            for nominated_pod in lower:
+                nominator.delete_nominated_pod(nominated_pod.uid)
+            lower_nominated += lower
         return lower_nominated
 
 
@@ -58,35 +65,43 @@ def build_profiles(
     claim_cache: ClaimCache,
     *,
     gates: Gates,
-    release: int,
-    advice: bool,
+    version: EffectiveVersion,
+    classic: ClassicPlugin | None = None,
     namespaces: Callable[[], Mapping[str, Mapping[str, str]]],
     rng: random.Random,
+    new_share_id: Callable[[], str],
+    clock: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Profiles:
-    """``advice``: pending pods are told more than upstream's words; without it upstream is followed to the letter."""
-    features = Features.of(Release(1, release), gates)
+    """``classic``: the plugin for claims of the classic generation, where the API server has it."""
+    features = Features.of(version.release, gates)
+    quirks = PlacementQuirks.of(version, gates)
 
     def framework(profile: SchedulerProfile) -> Framework:
         options = dynamic_resources.Options(
             features=features,
-            extended_resources="DRAExtendedResource" in gates,
-            node_resources="DRANodeAllocatableResources" in gates,
-            filter_timeout=profile.filter_timeout if "DRASchedulerFilterTimeout" in gates else 0.0,
+            quirks=quirks,
+            filter_timeout=profile.filter_timeout if quirks.limits_filter_time else 0.0,
             binding_timeout=profile.binding_timeout,
             policy=POLICIES[profile.device_policy],
-            advice=advice,
-            faithful=not advice,
         )
         placement = Placement(
             cluster,
-            profile=profile.placement,
+            plugins=profile.plugins,
             rng=rng,
             namespaces=namespaces,
-            served_by_devices=claim_cache.classes if "DRAExtendedResource" in gates else (),
+            served_by_devices=claim_cache.classes if quirks.serves_extended_resources else (),
             device_score=dynamic_resources.policy_score(claim_cache, options),
-            release=release,
-            thorough=not advice,
+            quirks=quirks,
         )
-        return Framework(profile, options, placement)
+        devices = dynamic_resources.DynamicResources(
+            claim_cache,
+            options,
+            placement.nominator,
+            new_share_id=new_share_id,
+            clock=clock,
+            monotonic=monotonic,
+        )
+        return Framework(profile, quirks, placement, devices if classic is None else classic.beside(devices))
 
     return Profiles(map(framework, profiles))

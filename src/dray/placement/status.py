@@ -1,15 +1,18 @@
-"""Why a node, or every node, was turned down; and how that is said to a person."""
+"""What plugins say of nodes: the node that is chosen, or why each is rejected, and the message that sums that up."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dray.placement.claims import ClaimPlan
 
 
 class Rejection(NamedTuple):
-    """One plugin's no. ``resolvable``: evicting pods from the node might turn it into a yes."""
+    """A plugin rejects a node, or every node. ``resolvable``: preempting pods of the node might help."""
 
     plugin: str
     reasons: tuple[str, ...]
@@ -17,10 +20,23 @@ class Rejection(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
-    """The pod is not to be tried now: something that it needs is not there for it to use."""
+class ScheduleResult:
+    """The best node, and what it gives the claims of the pod; no plan for a pod without claims."""
 
-    reason: str
+    node: str
+    plan: ClaimPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """No node fits."""
+
+    nodes: int
+    rejections: Mapping[str, Rejection] = field(default_factory=dict)  # by the name of the node
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        return frozenset(r.plugin for r in self.rejections.values())
 
 
 def fit_error_message(

@@ -1,6 +1,6 @@
-"""The pod scheduler, with devices as first-class citizens.
+"""The pod scheduler: informers, queue, binding cycles and events around the pure decisions of ``dray.placement``.
 
-Pure decisions (``pods``, ``nodes``, ``filters``, ``scores``, ``placement``, ``devices``, ``preemption``, ``queue``)
-inside, and an async shell around them: ``watching`` hears what happens, ``pending`` keeps the pods that want a node,
-``scheduler`` has them decided upon, ``outcomes`` and what is wired in ``writing`` see to the rest.
+``component`` runs it. ``event_handlers`` keep the caches and the ``queue`` up to date, ``scheduler`` takes one pod after
+the other from the queue and decides, ``binding`` writes what was decided, and ``failure_handler`` and ``preemption``
+deal with the pods that no node fits. ``classic`` is loaded only where the API server has v1alpha1 or v1alpha2.
 """

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from dray.api.release import EffectiveVersion, Gates
 from dray.client import holder_identity
 from dray.client.client import Client
 from dray.client.conversion import v1_client
-from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.leaderelection import LeaderElector
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, Resource
 from dray.placement.config import Configuration
+from dray.scheduler.events.recorders import Recorders
 from dray.scheduler.metrics import Metrics
+from dray.scheduler.quirks import SchedulerQuirks
 from dray.scheduler.scheduler import Scheduler
-
-#: The last minor release in which claims were only of the classic generation.
-CLASSIC_UNTIL = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,16 +27,10 @@ class Options:
 
     configuration: Configuration = field(default_factory=Configuration)
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
-    release: int = 37  # minor release whose rules hold where releases differ
-    every_write: bool = True  # also those of upstream's that tell nobody anything
-    advice: bool = True  # tell in events what would help a pending pod, beyond upstream's words
+    version: EffectiveVersion = field(default_factory=EffectiveVersion)
+    #: nominatedNodeName is set before every binding that writes claims; otherwise only if the binding waits
+    nominates_before_every_bind: bool = True
     metrics: Metrics = field(default_factory=Metrics)
-    classic: bool = False  # the server may have the classic generation: look, and serve it if so
-
-    @property
-    def modern(self) -> bool:
-        """Whether there are device classes, and claims that ask for devices of them."""
-        return self.release > CLASSIC_UNTIL
 
 
 async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], None] | None = None) -> None:
@@ -60,38 +52,8 @@ async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], 
     await elector.run(lambda: _schedule(client, options, ready))
 
 
-class Recorders:
-    """Events come from the profile that the pod has chosen."""
-
-    def __init__(self, client: Client, profiles: Sequence[str]) -> None:
-        self._by_name = {name: EventRecorder(client, name, api="events.k8s.io") for name in profiles}
-        self._first = self._by_name[profiles[0]]
-
-    def event(
-        self,
-        resource: Resource[Any],
-        obj: Any,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        *,
-        action: str = "",
-        related: tuple[Resource[Any], Any] | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        chosen = self._by_name.get((obj.get("spec") or {}).get("schedulerName") or "", self._first)
-        chosen.event(
-            resource, obj, type, reason, message, action=action, related=related, annotations=annotations
-        )
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for recorder in self._by_name.values():
-                group.create_task(recorder.run())
-
-
 async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler], None] | None) -> None:
-    if options.modern:
+    if SchedulerQuirks.of(options.version, options.gates).serves_devices:
         client = await v1_client(client)
     recorder = Recorders(client, [profile.name for profile in options.configuration.profiles])
     informers = Informers(client)
@@ -101,13 +63,11 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         recorder,
         profiles=options.configuration.profiles,
         gates=options.gates,
-        release=options.release,
-        modern=options.modern,
-        every_write=options.every_write,
-        advice=options.advice,
+        version=options.version,
+        nominates_before_every_bind=options.nominates_before_every_bind,
         backoff=(options.configuration.initial_backoff, options.configuration.max_backoff),
         metrics=options.metrics,
-        classic=await _classic(client) if options.classic else (),
+        classic=await _classic(client) if options.version.serves_classic else (),
     )
     async with informers, asyncio.TaskGroup() as tasks:
         tasks.create_task(recorder.run(), name="scheduler-events")

@@ -1,8 +1,9 @@
-"""Making room for a pod: those that have to go are told why, then deleted, or called back if they are not there yet."""
+"""Carrying out a preemption: victims are deleted, or their binding is cancelled if they are not bound yet."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dray.api.errors import Conflict, NotFound
 from dray.client.client import Client
@@ -12,25 +13,28 @@ from dray.placement.preemption import Candidate
 from dray.scheduler.binding.binding_conditions import BindingConditionsWaiter
 from dray.scheduler.events.pod_status import PodStatusWriter
 from dray.scheduler.events.reporter import Reporter
+from dray.scheduler.quirks import SchedulerQuirks
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodCondition
 
 
 class PreemptionExecutor:
-    """``calls_back``: a pod that still waits for its devices need not go, it only loses its place."""
+    """Evicts the victims of preemption."""
 
     def __init__(
         self,
         client: Client,
         statuses: PodStatusWriter,
         reporter: Reporter,
-        readiness: BindingConditionsWaiter,
-        *,
-        cancels_waiting_pods: bool = True,
+        waiter: BindingConditionsWaiter,
+        quirks: SchedulerQuirks,
     ) -> None:
         self._client = client
         self._statuses = statuses
         self._reporter = reporter
-        self._readiness = readiness
-        self._cancels_waiting_pods = cancels_waiting_pods
+        self._waiter = waiter
+        self._quirks = quirks
 
     async def preempt(
         self,
@@ -41,10 +45,10 @@ class PreemptionExecutor:
         lower_nominated: Sequence[PodInfo] = (),
         for_devices: bool = False,
     ) -> None:
-        """Evict the victims: tell them why, then delete them.
+        """Report to the victims why they are preempted, then delete them.
 
-        ``displaced``: less important pods that were promised room on the node, which they will not find there.
-        ``for_devices``: what the victims' claims have is to come free, as it does when they are gone.
+        ``lower_nominated``: pods of lower priority that were nominated to the node. ``for_devices``: the claims of the
+        victims are to come free, so the victims have to be deleted.
         """
         for other in lower_nominated:
             await self._reporter.clear_nominated_node_name(other)
@@ -52,15 +56,15 @@ class PreemptionExecutor:
             if victim.terminating:
                 continue
             text = f"Preempted by pod {pod.uid} on node {chosen.node}"
-            if self._cancels_waiting_pods and not for_devices and self._readiness.cancel(victim):
+            if self._quirks.cancels_waiting_pods and not for_devices and self._waiter.cancel(victim):
                 text += " (in kube-scheduler memory)."
             elif not await self._evict(victim, scheduler):
                 continue
             self._reporter.preempted(victim, text, by=pod)
 
     async def _evict(self, victim: PodInfo, scheduler: str) -> bool:
-        """False: it has gone already."""
-        condition = {
+        """False: the victim is deleted already."""
+        condition: PodCondition = {
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
             "message": f"{scheduler}: preempting to accommodate a higher priority pod",
         }  # fmt: skip

@@ -1,7 +1,7 @@
-"""The scheduler: wired together, then one decision after the other; bindings run beside it.
+"""The scheduler: its parts wired together, and the loop that tries one pod after the other.
 
-Deciding is synchronous, so nothing changes under a decision; what it takes is taken in memory at once. ``watching``
-keeps what is known in step with the cluster, ``outcomes`` does what was decided.
+An attempt is synchronous, so nothing changes while it runs, and what it decides is assumed in memory at once. The
+binding cycles run beside the loop.
 """
 
 from __future__ import annotations
@@ -11,36 +11,39 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from dray.allocation import Features
-from dray.api import claims
-from dray.api.release import Gates, Release
+from dray.api.release import EffectiveVersion, Gates
 from dray.client.client import Client
 from dray.client.informers import Informers
 from dray.client.resources import PODS, Resource
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.config import SchedulerProfile
-from dray.placement.decision import Bind, ClaimPlugin, Failure, Unschedulable, decide
+from dray.placement.decision import decide
+from dray.placement.outcome import Bind, Failure, Gated, Unschedulable
 from dray.placement.profiles import build_profiles
-from dray.placement.status import Gated
-from dray.scheduler.binding.binder import NominatedNodePolicy
-from dray.scheduler.binding.binding_cycle import BindingCycles, FailureHandler
+from dray.placement.quirks import PlacementQuirks
+from dray.scheduler.binding.binding_cycle import BindingCycles
 from dray.scheduler.event_handlers import EventHandlers
-from dray.scheduler.events.reporter import Recorder
+from dray.scheduler.events.recorders import Recorder
+from dray.scheduler.failure_handler import FailureHandler
 from dray.scheduler.listers import Listers
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.queue.pending_pods import PendingPods
 from dray.scheduler.queue.scheduling_queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPodInfo, SchedulingQueue
-from dray.scheduler.writers import Writers, build_writers
+from dray.scheduler.quirks import SchedulerQuirks
+from dray.scheduler.writers import build_writers
+
+if TYPE_CHECKING:
+    from dray.scheduler.classic.generation import ClassicGeneration
 
 log = logging.getLogger(__name__)
 
-#: claims are made within moments: what is missing after this long is worth telling
+#: the claim controller creates claims within moments: a claim that is missing for this long is reported
 _GATE_SECONDS = 2.0
-#: decisions made in a row before others get the event loop
+#: attempts in a row before other tasks get the event loop
 _BATCH = 8
 
 
@@ -55,44 +58,42 @@ class Scheduler:
         *,
         profiles: Sequence[SchedulerProfile],
         gates: Gates,
-        release: int = 37,
-        modern: bool = True,
+        version: EffectiveVersion,
         classic: Collection[Resource[Any]] = (),
-        every_write: bool = True,
-        advice: bool = True,
+        nominates_before_every_bind: bool = True,
         backoff: tuple[float, float] = (INITIAL_BACKOFF, MAX_BACKOFF),
         metrics: Metrics | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
         self._monotonic = monotonic
         self._rng = rng or random.Random()
-        self._advice = advice
+        self._quirks = quirks = SchedulerQuirks.of(version, gates)
         self._tasks: asyncio.TaskGroup | None = None
         self.metrics = metrics or Metrics()
         self.cluster = ClusterCache()
         self.claim_cache = ClaimCache(freed=self.cluster.touch_nodes)
         self.queue = SchedulingQueue(clock=monotonic, initial_backoff=backoff[0], max_backoff=backoff[1])
-        self._listers = Listers(informers, release=release)
+        self._listers = Listers(informers, PlacementQuirks.of(version, gates))
+        generation = _classic(client, classic, version) if quirks.serves_claims and classic else None
         self._profiles = build_profiles(
-            profiles, self.cluster, self.claim_cache, gates=gates, release=release, advice=advice,
-            namespaces=self._listers.namespace_labels, rng=self._rng,
+            profiles, self.cluster, self.claim_cache, gates=gates, version=version,
+            classic=generation.plugin if generation is not None else None, namespaces=self._listers.namespace_labels,
+            rng=self._rng, new_share_id=self._share_id, clock=clock, monotonic=monotonic,
         )  # fmt: skip
-        self._writers = _writers(
-            client, self.claim_cache, recorder, gates=gates, release=release, every_write=every_write, advice=advice,
-            metrics=self.metrics, clock=clock,
+        self._writers = build_writers(
+            client, self.claim_cache, recorder, quirks, nominates_before_every_bind=nominates_before_every_bind,
+            metrics=self.metrics, classic=generation, clock=clock,
         )  # fmt: skip
         self._pending = PendingPods(
             self.queue,
-            self.claim_cache,
             self._profiles,
-            requeued_by_any_change="SchedulerQueueingHints" not in gates,
+            requeued_by_any_change=quirks.requeues_on_any_pod_change,
             skipped=self._writers.reporter.skipped,
         )
         self._binding_cycles = BindingCycles(
-            self.cluster, self.claim_cache, self._pending, self._writers, pods=informers.get(PODS), spawn=self._spawn,
+            self.cluster, self._pending, self._writers, pods=informers.get(PODS), spawn=self._spawn,
             metrics=self.metrics, monotonic=monotonic,
         )  # fmt: skip
         self._failure_handler = FailureHandler(
@@ -101,23 +102,18 @@ class Scheduler:
         self.metrics.register_gauges(
             pending=lambda: self.queue.counts, rejected=self._rejected, cached=self._cached
         )
-        dra = "DynamicResourceAllocation" in gates
-        self._classic: ClaimPlugin | None = None
-        if dra and classic:
-            self._classic = _classic(
-                client, informers, classic, self._pending, alone=not modern, release=release
-            )
-            self._pending.classic = self._classic
+        if generation is not None:
+            generation.add_event_handlers(informers, self._pending)
         EventHandlers(
             self.cluster,
             self.claim_cache,
             self._pending,
             self._profiles,
-            claims_changed=self._writers.readiness.claims_changed,
+            claims_changed=self._writers.waiter.claims_changed,
         ).start(
             informers,
-            devices=dra and modern,
-            taint_rules="DRADeviceTaintRules" in gates and "DRADeviceTaints" in gates,
+            devices=quirks.serves_claims and quirks.serves_devices,
+            taint_rules=quirks.watches_taint_rules,
         )
 
     # -- the loop ---------------------------------------------------------------------------------------------------
@@ -125,8 +121,8 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running and synced."""
         async with asyncio.TaskGroup() as self._tasks:
-            self._tasks.create_task(self._flush_unschedulable(), name="scheduler-sleepers")
-            if self._advice:
+            self._tasks.create_task(self._flush_unschedulable(), name="scheduler-flush-unschedulable")
+            if self._quirks.reports_gated_pods:
                 self._tasks.create_task(self._report_gated(), name="scheduler-gates")
             while True:
                 await self._next()
@@ -166,34 +162,30 @@ class Scheduler:
             self._pending.wakeup.set()
 
     async def _report_gated(self) -> None:
-        """Pods whose claims are missing are never tried, and upstream never says why. An event does, once a reason."""
+        """Pods whose claims are missing are never tried, and upstream never says why. Here each reason is an event."""
         while True:
             await asyncio.sleep(_GATE_SECONDS)
             now = self._monotonic()
             for entry in list(self.queue.gated()):
                 gate = entry.gated_by
-                if gate not in ("SchedulingGates", entry.told) and now - entry.since >= _GATE_SECONDS:
-                    entry.told = gate
+                if (
+                    gate not in ("SchedulingGates", entry.reported_gate)
+                    and now - entry.since >= _GATE_SECONDS
+                ):
+                    entry.reported_gate = gate
                     self._writers.reporter.gated(entry.pod, gate)
 
     def _attempt(self, entry: QueuedPodInfo) -> bool:
-        """Try one pod. True when a binding was started, which then owns its place among those under way."""
+        """Try one pod. True when a binding cycle was started, which then releases its slot."""
         pod, framework = entry.pod, self._profiles.of(entry.pod)
         profile = framework.profile
         began = self._monotonic()
         decision = decide(
             pod,
-            profile=profile,
-            placement=framework.placement,
-            claim_cache=self.claim_cache,
-            options=framework.options,
+            framework,
             spread=self._listers.spread(pod, profile),
             budgets=self._listers.budgets,
             storage=self._listers.storage if profile.enabled("VolumeBinding") else None,
-            classic=self._classic,
-            new_share_id=self._share_id,
-            clock=self._clock,
-            monotonic=self._monotonic,
         )
         if isinstance(decision, Gated):
             self.queue.gate_again(entry, decision.reason)
@@ -212,12 +204,12 @@ class Scheduler:
     def _share_id(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         assert self._tasks is not None
         self._tasks.create_task(self._guard(work))
 
-    async def _guard(self, work: Any) -> None:
-        """One pod's trouble must not end the scheduler."""
+    async def _guard(self, work: Coroutine[Any, Any, object]) -> None:
+        """An error in the writes for one pod must not end the scheduler."""
         try:
             await work
         except Exception:
@@ -237,60 +229,10 @@ class Scheduler:
         return {"nodes": len(self.cluster), "pods": pods, "assumed_pods": len(self._pending.assumed)}
 
 
-def _writers(
-    client: Client,
-    claim_cache: ClaimCache,
-    recorder: Recorder,
-    *,
-    gates: Gates,
-    release: int,
-    every_write: bool,
-    advice: bool,
-    metrics: Metrics,
-    clock: Callable[[], float],
-) -> Writers:
-    """What writes, with the habits of the release."""
-    return build_writers(
-        client,
-        claim_cache,
-        recorder,
-        binding_conditions=Features.of(Release(1, release), gates).binding_conditions,
-        nominate=_nominate(gates, every_write=every_write),
-        observes_generation="PodObservedGenerationTracking" in gates,
-        # 1.36 means to, but hands over an object that no reference can be made to.
-        names_preemptor=release != 36,
-        cancels_waiting_pods=release >= 36,
-        dates_all=not advice,
-        metrics=metrics,
-        clock=clock,
-    )
-
-
-def _nominate(gates: Gates, *, every_write: bool) -> NominatedNodePolicy:
-    if "NominatedNodeNameForExpectation" not in gates:
-        return NominatedNodePolicy.NEVER
-    return NominatedNodePolicy.ALWAYS if every_write else NominatedNodePolicy.WHEN_WAITING
-
-
 def _classic(
-    client: Client,
-    informers: Informers,
-    served: Collection[Resource[Any]],
-    pending: PendingPods,
-    *,
-    alone: bool,
-    release: int,
-) -> ClaimPlugin:
-    """Claims of v1alpha2 and before; what deals with them is loaded only where a server has them."""
-    from dray.scheduler.classic import event_handlers
+    client: Client, served: Collection[Resource[Any]], version: EffectiveVersion
+) -> ClassicGeneration:
+    """The modules for classic claims are loaded only where a server has them."""
+    from dray.scheduler.classic.generation import ClassicGeneration
 
-    return event_handlers.add_event_handlers(
-        client,
-        informers,
-        served=served,
-        alone=alone,
-        early=claims.has_fixed_names((1, release)),
-        claim_changed=pending.requeue_users,
-        requeue=lambda: pending.requeue("Classic", "update"),
-        requeue_pod=lambda uid: pending.requeue_pods((uid,)),
-    )
+    return ClassicGeneration(client, served, version)

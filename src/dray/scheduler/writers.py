@@ -1,68 +1,66 @@
-"""The scheduler's writes to the API server, wired together: who binds, undoes, tells and evicts."""
+"""The scheduler's writes to the API server, wired together."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dray.client.client import Client
 from dray.placement.cache.claims import ClaimCache
 from dray.scheduler.binding.binder import Binder, NominatedNodePolicy
 from dray.scheduler.binding.binding_conditions import BindingConditionsWaiter
-from dray.scheduler.binding.unreserve import Unreserver
+from dray.scheduler.binding.claim_binding import ClaimBinders
+from dray.scheduler.binding.device_claims import DeviceClaimBinders
 from dray.scheduler.events.pod_status import PodStatusWriter
-from dray.scheduler.events.reporter import Recorder, Reporter
+from dray.scheduler.events.recorders import Recorder
+from dray.scheduler.events.reporter import Reporter
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.preemption import PreemptionExecutor
+from dray.scheduler.quirks import SchedulerQuirks
+
+if TYPE_CHECKING:
+    from dray.scheduler.classic.generation import ClassicGeneration
 
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """Everything that writes, each with a duty of its own."""
+    """Everything that writes."""
 
     binder: Binder
-    unreserver: Unreserver
+    claims: ClaimBinders
     reporter: Reporter
-    evictions: PreemptionExecutor
-    readiness: BindingConditionsWaiter
+    preemption: PreemptionExecutor
+    waiter: BindingConditionsWaiter
 
 
 def build_writers(
     client: Client,
     claim_cache: ClaimCache,
     recorder: Recorder,
+    quirks: SchedulerQuirks,
     *,
-    binding_conditions: bool,
-    nominate: NominatedNodePolicy,
+    nominates_before_every_bind: bool,
     metrics: Metrics,
-    observes_generation: bool = True,
-    names_preemptor: bool = True,
-    cancels_waiting_pods: bool = True,
-    dates_all: bool = False,
+    classic: ClassicGeneration | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Writers:
-    """The options are explained where they are used, in the class that is given them."""
-    statuses = PodStatusWriter(client, observes_generation=observes_generation, clock=clock)
-    reporter = Reporter(recorder, statuses, names_preemptor=names_preemptor)
-    readiness = BindingConditionsWaiter(claim_cache, clock=clock)
+    statuses = PodStatusWriter(client, quirks, clock=clock)
+    reporter = Reporter(recorder, statuses, quirks)
+    waiter = BindingConditionsWaiter(claim_cache, clock=clock)
+    devices = DeviceClaimBinders(
+        client, claim_cache, statuses, reporter, waiter, quirks, metrics=metrics, clock=clock
+    )
+    nominate = NominatedNodePolicy.NEVER
+    if quirks.nominates_expected_node:
+        nominate = (
+            NominatedNodePolicy.ALWAYS if nominates_before_every_bind else NominatedNodePolicy.WHEN_WAITING
+        )
     return Writers(
-        binder=Binder(
-            client,
-            claim_cache,
-            statuses,
-            reporter,
-            readiness,
-            binding_conditions=binding_conditions,
-            nominate=nominate,
-            metrics=metrics,
-            dates_all=dates_all,
-            clock=clock,
-        ),
-        unreserver=Unreserver(client, claim_cache, statuses),
+        binder=Binder(client, reporter, nominate=nominate),
+        claims=devices if classic is None else classic.binders(devices),
         reporter=reporter,
-        evictions=PreemptionExecutor(
-            client, statuses, reporter, readiness, cancels_waiting_pods=cancels_waiting_pods
-        ),
-        readiness=readiness,
+        preemption=PreemptionExecutor(client, statuses, reporter, waiter, quirks),
+        waiter=waiter,
     )

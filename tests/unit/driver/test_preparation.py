@@ -291,7 +291,7 @@ async def test_after_a_reboot_claims_are_prepared_anew(world: World, monkeypatch
     refs = world.add(claim("u1", "gpu-0"))
     _, preparer = world.start()
     await preparer.prepare(refs)
-    monkeypatch.setattr("dray.kubelet_api.files.boot_id", lambda: "another start")
+    monkeypatch.setattr("dray.kubelet_api.checkpoint.boot_id", lambda: "another start")
     world.hardware.in_use.clear()
     assert (await preparer.prepare(refs))["u1"].error == ""
     assert world.hardware.in_use == {"gpu-0": "u1"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dray.placement.cache.pods import PodInfo
-from dray.placement.decision import Unschedulable
+from dray.placement.outcome import Unschedulable
+from dray.placement.quirks import PlacementQuirks
 from tests.support.scheduler import Harness, claim
 
 UPSTREAM = (
@@ -20,7 +21,7 @@ def gpu(name: str, memory: str = "40Gi", **more: Any) -> dict[str, Any]:
 
 
 def two_nodes(*devices: dict[str, Any], advice: bool = True) -> Harness:
-    return Harness({"a": devices, "b": devices}, advice=advice)
+    return Harness({"a": devices, "b": devices}, quirks=PlacementQuirks(adds_advice=advice))
 
 
 def failed(stage: Harness, pod: PodInfo) -> Unschedulable:

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from dray.cli.scheduler import scheduler
 from dray.placement.config import ConfigError, Configuration, SchedulerProfile, parse
-from dray.placement.placement import Placement, ScheduleResult
+from dray.placement.placement import Placement
+from dray.placement.status import ScheduleResult
 from tests.support.scheduler import cluster, node, pod
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -44,9 +45,9 @@ def test_configuration_takes_profiles_weights_and_device_arguments() -> None:
     assert profile.name == "packer"
     assert profile.filter_timeout == 0.5
     assert profile.device_policy == "pack"
-    assert profile.placement.scoring.most_allocated
+    assert profile.plugins.scoring.most_allocated
     assert not profile.enabled("InterPodAffinity")
-    assert "NodeResourcesBalancedAllocation" not in profile.placement.scoring.weights
+    assert "NodeResourcesBalancedAllocation" not in profile.plugins.scoring.weights
     assert config.leader_election.lease_seconds == 90
 
 
@@ -84,13 +85,13 @@ def test_a_file_that_says_nothing_is_upstreams_defaults() -> None:
 def test_a_score_can_be_left_out_without_its_filter() -> None:
     one = profile(plugins={"score": {"disabled": [{"name": "TaintToleration"}]}})
     assert one.enabled("TaintToleration")
-    assert "TaintToleration" not in one.placement.scoring.weights
+    assert "TaintToleration" not in one.plugins.scoring.weights
 
 
 def test_a_filter_can_be_left_out_without_its_score() -> None:
     one = profile(plugins={"filter": {"disabled": [{"name": "TaintToleration"}]}})
     assert not one.enabled("TaintToleration")
-    assert "TaintToleration" in one.placement.scoring.weights
+    assert "TaintToleration" in one.plugins.scoring.weights
 
 
 def test_everything_but_the_named_can_be_left_out() -> None:
@@ -98,7 +99,7 @@ def test_everything_but_the_named_can_be_left_out() -> None:
     one = profile(plugins={"multiPoint": named})
     assert one.enabled("NodeName") and one.enabled("DynamicResources")
     assert not one.enabled("NodeResourcesFit") and not one.enabled("DefaultPreemption")
-    assert dict(one.placement.scoring.weights) == {"DynamicResources": 2}
+    assert dict(one.plugins.scoring.weights) == {"DynamicResources": 2}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_a_plugin_that_is_left_out_says_nothing(
 ) -> None:
     left_out = profile(plugins={"multiPoint": {"disabled": [{"name": plugin}]}})
     for chosen, fits in ((SchedulerProfile(), False), (left_out, True)):
-        placement = Placement(cluster(*nodes), profile=chosen.placement, rng=random.Random(0))
+        placement = Placement(cluster(*nodes), plugins=chosen.plugins, rng=random.Random(0))
         assert isinstance(placement.find(pod(**spec), None), ScheduleResult) is fits
 
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from dray.placement.decision import Bind, Failure, Unschedulable
-from dray.placement.placement import Diagnosis, Placement
+from dray.api.release import V1_30, V1_36, EffectiveVersion, Release
+from dray.placement.claims import Deallocate
+from dray.placement.outcome import Bind, Failure, Gated, Unschedulable
+from dray.placement.placement import Placement
 from dray.placement.plugins.volume_binding import VolumeBinding
-from dray.placement.status import Gated
+from dray.placement.quirks import PlacementQuirks
+from dray.placement.status import Diagnosis
 from tests.support.scheduler import Harness, claim, cluster, node, pod, slice_of
 
 
@@ -20,8 +23,13 @@ def refused(stage: Harness, wanted: Any) -> Unschedulable:
     return decision
 
 
-def reasons(release: int, *nodes: dict[str, Any], **spec: Any) -> list[tuple[str, ...]]:
-    placement = Placement(cluster(*nodes), rng=random.Random(0), release=release)
+def quirks(release: Release) -> PlacementQuirks:
+    version = EffectiveVersion(release)
+    return PlacementQuirks.of(version, version.gates())
+
+
+def reasons(release: Release, *nodes: dict[str, Any], **spec: Any) -> list[tuple[str, ...]]:
+    placement = Placement(cluster(*nodes), rng=random.Random(0), quirks=quirks(release))
     outcome = placement.find(pod(**spec), None)
     assert isinstance(outcome, Diagnosis)
     return [rejection.reasons for rejection in outcome.rejections.values()]
@@ -29,16 +37,16 @@ def reasons(release: int, *nodes: dict[str, Any], **spec: Any) -> list[tuple[str
 
 @pytest.mark.parametrize(
     ("release", "said"),
-    [(30, "node(s) had untolerated taint {team: red}"), (36, "node(s) had untolerated taint(s)")],
+    [(V1_30, "node(s) had untolerated taint {team: red}"), (V1_36, "node(s) had untolerated taint(s)")],
 )
-def test_a_taint_is_named_until_1_34(release: int, said: str) -> None:
+def test_a_taint_is_named_until_1_34(release: Release, said: str) -> None:
     tainted = node("a", spec={"taints": [{"key": "team", "value": "red", "effect": "NoSchedule"}]})
     assert reasons(release, tainted) == [(said,)]
 
 
-@pytest.mark.parametrize(("release", "helps"), [(30, True), (36, False)])
-def test_that_a_node_is_too_small_altogether_is_known_since_1_34(release: int, helps: bool) -> None:
-    placement = Placement(cluster(node("a", cpu="1")), rng=random.Random(0), release=release)
+@pytest.mark.parametrize(("release", "helps"), [(V1_30, True), (V1_36, False)])
+def test_that_a_node_is_too_small_altogether_is_known_since_1_34(release: Release, helps: bool) -> None:
+    placement = Placement(cluster(node("a", cpu="1")), rng=random.Random(0), quirks=quirks(release))
     outcome = placement.find(pod(requests={"cpu": "2"}), None)
     assert isinstance(outcome, Diagnosis)
     assert outcome.rejections["a"].resolvable is helps
@@ -53,8 +61,8 @@ def pinned(*names: str) -> dict[str, Any]:
 def test_nodes_that_a_pod_does_not_name_are_counted_since_1_32() -> None:
     nodes = node("a", cpu="1"), node("b")
     wanted = {"requests": {"cpu": "2"}, "affinity": pinned("a")}
-    assert reasons(30, *nodes, **wanted) == [("Insufficient cpu",)]
-    assert reasons(36, *nodes, **wanted) == [
+    assert reasons(V1_30, *nodes, **wanted) == [("Insufficient cpu",)]
+    assert reasons(V1_36, *nodes, **wanted) == [
         ("node(s) didn't satisfy plugin(s) [NodeAffinity]",), ("Insufficient cpu",),
     ]  # fmt: skip
 
@@ -62,18 +70,18 @@ def test_nodes_that_a_pod_does_not_name_are_counted_since_1_32() -> None:
 @pytest.mark.parametrize(
     ("release", "said"),
     [
-        (30, "node(s) had volume node affinity conflict"),
-        (36, "node(s) didn't match PersistentVolume's node affinity"),
+        (V1_30, "node(s) had volume node affinity conflict"),
+        (V1_36, "node(s) didn't match PersistentVolume's node affinity"),
     ],
 )
-def test_a_volume_that_is_elsewhere_is_spoken_of_as_the_release_does(release: int, said: str) -> None:
+def test_a_volume_that_is_elsewhere_is_spoken_of_as_the_release_does(release: Release, said: str) -> None:
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["x"]}]}]
     volume = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
     storage = VolumeBinding(
         volume_claim=lambda namespace, name: {"metadata": {"name": name}, "spec": {"volumeName": "v"}},
         volume=lambda name: volume,
         storage_class=lambda name: None,
-        release=release,
+        quirks=quirks(release),
     )
     user = pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}])
     [here] = cluster(node("a"))
@@ -88,7 +96,10 @@ def test_terms_that_contradict_themselves_fit_no_node() -> None:
 
 
 def test_an_emulated_release_fails_to_find_what_it_never_wrote_down() -> None:
-    stage = Harness({"a": []}, advice=False, faithful=True)
+    stage = Harness(
+        {"a": []},
+        quirks=PlacementQuirks(adds_advice=False, postfilter_needs_cycle_state=True),
+    )
     refusal = refused(stage, pod(affinity=pinned("a", "b"), status={"nominatedNodeName": "a"}))
     assert refusal.message == "0/1 nodes are available: pod affinity terms conflict. not found"
     assert refusal.keeps_nomination
@@ -130,13 +141,13 @@ def test_a_claim_in_the_way_is_freed_where_all_others_could_be_had() -> None:
     stage = Harness({"a": ["gpu-0"]})
     blocking = elsewhere()
     refusal = refused(stage, stage.user(blocking, claim()))
-    assert refusal.deallocate is blocking
+    assert refusal.writes == (Deallocate(blocking),)
 
 
 def test_no_claim_is_freed_where_another_could_not_be_had_anyway() -> None:
-    stage = Harness({"a": ["gpu-0"]}, advice=False)
+    stage = Harness({"a": ["gpu-0"]}, quirks=PlacementQuirks(adds_advice=False))
     refusal = refused(stage, stage.user(elsewhere(), claim(count=2)))
-    assert refusal.deallocate is None
+    assert refusal.writes == ()
     assert "1 cannot allocate all claims. still not schedulable" in refusal.message
 
 
@@ -144,8 +155,8 @@ def test_an_emulated_release_fails_over_one_node_where_a_selector_fails() -> Non
     """Otherwise the pod goes where it can."""
     devices: dict[str, Any] = {"a": [{"name": "gpu-0", "attributes": {"size": {"int": 1}}}], "b": ["gpu-0"]}
     picky = 'device.attributes["gpu.example.com"].size == 1'
-    for faithful, outcome in ((True, Failure), (False, Bind)):
-        stage = Harness(devices, faithful=faithful)
+    for every_node, outcome in ((True, Failure), (False, Bind)):
+        stage = Harness(devices, quirks=PlacementQuirks(filters_devices_on_every_node=every_node))
         # Were it asked for devices at all, the node without the attribute would be asked last.
         stage.cluster.set_node(node("b", cpu="1"))
         stage.claim_cache.set_slice(slice_of("b", ["gpu-0"]))

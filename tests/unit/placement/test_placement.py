@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from dray.placement.cache.nodes import ClusterCache, NodeInfo
 from dray.placement.cache.pods import PodInfo
-from dray.placement.placement import Diagnosis, Placement, ScheduleResult
-from dray.placement.plugins.inter_pod_affinity import SpreadConstraint
-from dray.placement.status import Rejection, fit_error_message
+from dray.placement.placement import Placement
+from dray.placement.plugins.pod_topology_spread import SpreadConstraint
+from dray.placement.status import Diagnosis, Rejection, ScheduleResult, fit_error_message
 from tests.support.scheduler import cluster, node, pod
 
 
@@ -163,7 +163,7 @@ def test_soft_taints_are_avoided() -> None:
 
 def test_room_promised_to_a_higher_priority_is_kept() -> None:
     p = placement(cluster(node("a", cpu="1")))
-    p.nominate(pod(priority=10, requests={"cpu": "1"}), "a")
+    p.nominator.nominate(pod(priority=10, requests={"cpu": "1"}), "a")
     assert reasons(place(p, pod(requests={"cpu": "1"}))) == {"Insufficient cpu"}
     assert isinstance(place(p, pod(priority=20, requests={"cpu": "1"})), ScheduleResult)
 
@@ -178,7 +178,7 @@ class Devices:
         self.free = free
         self.asked: list[str] = []
 
-    def on(self, where: NodeInfo) -> str | Rejection:
+    def filter(self, where: NodeInfo) -> Any:
         self.asked.append(where.name)
         if self.free[where.name] <= 0:
             return Rejection("DynamicResources", ("cannot allocate all claims",), resolvable=False)
@@ -191,7 +191,7 @@ class Devices:
 def test_devices_are_asked_once_per_placement_not_once_per_node() -> None:
     names = [f"n{i}" for i in range(200)]
     p = placement(cluster(*(node(n) for n in names)))
-    devices = Devices(dict.fromkeys(names, 1))
+    devices: Any = Devices(dict.fromkeys(names, 1))
     for _ in range(200):
         wanted = pod()
         outcome = p.find(wanted, devices)
@@ -211,14 +211,15 @@ def test_a_spread_pod_asks_the_best_nodes_for_devices_first_and_finds_the_last_t
     wanted = pod(labels={"app": "x"}, topologySpreadConstraints=[spec])
     spread = [SpreadConstraint.of(spec, wanted.labels)]
     p = placement(cluster(*(node(n, labels={"kubernetes.io/hostname": n}) for n in names)))
-    plenty = Devices(dict.fromkeys(names, 1))
+    plenty: Any = Devices(dict.fromkeys(names, 1))
     assert isinstance(p.find(wanted, plenty, spread=spread), ScheduleResult)
     assert len(plenty.asked) == 1
-    scarce = Devices({**dict.fromkeys(names, 0), "n277": 1})
+    scarce: Any = Devices({**dict.fromkeys(names, 0), "n277": 1})
     found = p.find(wanted, scarce, spread=spread)
     assert isinstance(found, ScheduleResult) and (found.node, found.plan) == ("n277", "device of n277")
     assert len(scarce.asked) == len(set(scarce.asked))
-    none = p.find(wanted, Devices(dict.fromkeys(names, 0)), spread=spread)
+    nothing: Any = Devices(dict.fromkeys(names, 0))
+    none = p.find(wanted, nothing, spread=spread)
     assert isinstance(none, Diagnosis) and set(none.rejections) == set(names)
 
 
@@ -243,10 +244,10 @@ def test_the_index_agrees_with_judging_every_node_afresh(actions: list[tuple[str
                 fitting = {n.name for n in p.cluster if p.run_filters(wanted, n) is None}
                 if isinstance(outcome, ScheduleResult):
                     assert outcome.node in fitting
-                    best = max(p.profile.scoring.of_node(wanted, n) for n in p.cluster if n.name in fitting)
+                    best = max(p.score_of(wanted, n, None) for n in p.cluster if n.name in fitting)
                     chosen = p.cluster.get(outcome.node)
                     assert chosen is not None
-                    assert p.profile.scoring.of_node(wanted, chosen) == best
+                    assert p.score_of(wanted, chosen, None) == best
                     p.cluster.add_pod(wanted, outcome.node)
                     placed.append(wanted)
                 else:

@@ -5,12 +5,12 @@ from typing import Any
 
 from dray.placement.cache.nodes import ClusterCache, NodeInfo
 from dray.placement.cache.pods import PodInfo
-from dray.placement.decision import Unschedulable
-from dray.placement.placement import Diagnosis, Placement
+from dray.placement.outcome import Unschedulable
+from dray.placement.placement import Placement
 from dray.placement.plugins import filters
-from dray.placement.plugins.inter_pod_affinity import SpreadConstraint
+from dray.placement.plugins.pod_topology_spread import SpreadConstraint
 from dray.placement.preemption import Candidate, DisruptionBudget, NoCandidate, preempt
-from dray.placement.status import Rejection
+from dray.placement.status import Diagnosis, Rejection
 from tests.support.scheduler import Harness, cluster, node, pod
 
 FULL = Rejection("NodeResourcesFit", ("Insufficient cpu",))
@@ -100,7 +100,7 @@ def test_those_that_a_pod_will_not_be_with_make_room_and_nobody_else() -> None:
     stage.cluster.add_pod(disliked, "a")
     decision = stage.decide(pod(priority=5, affinity=apart_from(app="noisy")))
     assert isinstance(decision, Unschedulable)
-    assert decision.preempt == Candidate("a", (disliked,))
+    assert decision.candidate == Candidate("a", (disliked,))
 
 
 def test_those_that_will_not_be_with_a_pod_make_room() -> None:
@@ -109,7 +109,7 @@ def test_those_that_will_not_be_with_a_pod_make_room() -> None:
     stage.cluster.add_pod(disliking, "a")
     decision = stage.decide(pod(priority=5, labels={"app": "noisy"}))
     assert isinstance(decision, Unschedulable)
-    assert decision.preempt == Candidate("a", (disliking,))
+    assert decision.candidate == Candidate("a", (disliking,))
 
 
 def test_as_many_of_a_kind_make_room_as_spreading_asks_for() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dray.placement.cache.pods import PodInfo
-from dray.placement.decision import Bind, Unschedulable
+from dray.placement.outcome import Bind, Unschedulable
 from dray.placement.preemption import DisruptionBudget
 from tests.support.scheduler import Harness, claim
 
@@ -25,9 +25,9 @@ def failed(s: Harness, wanted: PodInfo) -> Unschedulable:
 def evicted(s: Harness, wanted: PodInfo) -> tuple[str, set[str]]:
     """Node and victims, of which the placement is told as the scheduler tells it."""
     decision = failed(s, wanted)
-    assert decision.preempt is not None, decision.message
-    s.placement.nominate(wanted, decision.preempt.node, decision.device_nomination)
-    return decision.preempt.node, {v.name for v in decision.preempt.victims}
+    assert decision.candidate is not None, decision.message
+    s.placement.nominator.nominate(wanted, decision.candidate.node, decision.device_nomination)
+    return decision.candidate.node, {v.name for v in decision.candidate.victims}
 
 
 def gone(s: Harness, *pods: PodInfo) -> None:
@@ -49,7 +49,7 @@ def test_it_is_off_by_default() -> None:
     s = Harness({"a": ["d0"]})
     s.place(s.user(claim(), priority=1))
     decision = failed(s, s.user(claim(), priority=10))
-    assert decision.preempt is None
+    assert decision.candidate is None
     assert "1 Preemption is not helpful for scheduling." in decision.message
 
 
@@ -70,7 +70,7 @@ def test_equals_keep_their_devices() -> None:
     s = stage(a=1)
     s.place(s.user(claim(), priority=10))
     decision = failed(s, s.user(claim(), priority=10))
-    assert decision.preempt is None
+    assert decision.candidate is None
     assert "No preemption victims found for incoming pod" in decision.message
 
 
@@ -78,7 +78,7 @@ def test_a_pod_may_decline() -> None:
     s = stage(a=1)
     s.place(s.user(claim(), priority=1))
     decision = failed(s, s.user(claim(), priority=10, preemptionPolicy="Never"))
-    assert decision.preempt is None
+    assert decision.candidate is None
     assert "not eligible due to preemptionPolicy=Never." in decision.message
 
 
@@ -108,7 +108,7 @@ def test_whoever_has_no_device_the_pod_could_use_stays() -> None:
         s.place(s.user(claim(selector=model.format(m)), name=m, priority=1))
     assert evicted(s, s.user(claim(selector=model.format("little")), priority=10)) == ("a", {"little"})
     hopeless = failed(s, s.user(claim(selector=model.format("huge")), priority=10))
-    assert hopeless.preempt is None
+    assert hopeless.candidate is None
 
 
 def test_a_shared_claim_is_free_only_when_all_its_users_go() -> None:
@@ -118,7 +118,7 @@ def test_a_shared_claim_is_free_only_when_all_its_users_go() -> None:
         s.place(s.user(shared, name=name, priority=priority))
         shared = s.claim_cache.claim("default", "shared")  # type: ignore[assignment]
     assert evicted(s, s.user(claim(), priority=10)) == ("a", {"one", "two"})
-    assert failed(s, s.user(claim(), priority=2)).preempt is None
+    assert failed(s, s.user(claim(), priority=2)).candidate is None
 
 
 def test_a_user_that_cannot_be_evicted_keeps_a_shared_claim() -> None:
@@ -127,7 +127,7 @@ def test_a_user_that_cannot_be_evicted_keeps_a_shared_claim() -> None:
     for name, priority in (("low", 1), ("high", 20)):
         s.place(s.user(shared, name=name, priority=priority))
         shared = s.claim_cache.claim("default", "shared")  # type: ignore[assignment]
-    assert failed(s, s.user(claim(), priority=10)).preempt is None
+    assert failed(s, s.user(claim(), priority=10)).candidate is None
 
 
 def test_budgets_are_spared_where_possible() -> None:
@@ -156,7 +156,7 @@ def test_nobody_else_goes_while_the_devices_are_on_their_way() -> None:
     node, victims = evicted(s, high)
     gone(s, *(low for low in lows if low.name in victims))  # but their claims are not free yet
     again = failed(s, high)
-    assert again.preempt is None and again.keeps_nomination
+    assert again.candidate is None and again.keeps_nomination
     free(s, victims.pop().replace("low", "held"))
     decision = s.decide(high)
     assert isinstance(decision, Bind) and decision.node == node
@@ -173,7 +173,7 @@ def test_what_was_freed_is_kept_for_whom_it_was_freed(priority: int, *, gets_it:
     free(s, "held")
     thief = s.user(claim(), priority=priority)
     assert isinstance(s.decide(thief), Bind) is gets_it
-    s.placement.delete_nominated_pod(high.uid)
+    s.placement.nominator.delete_nominated_pod(high.uid)
     assert isinstance(s.decide(thief), Bind)
 
 

@@ -31,7 +31,13 @@ class Told:
 
 def scheduling(informers: Informers, gates: Gates, told: Told | None = None, **more: Any) -> Scheduler:
     return Scheduler(
-        cast(Client, None), informers, told or Told(), profiles=[SchedulerProfile()], gates=gates, **more
+        cast(Client, None),
+        informers,
+        told or Told(),
+        profiles=[SchedulerProfile()],
+        gates=gates,
+        version=EffectiveVersion(),
+        **more,
     )
 
 

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from dray.client.resources import PODS
-from dray.placement.decision import Bind
 from dray.placement.preemption import Candidate
-from tests.support.fake_client import FakeClient, FakeRecorder, conditional, writer
+from tests.support.fake_client import FakeClient, FakeRecorder, binding, conditional, writer
 from tests.support.scheduler import pod
 
 
@@ -17,7 +16,7 @@ from tests.support.scheduler import pod
 def test_whoever_is_preempted_is_referred_to_the_preemptor(names: bool) -> None:
     told = FakeRecorder()
     mighty, victim = pod("mighty"), pod("victim")
-    work = writer(FakeClient(), told, names_preemptor=names).evictions.preempt(
+    work = writer(FakeClient(), told, refers_to_preemptor=names).preemption.preempt(
         mighty, Candidate("a", (victim,)), scheduler="default-scheduler"
     )
     asyncio.run(work)
@@ -26,7 +25,7 @@ def test_whoever_is_preempted_is_referred_to_the_preemptor(names: bool) -> None:
 
 def test_less_important_pods_lose_the_node_that_is_taken_from_under_them() -> None:
     server = FakeClient()
-    work = writer(server).evictions.preempt(
+    work = writer(server).preemption.preempt(
         pod("mighty"), Candidate("a", ()), scheduler="default-scheduler", lower_nominated=[pod("humble")]
     )
     asyncio.run(work)
@@ -41,14 +40,14 @@ def test_a_pod_that_waits_for_its_devices_loses_its_place_but_not_its_life(
     work = writer(server, told, cancels_waiting_pods=cancels_waiting_pods)
 
     async def play() -> str:
-        binding = asyncio.create_task(
-            work.binder.bind(humble, Bind("a", claims=[conditional()]), binding_timeout=1e9)
+        bound = asyncio.create_task(
+            work.binder.bind(humble, "a", binding(work, humble, conditional(), binding_timeout=1e9))
         )
         await told.something.wait()
-        await work.evictions.preempt(pod("mighty"), Candidate("a", (humble,)), scheduler="default-scheduler")
+        await work.preemption.preempt(pod("mighty"), Candidate("a", (humble,)), scheduler="default-scheduler")
         if not cancels_waiting_pods:
-            binding.cancel()
-        [outcome] = await asyncio.gather(binding, return_exceptions=True)
+            bound.cancel()
+        [outcome] = await asyncio.gather(bound, return_exceptions=True)
         return str(outcome)
 
     outcome = asyncio.run(play())

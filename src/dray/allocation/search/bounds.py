@@ -1,7 +1,7 @@
-"""Is what is left enough for what is still wanted? Necessary conditions, checked before going deeper.
+"""Necessary conditions for a solution, checked before the search goes deeper: what is left must be enough.
 
 Requests compete for devices. If some of the remaining requests together want more devices than there are for any of
-them, the search is over here (Hall's condition). Some things make the count sharper: of devices that draw from the
+them, there is no solution from here (Hall's condition). The count is sharper than that: of devices that consume the
 same counter only so many fit into what is left of it; a shared device counts as often as its smallest share fits;
 where devices must share a value of an attribute, there must be a value for which everything else still holds; and
 where they must differ, there must be values enough to differ by.
@@ -14,7 +14,7 @@ from itertools import combinations, product
 from typing import Any, NamedTuple
 
 from dray.allocation.attributes import Values
-from dray.allocation.constraints import DistinctAttribute, MatchAttribute
+from dray.allocation.constraints import DistinctConstraint, MatchAttribute
 from dray.allocation.counters import Counter
 from dray.allocation.pools import Pool
 from dray.allocation.search.candidates import (
@@ -33,10 +33,10 @@ _MOST_VALUES = 64  # combinations of values
 
 
 class Requirement(NamedTuple):
-    """So many devices of some kinds."""
+    """A number of devices that must come from some equivalence classes."""
 
     devices: int
-    kinds: frozenset[int]
+    classes: frozenset[int]
 
 
 _NO_VALUE: tuple[Any, ...] = (None,)  # where no device has the attribute, requests that need it get none
@@ -45,20 +45,20 @@ _IMPOSSIBLE = Requirement(1, frozenset())
 
 
 class CounterConsumers(NamedTuple):
-    """Kinds that draw from one counter."""
+    """The equivalence classes that consume one counter."""
 
     pool: Pool
     counter: Counter
-    amounts: tuple[tuple[int, int], ...]  # amount and kind, least first
+    amounts: tuple[tuple[int, int], ...]  # amount and number of the class, least first
 
 
 class HallCondition(NamedTuple):
-    """Some requests must not want more than their kinds have left."""
+    """Some requests must not want more devices than their equivalence classes have left."""
 
     wanted: int  # by requests to come
     current: bool  # the request at hand is among them
-    free: tuple[int, ...]  # kinds that draw from no counter
-    drawing: tuple[CounterConsumers, ...]  # the others
+    free: tuple[int, ...]  # classes that consume no counter
+    consumers: tuple[CounterConsumers, ...]  # the others
 
 
 class Bounds:
@@ -73,30 +73,32 @@ class Bounds:
         self._spectrum: dict[ConstraintKey, Values | None] = {}
         self._windows = [self._window(index) for index in range(len(steps))]
         self._counter: dict[int, Counter] = {
-            kind.number: self._tightest(kind) for kind in candidates.kinds if kind.consumes_counters
+            equivalence_class.number: self._tightest(equivalence_class)
+            for equivalence_class in candidates.classes
+            if equivalence_class.consumes_counters
         }
 
     def _window(self, index: int) -> range:
         """The steps after this one that the search reaches without a chance of an error, and the first that has one."""
         end = index + 1
-        while end < len(self._steps) and self._calm(end):
+        while end < len(self._steps) and self._safe(end):
             end += 1
         return range(index + 1, min(end + 1, len(self._steps)))
 
-    def _calm(self, step: int) -> bool:
+    def _safe(self, step: int) -> bool:
         return all(self._candidates.of(choice).safe for choice in self._steps[step])
 
-    def _tightest(self, kind: EquivalenceClass) -> Counter:
-        left = self._state.left(kind.pool) or {}
+    def _tightest(self, equivalence_class: EquivalenceClass) -> Counter:
+        left = self._state.left(equivalence_class.pool) or {}
         return max(
-            kind.consumes_counters, key=lambda draw: draw[1] / left[draw[0]] if left.get(draw[0]) else 0.0
+            equivalence_class.consumes_counters, key=lambda c: c[1] / left[c[0]] if left.get(c[0]) else 0.0
         )[0]
 
     def exceeded(self, index: int, choice: Choice, missing: int) -> bool:
         """Whether there is no way to serve this choice's missing devices and all steps in the window."""
         if not self._candidates.of(choice).safe:
             return False
-        if self._crowded(index, choice, missing):
+        if self._too_few_values(index, choice, missing):
             return True
         keys = self._constraints(index, choice)
         if not keys:
@@ -104,15 +106,15 @@ class Bounds:
         options = [[(key, value) for value in values or _NO_VALUE] for key, values in keys]
         return not any(self._holds(index, choice, missing, fixed) for fixed in product(*options))
 
-    def _crowded(self, index: int, choice: Choice, missing: int) -> bool:
-        """Whether devices that must differ are more than the values left to tell them apart by."""
+    def _too_few_values(self, index: int, choice: Choice, missing: int) -> bool:
+        """Whether more devices must differ than there are values left for them."""
         constraints, number = choice.claim.demand.constraints, choice.claim.number
         for position in choice.request.constraints:
             constraint = constraints[position]
             spectrum = (
-                self._all_values((number, position)) if isinstance(constraint, DistinctAttribute) else None
+                self._all_values((number, position)) if isinstance(constraint, DistinctConstraint) else None
             )
-            if isinstance(constraint, DistinctAttribute) and spectrum is not None:
+            if isinstance(constraint, DistinctConstraint) and spectrum is not None:
                 wanted = constraint.wanted(missing) + self._wanted_later(index, number, position)
                 state = self._state.constraints[number][position]
                 taken = constraint.taken(state, choice.request.base if missing else None)
@@ -127,9 +129,9 @@ class Bounds:
             total = 0
             for step in self._windows[index]:
                 choices = self._steps[step]
-                if choices[0].claim.number == claim and self._calm(step):
+                if choices[0].claim.number == claim and self._safe(step):
                     constraint = choices[0].claim.demand.constraints[position]
-                    assert isinstance(constraint, DistinctAttribute)
+                    assert isinstance(constraint, DistinctConstraint)
                     total += min(
                         constraint.wanted(c.count) if position in c.request.constraints else 0
                         for c in choices
@@ -140,7 +142,7 @@ class Bounds:
     def _constraints(self, index: int, choice: Choice) -> list[tuple[ConstraintKey, Values]]:
         """The constraints to be met, each with the values that are possible for it."""
         if choice not in self._binding:
-            later = (c for i in self._windows[index] if self._calm(i) for c in self._steps[i])
+            later = (c for i in self._windows[index] if self._safe(i) for c in self._steps[i])
             self._binding[choice] = dict.fromkeys(
                 (one.claim.number, position)
                 for one in (choice, *later)
@@ -148,12 +150,12 @@ class Bounds:
                 if isinstance(one.claim.demand.constraints[position], MatchAttribute)
             )
         found = []
-        room = _MOST_VALUES
+        combinations_left = _MOST_VALUES
         for key in self._binding[choice]:
             values = self._possible(key)
-            if values is not None and len(values) <= room:
+            if values is not None and len(values) <= combinations_left:
                 found.append((key, values))
-                room //= max(len(values), 1)
+                combinations_left //= max(len(values), 1)
         return found
 
     def _possible(self, key: ConstraintKey) -> Values | None:
@@ -165,25 +167,29 @@ class Bounds:
     def _all_values(self, key: ConstraintKey) -> Values | None:
         """All values that devices have for a constraint; None if that cannot be told."""
         if key not in self._spectrum:
-            of_kinds = [v for kind in self._candidates.kinds if (v := kind.values.get(key)) is not None]
-            # A device whose value is of unknown type goes with no other, but it may go alone.
-            self._spectrum[key] = frozenset[Any]().union(*of_kinds) if all(of_kinds) else None
+            of_classes = [
+                v
+                for equivalence_class in self._candidates.classes
+                if (v := equivalence_class.values.get(key)) is not None
+            ]
+            # A device whose value is of unknown type matches no other device, but it may be the only one.
+            self._spectrum[key] = frozenset[Any]().union(*of_classes) if all(of_classes) else None
         return self._spectrum[key]
 
     def _holds(self, index: int, choice: Choice, missing: int, fixed: Fixed) -> bool:
         tests = self._tests.get((choice, fixed))
         if tests is None:
             tests = self._tests[choice, fixed] = self._make(index, choice, fixed)
-        kinds, used = self._candidates.kinds, self._candidates.used
-        for wanted, current, free, drawing in tests:
+        classes, used = self._candidates.classes, self._candidates.used
+        for wanted, current, free, consumers in tests:
             need = wanted + missing if current else wanted
             for number in free:
-                need -= kinds[number].size - used[number]
+                need -= classes[number].size - used[number]
             if need <= 0:
                 continue
-            for pool, counter, amounts in drawing:
+            for pool, counter, amounts in consumers:
                 left = self._state.left(pool)
-                need -= _fitting(left[counter] if left else 0, amounts, kinds, used)
+                need -= _fitting(left[counter] if left else 0, amounts, classes, used)
                 if need <= 0:
                     break
             if need > 0:
@@ -195,10 +201,10 @@ class Bounds:
         for step in self._windows[index]:
             want = self._want(step, fixed)
             if want is not None:
-                merged[want.kinds] = merged.get(want.kinds, 0) + want.devices
-        shared, own = self._kinds_for(self._candidates.of(choice), fixed)
+                merged[want.classes] = merged.get(want.classes, 0) + want.devices
+        shared, own = self._classes_for(self._candidates.of(choice), fixed)
         counts_own = not choice.request.admin and not shared
-        wants = [(Requirement(count, kinds), False) for kinds, count in merged.items()]
+        wants = [(Requirement(count, classes), False) for classes, count in merged.items()]
         if counts_own:
             wants.append((Requirement(0, own), True))
         return [self._test(group) for group in _groups(wants)]
@@ -207,73 +213,83 @@ class Bounds:
         """What a later step wants at the least, whichever alternative it takes; None: maybe nothing."""
         key = (step, fixed)
         if key not in self._wants:
-            prospects = [self._candidates.of(choice) for choice in self._steps[step]]
-            wants = [self._least(prospect, fixed) for prospect in prospects if not prospect.hopeless]
+            alternatives = [self._candidates.of(choice) for choice in self._steps[step]]
+            wants = [
+                self._least(request_candidates, fixed)
+                for request_candidates in alternatives
+                if not request_candidates.impossible
+            ]
             if not wants:
                 self._wants[key] = _IMPOSSIBLE
             else:
                 count = min(want.devices for want in wants)
-                kinds = frozenset[int]().union(*(want.kinds for want in wants))
-                self._wants[key] = Requirement(count, kinds) if count else None
+                classes = frozenset[int]().union(*(want.classes for want in wants))
+                self._wants[key] = Requirement(count, classes) if count else None
         return self._wants[key]
 
-    def _least(self, prospect: RequestCandidates, fixed: Fixed) -> Requirement:
-        choice = prospect.choice
+    def _least(self, request_candidates: RequestCandidates, fixed: Fixed) -> Requirement:
+        choice = request_candidates.choice
         if choice.request.admin:
             return _NOTHING
-        if prospect.safe:
-            shared, kinds = self._kinds_for(prospect, fixed)
-            return Requirement(max(choice.count - shared, 0), kinds)
-        # It may end in an error, but only if these devices are free. The last of them is where the error is: that
-        # one's capacity is not looked at any more.
+        if request_candidates.safe:
+            shared, classes = self._classes_for(request_candidates, fixed)
+            return Requirement(max(choice.count - shared, 0), classes)
+        # The request may end in an error, but only if these devices are free. The error is at the last of them, whose
+        # capacity is not checked any more.
         required = [
             self._candidates.equivalence_class_of(c.device_in_pool.device)
-            for c in prospect.candidates[: prospect.required]
+            for c in request_candidates.candidates[: request_candidates.required]
         ]
-        limited = [kind.number for kind in required[:-1] if not kind.unlimited]
-        limited += [kind.number for kind in required[-1:] if not kind.shared]
+        limited = [
+            equivalence_class.number for equivalence_class in required[:-1] if not equivalence_class.unlimited
+        ]
+        limited += [
+            equivalence_class.number for equivalence_class in required[-1:] if not equivalence_class.shared
+        ]
         return Requirement(len(limited), frozenset(limited))
 
-    def _kinds_for(self, prospect: RequestCandidates, fixed: Fixed) -> tuple[int, frozenset[int]]:
-        """How many devices that never run out an alternative may use, and which kinds of others."""
-        choice = prospect.choice
+    def _classes_for(self, request_candidates: RequestCandidates, fixed: Fixed) -> tuple[int, frozenset[int]]:
+        """How many devices that can be shared without limit an alternative may use, and which classes of others."""
+        choice = request_candidates.choice
         required = [
             (key, value)
             for key, value in fixed
             if key[0] == choice.claim.number and key[1] in choice.request.constraints
         ]
-        shared, kinds = 0, set()
-        for candidate in prospect.candidates:
-            kind = self._candidates.equivalence_class_of(candidate.device_in_pool.device)
-            if all(value in (kind.values.get(key) or ()) for key, value in required):
-                if kind.unlimited:
+        shared, classes = 0, set()
+        for candidate in request_candidates.candidates:
+            equivalence_class = self._candidates.equivalence_class_of(candidate.device_in_pool.device)
+            if all(value in (equivalence_class.values.get(key) or ()) for key, value in required):
+                if equivalence_class.unlimited:
                     shared += 1
                 else:
-                    kinds.add(kind.number)
-        return shared, frozenset(kinds)
+                    classes.add(equivalence_class.number)
+        return shared, frozenset(classes)
 
     def _test(self, group: Iterable[tuple[Requirement, bool]]) -> HallCondition:
         wanted, current, numbers = 0, False, set[int]()
         for want, own in group:
             wanted += want.devices
             current = current or own
-            numbers |= want.kinds
+            numbers |= want.classes
         free: list[int] = []
-        drawing: dict[tuple[Pool, Counter], list[tuple[int, int]]] = {}
+        consumers: dict[tuple[Pool, Counter], list[tuple[int, int]]] = {}
         for number in numbers:
-            kind = self._candidates.kinds[number]
-            if not kind.consumes_counters or kind.shared:  # only the first share of a device draws
+            equivalence_class = self._candidates.classes[number]
+            if (
+                not equivalence_class.consumes_counters or equivalence_class.shared
+            ):  # only the first share of a device consumes them
                 free.append(number)
                 continue
             counter = self._counter[number]
-            drawing.setdefault((kind.pool, counter), []).append(
-                (dict(kind.consumes_counters)[counter], number)
+            consumers.setdefault((equivalence_class.pool, counter), []).append(
+                (dict(equivalence_class.consumes_counters)[counter], number)
             )
         return HallCondition(
             wanted,
             current,
             tuple(free),
-            tuple(CounterConsumers(p, c, tuple(sorted(amounts))) for (p, c), amounts in drawing.items()),
+            tuple(CounterConsumers(p, c, tuple(sorted(amounts))) for (p, c), amounts in consumers.items()),
         )
 
 
@@ -284,12 +300,12 @@ def _groups(wants: Sequence[tuple[Requirement, bool]]) -> Iterable[tuple[tuple[R
 
 
 def _fitting(
-    left: int, amounts: Sequence[tuple[int, int]], kinds: Sequence[EquivalenceClass], used: Sequence[int]
+    left: int, amounts: Sequence[tuple[int, int]], classes: Sequence[EquivalenceClass], used: Sequence[int]
 ) -> int:
     """How many of these devices fit into what is left of their counter, the cheapest first."""
     total = 0
     for amount, number in amounts:
-        free = kinds[number].size - used[number]
+        free = classes[number].size - used[number]
         if amount * free > left:
             return total + left // amount
         left -= amount * free

@@ -1,4 +1,4 @@
-"""What the exhaustive search knows beforehand: who can serve which request, and who is like whom."""
+"""What the exhaustive search knows beforehand: the candidates of each request, and which devices are equivalent."""
 
 from __future__ import annotations
 
@@ -36,17 +36,16 @@ class RequestCandidates(NamedTuple):
     choice: Choice
     candidates: list[Candidate]  # in the order in which they are tried
     safe: bool  # trying for it cannot end in an error
-    hopeless: bool  # it cannot be had even if nothing else is allocated
-    symmetric: bool  # the order of its devices has no bearing on anything
-    required: (
-        int  # that many of the first candidates must be free, or it is not to be had and no error either
-    )
+    impossible: bool  # it cannot be served even if nothing else is allocated
+    symmetric: bool  # the order of its devices makes no difference
+    #: that many of the first candidates must be free; otherwise the request fails, without an error
+    required: int
 
 
 class EquivalenceClass:
-    """Devices that only their names tell apart."""
+    """Devices that differ only in name for all claims of this allocation."""
 
-    __slots__ = ("consumes_counters", "number", "pool", "room", "shared", "size", "values")
+    __slots__ = ("consumes_counters", "number", "pool", "share_limits", "shared", "size", "values")
 
     def __init__(self, number: int, device_in_pool: DeviceInPool, *, shared: bool) -> None:
         self.number = number
@@ -55,20 +54,20 @@ class EquivalenceClass:
         self.consumes_counters = tuple(counters.consumed_counters(device_in_pool.device))
         self.values: dict[ConstraintKey, Values | None] = {}
         #: what limits the number of shares: capacity, what is left of it, the least that a share takes
-        self.room: tuple[tuple[str, int, int], ...] = ()
-        #: how many times its devices can be had, each device once unless it is shared
+        self.share_limits: tuple[tuple[str, int, int], ...] = ()
+        #: how many times its devices can be allocated, each device once unless it is shared
         self.size = 0
 
     @property
     def unlimited(self) -> bool:
-        """Devices that can be had as often as one likes, though not twice for one request."""
-        return self.shared and not self.room
+        """Whether its devices can be allocated any number of times, though not twice for one request."""
+        return self.shared and not self.share_limits
 
     def times(self, share: Mapping[str, int] = _NOTHING) -> int:
-        """How many times a device can still be had, with this much of its capacity in use."""
-        if not self.room:
+        """How many times a device can still be allocated, with this much of its capacity in use."""
+        if not self.share_limits:
             return 1
-        return min((left - share.get(name, 0)) // least for name, left, least in self.room)
+        return min((left - share.get(name, 0)) // least for name, left, least in self.share_limits)
 
 
 class Candidates:
@@ -78,24 +77,24 @@ class Candidates:
         self._state = state
         self._steps = steps
         self._of = {
-            choice: self._prospect(choice, number, devices_in_pools)
+            choice: self._request_candidates(choice, number, devices_in_pools)
             for number, step in enumerate(steps)
             for choice in step
         }
-        self.kinds: list[EquivalenceClass] = []
+        self.classes: list[EquivalenceClass] = []
         self._equivalence_class_of: dict[Device, EquivalenceClass] = {}
         self._classify()
-        #: devices in use, by kind
-        self.used = [0] * len(self.kinds)
+        #: devices in use, by equivalence class
+        self.used = [0] * len(self.classes)
         self._relevant: dict[int, _Relevance] = {}
         self._admin = any(choice.request.admin for choice in self._of)
 
     def of(self, choice: Choice) -> RequestCandidates:
         return self._of[choice]
 
-    # --- who can serve whom ---
+    # --- candidates of requests ---
 
-    def _prospect(
+    def _request_candidates(
         self, choice: Choice, number: int, devices_in_pools: Sequence[DeviceInPool]
     ) -> RequestCandidates:
         symmetric = not any(self._ordered(choice, p) for p in choice.request.constraints)
@@ -107,7 +106,7 @@ class Candidates:
                 candidate = self._candidate(choice, device_in_pool)
             except AllocationError as error:
                 candidate = Candidate(device_in_pool, consumable_capacity.NOTHING, (), error)
-            # A device without the attribute can be left out unless trying it would leave a trace.
+            # A device without the attribute can be left out unless the constraint remembers that it was tried.
             if candidate is not None and not (symmetric and None in candidate.compared):
                 found.append(candidate)
         safe = all(candidate.error is None for candidate in found)
@@ -168,7 +167,7 @@ class Candidates:
         required = len(found)
         safe = not choice.request.constraints
         if not safe and (breaking or self._bound_before(choice, number)):
-            # What happens depends on devices chosen before; only the first device is sure to be asked for.
+            # The outcome depends on devices chosen before; only the first device is sure to be tried.
             required = min(required, 1)
         elif not safe:
             breach = _first_breach(choice, found)
@@ -190,13 +189,17 @@ class Candidates:
             if other.claim is choice.claim
         )
 
-    # --- who is like whom ---
+    # --- equivalence classes ---
 
     def _classify(self) -> None:
         traits: dict[Device, list[tuple[RequestCandidates, Candidate, Any]]] = {}
-        for prospect in self._of.values():
-            for candidate, mark in zip(prospect.candidates, _marks(prospect), strict=True):
-                traits.setdefault(candidate.device_in_pool.device, []).append((prospect, candidate, mark))
+        for request_candidates in self._of.values():
+            for candidate, mark in zip(
+                request_candidates.candidates, _marks(request_candidates), strict=True
+            ):
+                traits.setdefault(candidate.device_in_pool.device, []).append(
+                    (request_candidates, candidate, mark)
+                )
         known: dict[Hashable, EquivalenceClass] = {}
         for device, of_device in traits.items():
             device_in_pool = of_device[0][1].device_in_pool
@@ -214,52 +217,56 @@ class Candidates:
                     device.name in device_in_pool.part.shares,
                 ),
             )
-            kind = known.get(key)
-            if kind is None:
-                kind = known[key] = EquivalenceClass(len(self.kinds), device_in_pool, shared=shared)
-                for prospect, candidate, _ in of_device:
-                    request, claim = prospect.choice.request, prospect.choice.claim
+            equivalence_class = known.get(key)
+            if equivalence_class is None:
+                equivalence_class = known[key] = EquivalenceClass(
+                    len(self.classes), device_in_pool, shared=shared
+                )
+                for request_candidates, candidate, _ in of_device:
+                    request, claim = request_candidates.choice.request, request_candidates.choice.claim
                     for position, values in zip(request.constraints, candidate.compared, strict=False):
-                        kind.values[claim.number, position] = values
+                        equivalence_class.values[claim.number, position] = values
                 if shared:
-                    kind.room = _share_limits(
+                    equivalence_class.share_limits = _share_limits(
                         (candidate.consumed_capacity for _, candidate, _ in of_device), consumed or _NOTHING
                     )
-                self.kinds.append(kind)
-            kind.size += kind.times()
-            self._equivalence_class_of[device] = kind
+                self.classes.append(equivalence_class)
+            equivalence_class.size += equivalence_class.times()
+            self._equivalence_class_of[device] = equivalence_class
 
     def equivalence_class_of(self, device: Device) -> EquivalenceClass:
         return self._equivalence_class_of[device]
 
     def equivalence_key(self, device_in_pool: DeviceInPool) -> Hashable:
-        """Equal for devices that are alike right now: shared devices drift apart as they are used."""
-        kind = self._equivalence_class_of[device_in_pool.device]
-        if kind.shared and (share := self._state.shares.get(device_in_pool.device)) is not None:
-            return kind.number, tuple(share.items())
-        return kind.number
+        """Equal for devices that are equivalent right now: shared devices become different as they are used."""
+        equivalence_class = self._equivalence_class_of[device_in_pool.device]
+        if equivalence_class.shared and (share := self._state.shares.get(device_in_pool.device)) is not None:
+            return equivalence_class.number, tuple(share.items())
+        return equivalence_class.number
 
     # --- what is in use ---
 
     def device_allocated(self) -> None:
-        """To be told after a device is placed."""
+        """The search calls this after it has allocated a device."""
         self._count(1)
 
     def device_deallocating(self) -> None:
-        """To be told before the last placement is undone."""
+        """The search calls this before it takes the last device back."""
         self._count(-1)
 
     def _count(self, sign: int) -> None:
         state = self._state
         device_allocation = state.device_allocations[-1]
         device = device_allocation.device_in_pool.device
-        kind = self._equivalence_class_of[device]
-        if kind.shared:
-            lost = kind.times(device_allocation.share or _NOTHING) - kind.times(state.shares[device])
+        equivalence_class = self._equivalence_class_of[device]
+        if equivalence_class.shared:
+            lost = equivalence_class.times(device_allocation.share or _NOTHING) - equivalence_class.times(
+                state.shares[device]
+            )
         else:
             # Administrators may use a device that is in use already.
             lost = len(state.in_flight[device]) == 1
-        self.used[kind.number] += sign * lost
+        self.used[equivalence_class.number] += sign * lost
 
     def _relevance(self, number: int) -> _Relevance:
         """What matters from a step on: free devices up to what could be used of them, and the counters they need."""
@@ -268,19 +275,19 @@ class Candidates:
             most: dict[int, int] = {}
             for choice in step:
                 for candidate in self._of[choice].candidates:
-                    kind = self._equivalence_class_of[candidate.device_in_pool.device]
-                    most[kind.number] = max(most.get(kind.number, 0), choice.count)
-            for kind_number, count in most.items():
-                wanted[kind_number] = wanted.get(kind_number, 0) + count
-        drawn = {
-            (self.kinds[n].pool, counter): None
+                    equivalence_class = self._equivalence_class_of[candidate.device_in_pool.device]
+                    most[equivalence_class.number] = max(most.get(equivalence_class.number, 0), choice.count)
+            for class_number, count in most.items():
+                wanted[class_number] = wanted.get(class_number, 0) + count
+        needed_counters = {
+            (self.classes[n].pool, counter): None
             for n in wanted
-            for counter, _ in self.kinds[n].consumes_counters
+            for counter, _ in self.classes[n].consumes_counters
         }
         claim = self._steps[number][0].claim
         return _Relevance(
-            [(self.kinds[n], count) for n, count in wanted.items() if not self.kinds[n].shared],
-            list(drawn),
+            [(self.classes[n], count) for n, count in wanted.items() if not self.classes[n].shared],
+            list(needed_counters),
             number > 0 and self._steps[number - 1][0].claim is claim,
             any(len(step) > 1 for step in self._steps[:number] if step[0].claim is claim),
         )
@@ -291,7 +298,7 @@ class Candidates:
         relevance = self._relevant.get(number)
         if relevance is None:
             relevance = self._relevant[number] = self._relevance(number)
-        kinds, drawn, begun, varied = relevance
+        classes, needed_counters, begun, varied = relevance
         claim = self._steps[number][0].claim
         shares: Any = ()
         if state.shares:
@@ -303,13 +310,16 @@ class Candidates:
             )
         return (
             number,
-            tuple(min(kind.size - used[kind.number], wanted) for kind, wanted in kinds),
-            tuple((state.left(pool) or {}).get(counter) for pool, counter in drawn),
+            tuple(
+                min(equivalence_class.size - used[equivalence_class.number], wanted)
+                for equivalence_class, wanted in classes
+            ),
+            tuple((state.left(pool) or {}).get(counter) for pool, counter in needed_counters),
             shares,
             self._bindings(claim) if begun else None,
             state.results[claim.number] if varied else None,
             self._own(claim.number) if begun and self._admin else None,
-            state.groups() if drawn else None,
+            state.groups() if needed_counters else None,
         )
 
     def _bindings(self, claim: Claim) -> Hashable:
@@ -318,7 +328,7 @@ class Candidates:
         return tuple(c.signature(s) for c, s in zip(claim.demand.constraints, states, strict=True))
 
     def _own(self, claim: int) -> Hashable:
-        """How many of each kind the claim itself has: those alone are closed to its administrators."""
+        """How many devices of each class the claim itself has: its requests with admin access cannot use those again."""
         counts: dict[int, int] = {}
         for device, users in self._state.in_flight.items():
             if claim in users:
@@ -328,8 +338,8 @@ class Candidates:
 
 
 class _Relevance(NamedTuple):
-    kinds: list[tuple[EquivalenceClass, int]]  # each with how many could be used
-    drawn: list[tuple[Pool, Counter]]
+    classes: list[tuple[EquivalenceClass, int]]  # each with how many could be used
+    needed_counters: list[tuple[Pool, Counter]]
     begun: bool  # the claim has devices already
     varied: bool  # how many devices the claim has depends on alternatives
 
@@ -363,15 +373,15 @@ def _first_breach(choice: Choice, found: Sequence[Candidate]) -> int | None:
     return None
 
 
-def _marks(prospect: RequestCandidates) -> list[Any]:
+def _marks(request_candidates: RequestCandidates) -> list[Any]:
     """What sets devices apart where their order matters.
 
     Where an error may end the search, it matters whether a device is met before or after what causes the error.
     """
-    choice, found = prospect.choice, prospect.candidates
-    if not prospect.symmetric:
+    choice, found = request_candidates.choice, request_candidates.candidates
+    if not request_candidates.symmetric:
         return list(range(len(found)))
-    if prospect.safe:
+    if request_candidates.safe:
         return [None] * len(found)
     marks: list[Any] = []
     section = 0

@@ -1,17 +1,17 @@
-"""The search for devices. It finds the solution upstream would find first, without upstream's explosions.
+"""The search for devices. It finds the solution that upstream finds first, without upstream's exponential times.
 
-Upstream tries, request by request and device by device in a fixed order, every combination until one works. The
-same is done here in two stages. *First fit* walks straight down and takes the first device that can be taken: most
-allocations end there. If it gets stuck, the *exhaustive* search starts over with everything known about every
-device, and leaves out what cannot contain a solution:
+Upstream tries, request by request and device by device in a fixed order, every combination until one works. This
+search has two stages. *First fit* takes for each request the first devices that fit: most allocations end there. If it
+fails, the *exhaustive* search starts over with everything known about every device, and leaves out combinations that
+cannot contain a solution:
 
-- devices that differ only in name are of one kind: what failed with one of them fails with the others;
-- what is left must be enough for what is still wanted (``bounds``);
-- a state in which the rest failed once is not tried again.
+- Devices that differ only in name are one equivalence class: what failed with one of them fails with the others.
+- What is left must be enough for what is still wanted (``bounds``).
+- A state in which the remaining requests failed once is not tried again.
 
-Each of these keeps the order, so the first solution found is upstream's. An error ends upstream's search like a
-solution does. So nothing is left out in front of a device whose selector would fail, nor in front of a request for
-all devices that a constraint may turn into an error.
+Each of these rules keeps the order, so the first solution found is upstream's. An error ends upstream's search like a
+solution does. So the search leaves out nothing before a device whose selector would fail, and nothing before a request
+for all devices that a constraint may turn into an error.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from dray.allocation.search.state import AllocationState, Choice, Claim, DeviceI
 Clock = Callable[[], float]
 Step = tuple[Choice, ...]  # the alternatives of one request, best first
 
-_CLOCK_EVERY = 64  # placements
+_CLOCK_EVERY = 64  # devices tried
 
 
 class Outcome(Enum):
     FOUND = 1
-    DEAD = 2
+    FAILED = 2  # no choice of devices works
     TOO_MANY = 3  # whatever is chosen, the claim gets more devices than it may have
 
 
@@ -108,8 +108,8 @@ class Search:
                 ):
                     yield device_in_pool
 
-    def _spots(self) -> Iterable[DeviceInPool]:
-        """All devices, in the order in which they are tried."""
+    def _devices_in_pools(self) -> Iterable[DeviceInPool]:
+        """All devices in the order of the policy."""
         if self._policy.arrange is None:
             return self._in_order()
         if self._arranged is None:
@@ -133,7 +133,7 @@ class Search:
             return False
         while self._state.device_allocations:
             self._state.deallocate_device()
-        return Exhaustive(self, self._state, list(self._spots()), self._check_clock).run()
+        return Exhaustive(self, self._state, list(self._devices_in_pools()), self._check_clock).run()
 
     def _check_clock(self) -> None:
         if self._deadline is not None and self._monotonic is not None and self._monotonic() > self._deadline:
@@ -163,7 +163,7 @@ class Search:
         missing = choice.count
         if not missing:
             return True
-        for device_in_pool in self._spots():
+        for device_in_pool in self._devices_in_pools():
             if state.in_use(choice, device_in_pool) or not state.selects(choice, device_in_pool):
                 continue
             consumed_capacity = state.consumed_capacity(choice, device_in_pool)
@@ -179,7 +179,7 @@ class Search:
         return False
 
     def _certain(self) -> bool:
-        """Whether first fit had no choice up to where it got stuck."""
+        """Whether first fit had no choice up to the request at which it failed."""
         stuck = len(self.chosen) - 1
         return (
             stuck == 0
@@ -202,7 +202,7 @@ Descent = Generator["Descent", Outcome, Outcome]
 
 
 class Exhaustive:
-    """All combinations, less those that cannot work. See the module for why the order is kept."""
+    """The search through all combinations but those that cannot work. The module says how the order is kept."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class Exhaustive:
         self._tick = 0
         self._candidates = Candidates(state, search.steps, devices_in_pools)
         self._bounds = Bounds(state, search.steps, self._candidates)
-        self._dead: dict[Any, Outcome] = {}
+        self._failed: dict[Any, Outcome] = {}
         self._end = len(search.steps)
 
     def run(self) -> bool:
@@ -246,7 +246,7 @@ class Exhaustive:
         return found
 
     def _descend(self, descent: Descent) -> Outcome:
-        # Descents may be deeper than Python's stack, so they are kept on one of our own.
+        # Descents may be deeper than Python's stack, so they are kept in a list.
         self._chosen.clear()
         stack = [descent]
         outcome: Outcome | None = None
@@ -266,9 +266,9 @@ class Exhaustive:
         """Everything from one request on."""
         if number == self._end:
             return Outcome.FOUND
-        # Nothing leads back to where a descent started.
+        # The state that a descent starts with does not come again.
         key = self._candidates.key(number) if self._state.device_allocations else None
-        known = self._dead.get(key)
+        known = self._failed.get(key)
         if known is not None:
             return known
         opens_claim = number > 0 and self._steps[number - 1][0].claim is not self._steps[number][0].claim
@@ -279,33 +279,33 @@ class Exhaustive:
             if tried is Outcome.FOUND:
                 return tried
             self._chosen.pop()
-            if tried is Outcome.DEAD:
+            if tried is Outcome.FAILED:
                 outcome = tried
         if outcome is Outcome.TOO_MANY and opens_claim:
-            # With other devices in the claims before, this one may do with an alternative that wants fewer.
-            outcome = Outcome.DEAD
+            # With other devices in the claims before, this claim may take an alternative that wants fewer devices.
+            outcome = Outcome.FAILED
         if key is not None:
-            self._dead[key] = outcome
+            self._failed[key] = outcome
         return outcome
 
-    def _choose(self, number: int, prospect: RequestCandidates) -> Descent:
+    def _choose(self, number: int, request_candidates: RequestCandidates) -> Descent:
         """One alternative of a request, and everything after it."""
-        choice = prospect.choice
+        choice = request_candidates.choice
         if choice.all_devices is not None and not choice.all_devices:
-            return Outcome.DEAD
+            return Outcome.FAILED
         if choice.count and self._state.results[choice.claim.number] + choice.count > RESULTS_LIMIT:
             return Outcome.TOO_MANY
-        if prospect.hopeless or self._bounds.exceeded(number, choice, choice.count):
-            return Outcome.DEAD
+        if request_candidates.impossible or self._bounds.exceeded(number, choice, choice.count):
+            return Outcome.FAILED
         if choice.all_devices is None:
-            return (yield self._slot(number, prospect, 0, choice.count, set()))
-        return (yield self._all(number, prospect))
+            return (yield self._slot(number, request_candidates, 0, choice.count, set()))
+        return (yield self._all(number, request_candidates))
 
-    def _all(self, number: int, prospect: RequestCandidates) -> Descent:
-        outcome = Outcome.DEAD
+    def _all(self, number: int, request_candidates: RequestCandidates) -> Descent:
+        outcome = Outcome.FAILED
         taken = 0
-        for candidate in prospect.candidates:
-            if not allocate_required(self._state, prospect.choice, candidate.device_in_pool):
+        for candidate in request_candidates.candidates:
+            if not allocate_required(self._state, request_candidates.choice, candidate.device_in_pool):
                 break
             self._candidates.device_allocated()
             taken += 1
@@ -317,18 +317,23 @@ class Exhaustive:
         return outcome
 
     def _slot(
-        self, number: int, prospect: RequestCandidates, start: int, missing: int, exhausted: set[Any]
+        self,
+        number: int,
+        request_candidates: RequestCandidates,
+        start: int,
+        missing: int,
+        exhausted: set[Any],
     ) -> Descent:
-        """The next device of a request, from some place on, leaving out those like one that failed before.
+        """The next device of a request, from position ``start`` on, without devices equivalent to one that failed.
 
-        What failed here is left out of later slots as well: with such a device there, the combination would be one
-        that has been tried, but for the names of its devices.
+        A device that failed here is left out of later slots as well: a combination with it there would differ from
+        one that has been tried only by the names of its devices.
         """
         if not missing:
             return (yield self._step(number + 1))
-        state, candidates, choice = self._state, prospect.candidates, prospect.choice
+        state, candidates, choice = self._state, request_candidates.candidates, request_candidates.choice
         for position in range(start, len(candidates)):
-            if prospect.safe and len(candidates) - position < missing:
+            if request_candidates.safe and len(candidates) - position < missing:
                 break
             device_in_pool, consumed_capacity, _, error = candidates[position]
             if state.in_use(choice, device_in_pool):
@@ -345,17 +350,17 @@ class Exhaustive:
             self._count()
             self._candidates.device_allocated()
             if self._bounds.exceeded(number, choice, missing - 1):
-                outcome = Outcome.DEAD
+                outcome = Outcome.FAILED
             else:
-                rest = set(exhausted) if prospect.symmetric else set()
-                outcome = yield self._slot(number, prospect, position + 1, missing - 1, rest)
+                rest = set(exhausted) if request_candidates.symmetric else set()
+                outcome = yield self._slot(number, request_candidates, position + 1, missing - 1, rest)
             if outcome is Outcome.FOUND:
                 return outcome
             self._deallocate_device()
             if outcome is Outcome.TOO_MANY:
                 return outcome
             exhausted.add(equivalence_key)
-        return Outcome.DEAD
+        return Outcome.FAILED
 
     def _deallocate_device(self) -> None:
         self._candidates.device_deallocating()

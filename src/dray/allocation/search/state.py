@@ -1,6 +1,6 @@
-"""A partial allocation: which devices it uses so far, what that takes from counters and capacity, and how it undoes.
+"""A partial allocation: the devices allocated so far, and the counters and capacity that they consume.
 
-``AllocationState.allocate_device`` makes upstream's checks in upstream's order; ``AllocationState.deallocate_device`` takes the last placement back.
+``allocate_device`` makes upstream's checks in upstream's order; ``deallocate_device`` takes the last device back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
 
 
 class DeviceInPool(msgspec.Struct, frozen=True, gc=False):
-    """A device where it stands: in a pool, with what is taken of that pool."""
+    """A device with its pool, and with the usage of that pool."""
 
     device: Device
     pool: Pool
@@ -73,10 +73,9 @@ class DeviceAllocation(msgspec.Struct, frozen=True):
 
     choice: Choice
     device_in_pool: DeviceInPool
-    consumed_capacity: (
-        consumable_capacity.ConsumedCapacity | None
-    )  # what is taken of a shared device; None: the device as a whole
-    consumed_counters: bool  # from counters
+    #: what is taken of a shared device; None: the device as a whole
+    consumed_capacity: consumable_capacity.ConsumedCapacity | None
+    consumed_counters: bool
     constraints: tuple[ConstraintState, ...]
     share: dict[str, int] | None
     groups: dict[str, counters.Groups] | None
@@ -99,7 +98,7 @@ class AllocationState:
         self._left: dict[Pool, dict[counters.Counter, int] | None] = {}
         self._groups: dict[Pool, dict[str, counters.Groups]] = {}
 
-    # --- what does not depend on other placements ---
+    # --- checks that do not depend on the devices allocated so far ---
 
     def selects(self, choice: Choice, device_in_pool: DeviceInPool) -> bool:
         """Whether class and request select a device for this node. Raises what upstream would fail with."""
@@ -137,7 +136,7 @@ class AllocationState:
             and not device.shared
             and not device_in_pool.part.consumed
         ):
-            # It takes the device as a whole, and nobody else has any of it.
+            # The request takes the device as a whole, and no other claim has any of it.
             return consumable_capacity.NOTHING
         try:
             return consumable_capacity.consumed_capacity(
@@ -186,7 +185,7 @@ class AllocationState:
             )
             raise AllocationError(message) from error
 
-    # --- what does ---
+    # --- checks and changes that do ---
 
     def in_use(self, choice: Choice, device_in_pool: DeviceInPool) -> bool:
         """Whether the device as a whole is taken, as far as this request is concerned."""
@@ -196,7 +195,7 @@ class AllocationState:
         return bool(users) or device_in_pool.device.name in device_in_pool.part.taken
 
     def consumes_counters(self, device_in_pool: DeviceInPool) -> bool:
-        """Whether using the device draws from counters; further shares of a device in use do not."""
+        """Whether allocating the device consumes counters; further shares of a device in use consume none."""
         device = device_in_pool.device
         if not device.consumes_counters:
             return False
@@ -245,7 +244,7 @@ class AllocationState:
         *,
         must: bool = False,
     ) -> bool:
-        """Use a device that is selected and not busy, if everything else allows it.
+        """Allocate a device that is selected and not in use, if everything else allows it.
 
         ``must``: the claim makes no sense without this device, so a constraint that forbids it is an error.
         """
@@ -326,12 +325,14 @@ class AllocationState:
             return None
         before = self._groups[device_in_pool.pool]
         self._groups[device_in_pool.pool] = after = dict(before)
-        for draw in device_in_pool.device.consumes_counters:
-            after[draw.counter_set] = counters.common_groups(after.get(draw.counter_set), draw.groups)
+        for consumption in device_in_pool.device.consumes_counters:
+            after[consumption.counter_set] = counters.common_groups(
+                after.get(consumption.counter_set), consumption.groups
+            )
         return before
 
     def deallocate_device(self) -> None:
-        """Take back the last placement."""
+        """Take back the last device."""
         device_allocation = self.device_allocations.pop()
         choice, device_in_pool = device_allocation.choice, device_allocation.device_in_pool
         device, index = device_in_pool.device, choice.claim.number

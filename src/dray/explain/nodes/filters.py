@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.compute import ComputeResources
 from dray.api.identity import ObjectKey, object_key
 from dray.placement.cache.nodes import ClusterCache, NodeInfo
 from dray.placement.cache.pods import PodInfo
-from dray.placement.plugins import extended_resources, filters, inter_pod_affinity
+from dray.placement.plugins import extended_resources, filters, inter_pod_affinity, pod_topology_spread
 from dray.placement.plugins.volume_binding import VolumeBinding
 from dray.placement.status import Rejection
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
     from dray.api.types.meta import ObjectMeta
-    from dray.api.types.resource import DeviceRequest, ResourceClaim
+    from dray.api.types.resource import ResourceClaim
     from dray.explain import Cluster
 
 _BLOCKERS_SHOWN = 3
@@ -97,11 +97,11 @@ class PodFilters:
         everyone = list(self._nodes)
         self._storage = node_filters.storage if pod.volume_claims else None
         self._affinity = self._spread = None
-        self._constraints = [inter_pod_affinity.SpreadConstraint.of(spec, pod.labels) for spec in pod.spread]
+        self._constraints = [pod_topology_spread.SpreadConstraint.of(spec, pod.labels) for spec in pod.spread]
         if pod.affinity or pod.anti_affinity or self._nodes.pods_with_affinity:
             self._affinity = inter_pod_affinity.InterPodAffinity(pod, everyone, self._namespaces)
         if any(one.hard for one in self._constraints):
-            self._spread = inter_pod_affinity.PodTopologySpread(pod, everyone, self._constraints)
+            self._spread = pod_topology_spread.PodTopologySpread(pod, everyone, self._constraints)
         self._resources = extended_resources.served_resources(pod, self._classes)
         self._claims: dict[tuple[str, ...], ResourceClaim | None] = {}
 
@@ -142,13 +142,12 @@ class PodFilters:
         return self._claims[served]
 
     def _claim_for(self, served: tuple[str, ...]) -> ResourceClaim | None:
-        requests = extended_resources.requests(self._pod, served, self._classes.device_class_of).requests
-        wanted = cast("Sequence[DeviceRequest]", requests)
+        wanted = extended_resources.requests(self._pod, served, self._classes.device_class_of).requests
         if not wanted:
             return None
-        claim = cast("ResourceClaim", extended_resources.new_claim(self._pod))
+        claim = extended_resources.new_claim(self._pod, wanted)
         metadata: ObjectMeta = {**claim["metadata"], "name": f"{self._pod.name}-extended-resources"}
-        return {**claim, "metadata": metadata, "spec": {"devices": {"requests": wanted}}}
+        return {**claim, "metadata": metadata}
 
     def node_usage(self, node: str) -> NodeUsage:
         there = self._nodes.get(node)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from dray.kubelet_api import files
-from dray.kubelet_api.files import CorruptCheckpoint
+from dray import atomicfile
+from dray.kubelet_api import checkpoint
+from dray.kubelet_api.checkpoint import CorruptCheckpoint
 from dray.node.dra.claiminfo import ClaimInfo, PreparedDevice
 from dray.node.dra.classic.handles import ResourceHandle
 
@@ -65,15 +66,15 @@ class Checkpoint:
         self.path = directory / FILE_NAME
 
     def write(self, claims: Iterable[ClaimInfo], *, wait: bool) -> None:
-        checkpoint: _Checkpoint = {
+        content: _Checkpoint = {
             "kind": "DRACheckpoint",
             "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1",
-            "BootID": files.boot_id(),
+            "BootID": checkpoint.boot_id(),
             "ClaimInfoStateList": [_encode(c) for c in claims],
         }
-        data = json.dumps(checkpoint)
+        data = json.dumps(content)
         outer: _CheckpointFile = {"Data": data, "Checksum": zlib.crc32(data.encode())}
-        files.write(self.path, json.dumps(outer).encode(), mode=0o600, durable=True, wait=wait)
+        atomicfile.write(self.path, json.dumps(outer).encode(), mode=0o600, durable=True, wait=wait)
 
     def read(self) -> list[ClaimInfo]:
         """The claims in the file, none if there is no file. Raises CorruptCheckpoint."""
@@ -83,7 +84,7 @@ class Checkpoint:
             if zlib.crc32(data.encode()) != outer["Checksum"]:
                 raise CorruptCheckpoint(f"{self.path}: checksum does not match")
             inner: _Checkpoint = json.loads(data)
-            same_boot = inner.get("BootID") == files.boot_id()
+            same_boot = inner.get("BootID") == checkpoint.boot_id()
             return [_decode(c, same_boot=same_boot) for c in inner.get("ClaimInfoStateList") or []]
         except FileNotFoundError:
             return []

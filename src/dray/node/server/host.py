@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.api import pods
 from dray.api.errors import BadRequest, InternalError, NotFound
 from dray.api.times import to_epoch
-from dray.node import pods
 from dray.node.agent import Agent
 from dray.node.nodes import Nodes
 from dray.node.pod_actions import KnownContainer
@@ -74,10 +74,12 @@ class NodeHost:
     def logs(self, pod: Pod, container: str, query: PodLogOptions) -> AsyncIterator[bytes]:
         """A container's output. Raises BadRequest if there can be none yet."""
         agent = self._agent(pod)
-        worker = agent.workers.get(pods.uid(pod))
+        worker = agent.workers.get(pod["metadata"]["uid"])
         path = self._log_path(agent, pod, worker, container, previous=query.previous)
         return read(
-            path, query.options, ended=_ended(agent, pods.uid(pod), container, previous=query.previous)
+            path,
+            query.options,
+            ended=_ended(agent, pod["metadata"]["uid"], container, previous=query.previous),
         )
 
     async def exec(
@@ -133,7 +135,7 @@ class NodeHost:
 
     def _running(self, pod: Pod, container: str) -> tuple[Agent, str]:
         agent = self._agent(pod)
-        worker = agent.workers.get(pods.uid(pod))
+        worker = agent.workers.get(pod["metadata"]["uid"])
         known = worker.state.container(container) if worker else KnownContainer()
         if not known.running or known.current is None:
             raise InternalError(f'container not found ("{container}")')
@@ -141,7 +143,7 @@ class NodeHost:
 
     def _sandbox(self, pod: Pod) -> tuple[Agent, str]:
         agent = self._agent(pod)
-        worker = agent.workers.get(pods.uid(pod))
+        worker = agent.workers.get(pod["metadata"]["uid"])
         if worker is None or worker.state.sandbox is None or worker.state.torn_down:
             name = pod["metadata"]["name"]
             raise InternalError(f'pod "{name}" is not running')
@@ -166,7 +168,7 @@ class NodeHost:
             raise BadRequest(
                 f'container "{container}" in pod "{name}" is waiting to start: {_waiting_reason(worker, container)}'
             )
-        if not pods.is_finished(pod):
+        if not pods.is_terminal(pod):
             raise BadRequest(
                 f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
             )

@@ -1,13 +1,13 @@
-"""What the scheduler knows of claims and devices: the inventory, what is taken, and what is about to be.
+"""The cache of claims and devices: the inventory, the devices in use, and the allocations that are not written yet.
 
-Fed by informers, and by the scheduler itself the moment it decides: an allocation that has not been written yet is
-already part of what everybody else sees. So no device is given twice by this scheduler, however slow the writes.
+Informers fill it, and the scheduler itself as soon as it decides: an allocation that has not been written yet counts
+like any other. So this scheduler never allocates a device twice, however slow the writes are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Final
 
 from dray.allocation.inventory import Inventory
 from dray.allocation.usage import Usage
@@ -15,48 +15,56 @@ from dray.api import claims, objects
 from dray.api.identity import PoolID
 from dray.placement.plugins.extended_resources import DeviceClassResolver
 
-Document = Any
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.resource import (
+        AllocationResult,
+        Device,
+        DeviceClass,
+        DeviceTaintRule,
+        NodeAllocatableResourceMapping,
+        ResourceClaim,
+        ResourceSlice,
+    )
+
 Key = tuple[str, str]  # (namespace, name)
-_MAPPINGS = "nodeAllocatableResourceMappings"
+_MAPPINGS: Final = "nodeAllocatableResourceMappings"
 
 
 class ClaimCache:
-    """Claims, slices, classes and taint rules, and the two views of them that decisions need."""
+    """Claims, slices, classes and taint rules, with the ``Inventory`` and ``Usage`` that the allocator reads."""
 
     def __init__(self, *, freed: Callable[[set[str] | None], None] = lambda nodes: None) -> None:
-        """``freed`` is told which nodes may fit more pods than before; None means any."""
+        """``freed`` is called with the nodes that may fit more pods than before; None: any node."""
         self.inventory = Inventory()
         self.usage = Usage()
         self.classes = DeviceClassResolver()
         self._freed = freed
-        self._claims: dict[Key, Document] = {}
-        self._by_owner: dict[str, set[Key]] = {}  # pod uid → extended-resource claims made for it
-        self._recorded: dict[str, tuple[Document, Document]] = {}  # claim uid → what the usage counts for it
+        self._claims: dict[Key, ResourceClaim] = {}
+        self._by_owner: dict[str, set[Key]] = {}  # pod uid → its claims for extended resources
+        self._recorded: dict[
+            str, tuple[ResourceClaim, AllocationResult]
+        ] = {}  # by claim uid; counted in usage
         self._pending_allocations: set[str] = set()
-        self._slices: dict[str, Document] = {}
-        self._node_allocatable_slices: dict[
-            str, Document
-        ] = {}  # slices with devices that stand for resources of their node
-        self._taint_rules: dict[str, Document] = {}
-        self._pool_nodes: dict[
-            PoolID, dict[str, str | None]
-        ] = {}  # pool → slice → node, None: not of one node
+        self._slices: dict[str, ResourceSlice] = {}
+        #: slices with devices that stand for resources of their node
+        self._node_allocatable_slices: dict[str, ResourceSlice] = {}
+        self._taint_rules: dict[str, DeviceTaintRule] = {}
+        #: pool → slice → node; None: a slice that is not of one node
+        self._pool_nodes: dict[PoolID, dict[str, str | None]] = {}
 
     # -- claims -----------------------------------------------------------------------------------------------------
 
-    def claim(self, namespace: str, name: str) -> Document | None:
+    def claim(self, namespace: str, name: str) -> ResourceClaim | None:
         return self._claims.get((namespace, name))
 
-    def claims(self) -> Iterable[Document]:
-        return self._claims.values()
+    def extended_resource_claim(self, pod_uid: str) -> ResourceClaim | None:
+        """The claim for the pod's extended resources, if it exists; of several the oldest."""
+        found = [self._claims[key] for key in self._by_owner.get(pod_uid, ())]
+        return min(found, key=_age) if found else None
 
-    def extended_resource_claim(self, pod_uid: str) -> Document | None:
-        """The claim that stands for the pod's extended resources, if it has been made; of several the oldest."""
-        made = [self._claims[key] for key in self._by_owner.get(pod_uid, ())]
-        return min(made, key=_age) if made else None
-
-    def set_claim(self, claim: Document) -> None:
-        """A claim as the API server has it. What is known already, and older news, is passed over."""
+    def set_claim(self, claim: ResourceClaim) -> None:
+        """A claim as the API server has it; the cached version and older ones are ignored."""
         metadata = claim["metadata"]
         key = (metadata["namespace"], metadata["name"])
         known = self._claims.get(key)
@@ -70,23 +78,23 @@ class ClaimCache:
             owner = objects.controller_of(claim)
             if owner is not None:
                 self._by_owner.setdefault(owner["uid"], set()).add(key)
-        self._account(claim, known)
+        self._account(claim)
 
-    def remove_claim(self, claim: Document) -> None:
+    def remove_claim(self, claim: ResourceClaim) -> None:
         metadata = claim["metadata"]
         key = (metadata["namespace"], metadata["name"])
         known = self._claims.get(key)
         if known is not None and known["metadata"]["uid"] == metadata["uid"]:
             del self._claims[key]
             owner = objects.controller_of(known)
-            if owner is not None and key in (held := self._by_owner.get(owner["uid"], set())):
-                held.discard(key)
-                if not held:
+            if owner is not None and key in (keys := self._by_owner.get(owner["uid"], set())):
+                keys.discard(key)
+                if not keys:
                     del self._by_owner[owner["uid"]]
         self._pending_allocations.discard(metadata["uid"])
         self._release(metadata["uid"])
 
-    def _account(self, claim: Document, known: Document | None) -> None:
+    def _account(self, claim: ResourceClaim) -> None:
         uid = claim["metadata"]["uid"]
         allocation = claims.allocation(claim)
         if allocation is not None:
@@ -95,7 +103,7 @@ class ClaimCache:
         elif uid not in self._pending_allocations:
             self._release(uid)
 
-    def _record(self, uid: str, claim: Document, allocation: Document) -> None:
+    def _record(self, uid: str, claim: ResourceClaim, allocation: AllocationResult) -> None:
         recorded = self._recorded.get(uid)
         if recorded is not None:
             if recorded[1] is allocation or recorded[1].get("devices") == allocation.get("devices"):
@@ -109,19 +117,19 @@ class ClaimCache:
         if recorded is not None:
             self._freed(self.nodes_of(self.usage.remove(*recorded)))
 
-    # -- allocations in flight --------------------------------------------------------------------------------------
+    # -- pending allocations ----------------------------------------------------------------------------------------
 
     def has_pending_allocation(self, uid: str) -> bool:
         return uid in self._pending_allocations
 
-    def assume(self, claim: Document, allocation: Document) -> None:
+    def assume(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
         """Count an allocation that is decided but not written yet."""
         uid = claim["metadata"]["uid"]
         self._pending_allocations.add(uid)
         self._record(uid, claim, allocation)
 
-    def assume_created(self, in_memory_uid: str, claim: Document) -> None:
-        """A claim that was only planned has been made: what was promised to its stand-in is promised to it."""
+    def assume_created(self, in_memory_uid: str, claim: ResourceClaim) -> None:
+        """A claim that existed in memory only has been created: it takes over the assumed allocation."""
         recorded = self._recorded.pop(in_memory_uid, None)
         self._pending_allocations.discard(in_memory_uid)
         if recorded is not None:
@@ -129,7 +137,7 @@ class ClaimCache:
             self.assume(claim, recorded[1])
 
     def forget(self, uid: str) -> None:
-        """The write did not happen: what was promised is free again, unless the claim turned out allocated."""
+        """The write did not happen: the assumed allocation is free again, unless the claim is allocated after all."""
         if uid in self._pending_allocations:
             self._pending_allocations.discard(uid)
             self._release(uid)
@@ -137,7 +145,7 @@ class ClaimCache:
     # -- devices ----------------------------------------------------------------------------------------------------
 
     def nodes_of(self, pools: Iterable[PoolID]) -> set[str] | None:
-        """The nodes that see the pools; None when that is not known node by node."""
+        """The nodes that can use the pools; None when a pool is not of single nodes."""
         nodes: set[str] = set()
         for pool in pools:
             for node in self._pool_nodes.get(pool, {}).values():
@@ -146,7 +154,7 @@ class ClaimCache:
                 nodes.add(node)
         return nodes
 
-    def set_slice(self, document: Document) -> None:
+    def set_slice(self, document: ResourceSlice) -> None:
         name = document["metadata"]["name"]
         if name in self._slices:
             self._forget_pool(name)
@@ -166,7 +174,7 @@ class ClaimCache:
             self._forget_pool(name)
             self._node_allocatable_slices.pop(name, None)
             self.inventory.remove_slice(name)
-            # An older generation of the pool, or a pool that was invalid with it, may come to the fore.
+            # An older generation of the pool may count now, or the pool may be valid without the slice.
             self._freed(None)
 
     def _forget_pool(self, name: str) -> None:
@@ -182,18 +190,17 @@ class ClaimCache:
         """Whether some device stands for cpu or memory of its node."""
         return bool(self._node_allocatable_slices)
 
-    def mappings(self, pool: str, device: str) -> Mapping[str, Document] | None:
+    def mappings(self, pool: str, device: str) -> Mapping[str, NodeAllocatableResourceMapping] | None:
         """The resources that a device stands for."""
         for document in self._node_allocatable_slices.values():
             spec = document["spec"]
             if spec["pool"]["name"] == pool:
                 for one in spec.get("devices") or ():
                     if one["name"] == device:
-                        found: Mapping[str, Document] | None = one.get(_MAPPINGS)
-                        return found
+                        return one.get(_MAPPINGS)
         return None
 
-    def set_class(self, document: Document) -> None:
+    def set_class(self, document: DeviceClass) -> None:
         self.inventory.add_class(document)
         self.classes.set(document)
         self._freed(None)
@@ -202,57 +209,52 @@ class ClaimCache:
         self.inventory.remove_class(name)
         self.classes.remove(name)
 
-    def set_taint_rule(self, rule: Document) -> None:
+    def set_taint_rule(self, rule: DeviceTaintRule) -> None:
         self._taint_rules[rule["metadata"]["name"]] = rule
-        self._taint_again()
+        self._taint_all()
 
     def remove_taint_rule(self, name: str) -> None:
         if self._taint_rules.pop(name, None) is not None:
-            self._taint_again()
+            self._taint_all()
 
-    def _taint_again(self) -> None:
+    def _taint_all(self) -> None:
         for name, document in self._slices.items():
             self.inventory.add_slice(self._tainted(document), key=name)
         self._freed(None)
 
-    def _tainted(self, document: Document) -> Document:
-        """The slice with the taints that rules put on its devices."""
+    def _tainted(self, document: ResourceSlice) -> ResourceSlice:
+        """The slice with the taints that rules add to its devices."""
         spec = document["spec"]
         rules = [
             r for r in self._taint_rules.values() if _selects_pool(r, spec["driver"], spec["pool"]["name"])
         ]
         if not rules:
             return document
-        devices = []
+        devices: list[Device] = []
         for device in spec.get("devices") or ():
-            added = [_taint(r) for r in rules if _selector(r).get("device") in (None, "", device["name"])]
+            added = [r["spec"]["taint"] for r in rules if _selects_device(r, device["name"])]
             devices.append({**device, "taints": [*(device.get("taints") or ()), *added]} if added else device)
         return {**document, "spec": {**spec, "devices": devices}}
 
 
-def _selector(rule: Document) -> Document:
-    return (rule.get("spec") or {}).get("deviceSelector") or {}
+def _selects_device(rule: DeviceTaintRule, device: str) -> bool:
+    return ((rule.get("spec") or {}).get("deviceSelector") or {}).get("device") in (None, "", device)
 
 
-def _selects_pool(rule: Document, driver: str, pool: str) -> bool:
+def _selects_pool(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
     selector = (rule.get("spec") or {}).get("deviceSelector")
     if selector is None:
         return False
     return selector.get("driver") in (None, "", driver) and selector.get("pool") in (None, "", pool)
 
 
-def _taint(rule: Document) -> Document:
-    taint: Document = rule["spec"]["taint"]
-    return taint
-
-
-def _age(document: Document) -> tuple[str, str]:
+def _age(document: ResourceClaim) -> tuple[str, str]:
     metadata = document["metadata"]
     return metadata.get("creationTimestamp") or "", metadata["name"]
 
 
-def _is_known(metadata: Document, known: Document) -> bool:
-    """Whether something as new is known already, as it is of a claim that was written here."""
+def _is_known(metadata: ObjectMeta, known: ObjectMeta) -> bool:
+    """Whether the cached version is as new, as it is of a claim that this scheduler has written."""
     version, latest = metadata.get("resourceVersion"), known.get("resourceVersion")
     if not version or not latest:
         return False
@@ -260,5 +262,5 @@ def _is_known(metadata: Document, known: Document) -> bool:
         return True
     try:
         return int(latest) > int(version)
-    except ValueError:  # an API server may use anything; then the newest news wins
+    except ValueError:  # versions of another API server need not be numbers; then the last event counts
         return False

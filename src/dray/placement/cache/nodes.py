@@ -1,38 +1,41 @@
-"""Nodes with what runs on them, and the log of changes that lets decisions be reused until a node really changes."""
+"""The cache of nodes with their pods, and the log of changed nodes from which a ``ShapeIndex`` is brought up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.compute import ComputeResources, compute_resources, minus, plus, whole
 from dray.placement.cache.pods import NODE_ALLOCATABLE_CLAIM_STATUSES, HostPort, PodInfo
 
+if TYPE_CHECKING:
+    from dray.api.types.core import Node, Taint
+
 
 class NodeInfo:
-    """One node: what it offers, what is taken, who is there. ``generation`` moves with every change."""
+    """One node: what it offers, what is requested, and its pods. ``generation`` changes with every change."""
 
     __slots__ = (
-        "allocatable", "document", "generation", "holders", "labels", "max_pods", "name", "pods", "ports", "requested",
-        "score_cpu", "score_memory", "taints", "unschedulable",
+        "allocatable", "document", "generation", "labels", "max_pods", "name", "pods", "pods_with_node_allocatable",
+        "ports", "requested", "score_cpu", "score_memory", "taints", "unschedulable",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.document: Any = None
+        self.document: Node | None = None
         self.labels: Mapping[str, str] = {}
-        self.taints: Sequence[Mapping[str, Any]] = ()
+        self.taints: Sequence[Taint] = ()
         self.unschedulable = False
         self.allocatable = ComputeResources()
         self.max_pods = 0
         self.requested = ComputeResources()
         self.score_cpu = self.score_memory = 0
         self.pods: dict[str, PodInfo] = {}
-        self.holders = 0  # pods whose claims take something of the node's own resources
+        self.pods_with_node_allocatable = 0  # pods whose claims take something of the node's own resources
         self.ports: dict[HostPort, int] = {}
         self.generation = 0
 
-    def describe(self, document: Mapping[str, Any]) -> None:
+    def describe(self, document: Node) -> None:
         spec, status = document.get("spec") or {}, document.get("status") or {}
         offered = status.get("allocatable") or {}
         self.document = document
@@ -42,17 +45,17 @@ class NodeInfo:
         self.allocatable = compute_resources(offered)
         self.max_pods = whole(str(offered.get("pods", 0)))
 
-    def add(self, pod: PodInfo) -> None:
+    def add_pod(self, pod: PodInfo) -> None:
         self.pods[pod.uid] = pod
         self.requested = plus(self.requested, pod.requests)
         self.score_cpu += pod.score_cpu
         self.score_memory += pod.score_memory
         if _has_node_allocatable(pod):
-            self._hold(pod.held, 1)
+            self._count_node_allocatable(pod.node_allocatable, 1)
         for port in pod.host_ports:
             self.ports[port] = self.ports.get(port, 0) + 1
 
-    def remove(self, uid: str) -> PodInfo | None:
+    def remove_pod(self, uid: str) -> PodInfo | None:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return None
@@ -60,7 +63,7 @@ class NodeInfo:
         self.score_cpu -= pod.score_cpu
         self.score_memory -= pod.score_memory
         if _has_node_allocatable(pod):
-            self._hold(pod.held, -1)
+            self._count_node_allocatable(pod.node_allocatable, -1)
         for port in pod.host_ports:
             left = self.ports[port] - 1
             if left:
@@ -69,45 +72,41 @@ class NodeInfo:
                 del self.ports[port]
         return pod
 
-    def _hold(self, held: ComputeResources, sign: int) -> None:
-        self.holders += sign
-        self.requested = (plus if sign > 0 else minus)(self.requested, held)
-        self.score_cpu += sign * held.cpu
-        self.score_memory += sign * held.memory
+    def _count_node_allocatable(self, taken: ComputeResources, sign: int) -> None:
+        self.pods_with_node_allocatable += sign
+        self.requested = (plus if sign > 0 else minus)(self.requested, taken)
+        self.score_cpu += sign * taken.cpu
+        self.score_memory += sign * taken.memory
 
     def without(self, uids: frozenset[str]) -> NodeInfo:
-        """A copy as it would be with some pods gone; for preemption's what-if."""
+        """A copy of the node without some of its pods; preemption filters it."""
         copy = NodeInfo(self.name)
         for slot in ("document", "labels", "taints", "unschedulable", "allocatable", "max_pods"):
             setattr(copy, slot, getattr(self, slot))
         for uid, pod in self.pods.items():
             if uid not in uids:
-                copy.add(pod)
+                copy.add_pod(pod)
         return copy
 
 
 class ClusterCache:
-    """All nodes, and an append-only log of which changed; readers remember how far they have read."""
+    """All nodes, and an append-only log of those that changed; each reader remembers its position in the log."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInfo] = {}
         self._where: dict[str, str] = {}  # pod uid → node name
-        self._unknown: set[str] = set()  # nodes that are known only from pods that name them
+        self._unknown: set[str] = set()  # nodes that no Node object is known of, only pods bound to them
         self._generation = 0
         self._log: list[str] = []
         self._log_start = 0
-        self.pods_with_affinity = (
-            0  # placed pods with affinity terms of their own: they have a say about newcomers
-        )
-        self.prefer_no_schedule_nodes: set[str] = (
-            set()
-        )  # nodes to be avoided if possible: they must be compared with others
+        self.pods_with_affinity = 0  # how many of the pods have affinity terms, which may concern new pods
+        self.prefer_no_schedule_nodes: set[str] = set()  # their score depends on that of other nodes
 
     def __len__(self) -> int:
         return len(self._nodes) - len(self._unknown)
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        """Nodes that exist; a node known only from pods that name it does not count."""
+        """The nodes of which a Node object is known."""
         return (n for n in self._nodes.values() if n.document is not None)
 
     def get(self, name: str) -> NodeInfo | None:
@@ -135,19 +134,19 @@ class ClusterCache:
             self._log_start += 50_000
 
     def touch_all(self) -> None:
-        """Something changed that any node may depend on: everyone must look at everything again."""
+        """Something changed that any node may depend on: no reader can use what it knows of any node."""
         self._log_start = self.position + 1
         self._log.clear()
 
     def touch_nodes(self, names: set[str] | None) -> None:
-        """Devices came free: what was learnt about these nodes (None: about any) holds no longer."""
+        """Devices came free on these nodes; None: on any."""
         if names is None:
             self.touch_all()
         else:
             for name in names:
                 self.touch(name)
 
-    def set_node(self, document: Mapping[str, Any]) -> NodeInfo:
+    def set_node(self, document: Node) -> NodeInfo:
         name = document["metadata"]["name"]
         node = self._nodes.get(name)
         if node is None:
@@ -165,7 +164,7 @@ class ClusterCache:
             return
         self.prefer_no_schedule_nodes.discard(name)
         if node.pods:
-            node.document = None  # its pods are still bound to it until they are gone too
+            node.document = None  # the node is forgotten when its last pod is deleted
             self._unknown.add(name)
         else:
             self._forget(name)
@@ -176,25 +175,27 @@ class ClusterCache:
         self._unknown.discard(name)
 
     def add_pod(self, pod: PodInfo, name: str) -> None:
-        """The pod is, or is about to be, on the node; placing it again replaces what was known of it."""
+        """The pod is bound, or assumed to be bound, to the node. Adding it again replaces the earlier version."""
         self.remove_pod(pod.uid)
         node = self._nodes.get(name)
         if node is None:
             node = self._nodes[name] = NodeInfo(name)
             self._unknown.add(name)
-        node.add(pod)
+        node.add_pod(pod)
         self._where[pod.uid] = name
         self.pods_with_affinity += _has_affinity_terms(pod)
         self.touch(name)
 
     def confirm(self, pod: PodInfo, name: str) -> bool:
-        """The pod is where it was placed already and asks for what it asked for: nothing changes but its document."""
+        """Replace the pod on its node if the new version requests the same; False: it has to be added."""
         node = self._nodes.get(name)
         if node is None or (known := node.pods.get(pod.uid)) is None:
             return False
         if known.requests != pod.requests or known.labels != pod.labels or known.host_ports != pod.host_ports:
             return False
-        if (_has_node_allocatable(known) or _has_node_allocatable(pod)) and known.held != pod.held:
+        if (
+            _has_node_allocatable(known) or _has_node_allocatable(pod)
+        ) and known.node_allocatable != pod.node_allocatable:
             return False
         node.pods[pod.uid] = pod
         return True
@@ -204,7 +205,7 @@ class ClusterCache:
         if name is None:
             return None
         node = self._nodes[name]
-        pod = node.remove(uid)
+        pod = node.remove_pod(uid)
         if pod is not None:
             self.pods_with_affinity -= _has_affinity_terms(pod)
         if node.document is None and not node.pods:
@@ -215,9 +216,14 @@ class ClusterCache:
     def node_of(self, uid: str) -> str | None:
         return self._where.get(uid)
 
+    def missing_pods(self, copy: NodeInfo) -> list[PodInfo]:
+        """The pods of a node that are missing from a copy of it."""
+        node = self.get(copy.name)
+        return [p for uid, p in node.pods.items() if uid not in copy.pods] if node is not None else []
+
 
 def _has_node_allocatable(pod: PodInfo) -> bool:
-    """Whether claims of the pod take something of the node's own resources, as few do."""
+    """Whether claims of the pod take some of the node's own resources; few pods have such claims."""
     return "status" in pod.document and NODE_ALLOCATABLE_CLAIM_STATUSES in pod.document["status"]
 
 

@@ -1,10 +1,10 @@
-"""A pod as the scheduler sees it: everything that decides where it may go, worked out once."""
+"""``PodInfo``: a pod with everything that decides where it may run, read from its document once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -13,10 +13,26 @@ from dray.api.claims import claim_and_template_names
 from dray.api.compute import ComputeResources, compute_resources, nonzero_requests, plus, pod_requests
 from dray.api.validation.cache import content_key
 
+if TYPE_CHECKING:
+    from dray.api.types.core import (
+        NodeAllocatableResourceClaimStatus,
+        NodeSelector,
+        Pod,
+        PodAffinity,
+        PodAffinityTerm,
+        PodAntiAffinity,
+        PodResourceClaim,
+        PodSpec,
+        PodStatus,
+        Toleration,
+        TopologySpreadConstraint,
+    )
+    from dray.api.types.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
-#: where a pod's status tells what its claims take of the node's own resources
-NODE_ALLOCATABLE_CLAIM_STATUSES = "nodeAllocatableResourceClaimStatuses"
+#: the field of a pod's status that says what its claims take of the node's own resources
+NODE_ALLOCATABLE_CLAIM_STATUSES: Final = "nodeAllocatableResourceClaimStatuses"
 
 
 _NOTHING = ComputeResources()
@@ -28,8 +44,20 @@ class HostPort(NamedTuple):
     port: int
 
 
+def with_label_keys(
+    selector: LabelSelector, labels: nodeaffinity.Labels, keys: Sequence[str] | None, operator: str
+) -> LabelSelector:
+    """The selector, which also asks for (``In``) or rules out (``NotIn``) the pod's own values of these labels."""
+    own: list[LabelSelectorRequirement] = [
+        {"key": k, "operator": operator, "values": [labels[k]]} for k in keys or () if k in labels
+    ]
+    if not own:
+        return selector
+    return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *own]}
+
+
 class AffinityTerm:
-    """One pod (anti-)affinity term of a pod: which pods it speaks of, over which topology."""
+    """One pod (anti-)affinity term of a pod: which other pods it is about, over which topology."""
 
     __slots__ = (
         "_all_namespaces",
@@ -41,15 +69,12 @@ class AffinityTerm:
     )
 
     def __init__(
-        self, term: Mapping[str, Any], namespace: str, labels: nodeaffinity.Labels, *, weight: int = 0
+        self, term: PodAffinityTerm, namespace: str, labels: nodeaffinity.Labels, *, weight: int = 0
     ) -> None:
-        selector = term.get("labelSelector")
-        extra = [
-            *({"key": k, "operator": "In", "values": [labels[k]]} for k in term.get("matchLabelKeys") or () if k in labels),
-            *({"key": k, "operator": "NotIn", "values": [labels[k]]} for k in term.get("mismatchLabelKeys") or () if k in labels),
-        ]  # fmt: skip
-        if selector is not None and extra:
-            selector = {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *extra]}
+        selector: LabelSelector | None = term.get("labelSelector")
+        if selector is not None:
+            selector = with_label_keys(selector, labels, term.get("matchLabelKeys"), "In")
+            selector = with_label_keys(selector, labels, term.get("mismatchLabelKeys"), "NotIn")
         self.matches_labels = nodeaffinity.label_selector(selector)
         self.topology_key: str = term.get("topologyKey") or ""
         self.weight = weight
@@ -73,12 +98,12 @@ class AffinityTerm:
 
 
 class PodInfo(msgspec.Struct, eq=False):
-    """An immutable view of a pod document. ``shape`` is equal for pods that every node treats alike.
+    """An immutable view of a pod. ``shape`` is equal for pods that every node treats alike.
 
-    All but the document is worked out from it; as a struct, a view is copied in one step.
+    Everything else is read from the document. A struct can be copied in one step.
     """
 
-    document: Mapping[str, Any]
+    document: Pod
     uid: str = ""
     name: str = ""
     namespace: str = ""
@@ -88,14 +113,16 @@ class PodInfo(msgspec.Struct, eq=False):
     requests: ComputeResources = ComputeResources()
     score_cpu: int = 0
     score_memory: int = 0
-    tolerations: Sequence[Mapping[str, Any]] = ()
+    tolerations: Sequence[Toleration] = ()
     node_test: nodeaffinity.NodeTest | None = None
-    pinned: frozenset[str] | None = None  # the nodes that required affinity names outright, as daemon pods do
+    pinned: frozenset[str] | None = (
+        None  # the nodes that required affinity names, as that of daemon pods does
+    )
     preferred_nodes: tuple[tuple[int, nodeaffinity.NodeTest], ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    claims: Sequence[Mapping[str, Any]] = ()
-    named_claims: tuple[str, ...] = ()  # those that it has in common with others, perhaps
-    spread: Sequence[Mapping[str, Any]] = ()
+    claims: Sequence[PodResourceClaim] = ()
+    named_claims: tuple[str, ...] = ()  # the claims that are named in the spec; other pods may use them too
+    spread: Sequence[TopologySpreadConstraint] = ()
     volume_claims: tuple[str, ...] = ()
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
@@ -141,14 +168,14 @@ class PodInfo(msgspec.Struct, eq=False):
             )
         )  # fmt: skip
 
-    def _read_metadata(self, metadata: Mapping[str, Any]) -> None:
+    def _read_metadata(self, metadata: ObjectMeta) -> None:
         self.uid = metadata["uid"]
         self.name = metadata["name"]
         self.namespace = metadata["namespace"]
         self.created = metadata.get("creationTimestamp") or ""
 
-    def updated(self, document: Mapping[str, Any]) -> PodInfo:
-        """The view of a newer document; cheap when only its status has changed, or it was given its node."""
+    def updated(self, document: Pod) -> PodInfo:
+        """The view of a newer version; cheap when only its status has changed, or it was bound."""
         if (document["metadata"].get("labels") or {}) != self.labels or not _same_spec(
             document["spec"], self.document["spec"]
         ):
@@ -157,7 +184,7 @@ class PodInfo(msgspec.Struct, eq=False):
         new.document = document
         return new
 
-    def of_another(self, document: Mapping[str, Any]) -> PodInfo:
+    def of_another(self, document: Pod) -> PodInfo:
         """The view of another pod that has the same namespace, labels and spec."""
         new = copy(self)
         new.document = document
@@ -170,7 +197,7 @@ class PodInfo(msgspec.Struct, eq=False):
 
     @property
     def has_affinity_or_spread(self) -> bool:
-        """Whether feasibility or score depend on where other pods are."""
+        """Whether filters or scores depend on where other pods run."""
         return bool(
             self.spread
             or self.affinity
@@ -180,23 +207,23 @@ class PodInfo(msgspec.Struct, eq=False):
         )
 
     @property
-    def held(self) -> ComputeResources:
-        """What the pod's claims take of its node's resources, beyond what the pod asks for itself."""
+    def node_allocatable(self) -> ComputeResources:
+        """What the pod's claims take of its node's resources, beyond what the pod requests itself."""
         document = self.document
         if "status" not in document or not document["status"].get(NODE_ALLOCATABLE_CLAIM_STATUSES):
             return _NOTHING
         named = (document["spec"].get("resources") or {}).get("requests") or ()
         total = _NOTHING
         for status in document["status"][NODE_ALLOCATABLE_CLAIM_STATUSES]:
-            resources = status.get("resources") or {}
+            resources: Mapping[str, str] = status.get("resources") or {}
             total = plus(
                 total, compute_resources({name: v for name, v in resources.items() if name not in named})
             )
         return total
 
-    def holding(self, held: Sequence[Mapping[str, Any]]) -> PodInfo:
-        """The view of the pod as it will be when its claims take so much of its node's resources."""
-        status = {**(self.document.get("status") or {}), NODE_ALLOCATABLE_CLAIM_STATUSES: held}
+    def with_node_allocatable(self, statuses: Sequence[NodeAllocatableResourceClaimStatus]) -> PodInfo:
+        """The view of the pod as it will be when its status says what its claims take of the node's resources."""
+        status: PodStatus = {**(self.document.get("status") or {}), NODE_ALLOCATABLE_CLAIM_STATUSES: statuses}
         return self.updated({**self.document, "status": status})
 
     @property
@@ -207,12 +234,12 @@ class PodInfo(msgspec.Struct, eq=False):
     def terminating(self) -> bool:
         return "deletionTimestamp" in self.document["metadata"]
 
-    def _terms(self, kind: Mapping[str, Any] | None) -> tuple[AffinityTerm, ...]:
-        required = (kind or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    def _terms(self, affinity: PodAffinity | PodAntiAffinity | None) -> tuple[AffinityTerm, ...]:
+        required = (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
         return tuple(AffinityTerm(t, self.namespace, self.labels) for t in required)
 
-    def _preferences(self, kind: Mapping[str, Any] | None) -> tuple[AffinityTerm, ...]:
-        preferred = (kind or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    def _preferences(self, affinity: PodAffinity | PodAntiAffinity | None) -> tuple[AffinityTerm, ...]:
+        preferred = (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         return tuple(
             AffinityTerm(p["podAffinityTerm"], self.namespace, self.labels, weight=p["weight"])
             for p in preferred
@@ -220,7 +247,7 @@ class PodInfo(msgspec.Struct, eq=False):
 
 
 class PodInfoFactory:
-    """Makes views of pods, of which thousands may be made from one template: what they ask for is read once."""
+    """Makes views of pods. Thousands of pods may be made from one template: their spec is read once."""
 
     __slots__ = ("_known", "_size")
 
@@ -228,7 +255,7 @@ class PodInfoFactory:
         self._known: dict[bytes, PodInfo] = {}
         self._size = size
 
-    def of(self, document: Mapping[str, Any]) -> PodInfo:
+    def of(self, document: Pod) -> PodInfo:
         metadata = document["metadata"]
         key = content_key(metadata["namespace"], metadata.get("labels"), document["spec"])
         known = self._known.get(key)
@@ -242,13 +269,13 @@ class PodInfoFactory:
         return pod
 
 
-def _same_spec(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether two specs are equal, but perhaps for the node that the newer one has got."""
+def _same_spec(new: PodSpec, old: PodSpec) -> bool:
+    """Whether two specs are equal, except that the newer one may have a nodeName."""
     return new == old or ("nodeName" not in old and new == {**old, "nodeName": new.get("nodeName")})
 
 
-def _pinned(required: Mapping[str, Any]) -> frozenset[str] | None:
-    """The nodes named outright; none at all where terms contradict themselves, None where any node may be meant."""
+def _pinned(required: NodeSelector) -> frozenset[str] | None:
+    """The nodes that every term names; empty if terms contradict themselves, None if a term names no nodes."""
     terms = required.get("nodeSelectorTerms")
     if not terms:
         return None
@@ -265,7 +292,7 @@ def _pinned(required: Mapping[str, Any]) -> frozenset[str] | None:
     return frozenset(named)
 
 
-def _host_ports(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     ports: list[HostPort] = []
     sidecars = (c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always")
     for container in (*sidecars, *(spec.get("containers") or ())):

@@ -1,6 +1,6 @@
 """1.30's structured parameters: which instances of a node a claim would get. Pure; upstream's order and words.
 
-Each request takes the first instance that is free and selected, without looking back. Unlike upstream, the claims of
+Each request takes the first instance that is free and selected, without backtracking. Unlike upstream, the claims of
 one pod see what its earlier claims took, so no instance is given twice.
 """
 
@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.resource_v1alpha2 import (
+        AllocationResult,
+        NamedResourcesInstance,
+        ResourceClaimParameters,
+        ResourceClassParameters,
+        ResourceHandle,
+        ResourceRequest,
+        ResourceSlice,
+        StructuredResourceHandle,
+    )
 
 
 class NodeDriver(NamedTuple):
@@ -21,7 +31,7 @@ class NodeDriver(NamedTuple):
 
 
 class SuitabilityError(Exception):
-    """Whether a node suits cannot be told: a selector failed."""
+    """A selector failed, so it is unknown whether a node suits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +39,12 @@ class StructuredClaim:
     """A claim with the parameters that apply to it."""
 
     driver: str  # the class's
-    class_parameters: Document
-    claim_parameters: Document
+    class_parameters: ResourceClassParameters
+    claim_parameters: ResourceClaimParameters
 
-    def requests(self) -> dict[str, list[Document]]:
+    def requests(self) -> dict[str, list[ResourceRequest]]:
         """By driver, in the order of the claim."""
-        found: dict[str, list[Document]] = {}
+        found: dict[str, list[ResourceRequest]] = {}
         for entry in self.claim_parameters.get("driverRequests") or ():
             asked = [r for r in entry.get("requests") or () if r.get("namedResources") is not None]
             if asked:
@@ -48,9 +58,9 @@ class StructuredClaim:
         return ""
 
 
-def default_parameters(driver: str) -> Document:
+def default_parameters(driver: str) -> ResourceClaimParameters:
     """What a claim without parameters asks for: one instance of any kind, which may be shared."""
-    request = {"namedResources": {"selector": "true"}}
+    request: ResourceRequest = {"namedResources": {"selector": "true"}}
     return {"shareable": True, "driverRequests": [{"driverName": driver, "requests": [request]}]}
 
 
@@ -59,9 +69,11 @@ class NamedResources:
 
     __slots__ = ("_said", "instances", "node_driver")
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: ResourceSlice) -> None:
         self.node_driver = NodeDriver(document.get("nodeName") or "", document["driverName"])
-        self.instances: Sequence[Document] = (document.get("namedResources") or {}).get("instances") or ()
+        self.instances: Sequence[NamedResourcesInstance] = (document.get("namedResources") or {}).get(
+            "instances"
+        ) or ()
         self._said: dict[tuple[str, int], bool | str] = {}
 
     def selected(self, expression: str, position: int, *, what: str) -> bool:
@@ -74,7 +86,7 @@ class NamedResources:
         return said
 
     @staticmethod
-    def _evaluate(expression: str, instance: Document) -> bool | str:
+    def _evaluate(expression: str, instance: NamedResourcesInstance) -> bool | str:
         from dray.cel.environment import named_resources
         from dray.cel.errors import EvaluationError
 
@@ -90,9 +102,9 @@ def allocate(
     node: str,
     slices: Mapping[NodeDriver, Sequence[NamedResources]],
     taken: Mapping[NodeDriver, Collection[str]],
-) -> Document | None:
-    """The allocation on this node, or None if it has not enough. ``Suitability`` if a selector cannot tell."""
-    handles = []
+) -> AllocationResult | None:
+    """The allocation on this node, or None if it has not enough. ``SuitabilityError`` if a selector fails."""
+    handles: list[ResourceHandle] = []
     for driver, requests in wanted.requests().items():
         node_driver = NodeDriver(node, driver)
         try:
@@ -106,23 +118,25 @@ def allocate(
         if names is None:
             return None
         handles.append(_handle(wanted, node_driver, requests, names))
-    return {
+    allocation: AllocationResult = {
         "resourceHandles": handles,
         "availableOnNodes": {
             "nodeSelectorTerms": [
                 {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
             ]
         },
-        **({"shareable": True} if wanted.claim_parameters.get("shareable") else {}),
     }
+    if wanted.claim_parameters.get("shareable"):
+        allocation["shareable"] = True
+    return allocation
 
 
 def _select_instances(
-    requests: Sequence[Document], only: str, slices: Sequence[NamedResources], taken: Collection[str]
+    requests: Sequence[ResourceRequest], only: str, slices: Sequence[NamedResources], taken: Collection[str]
 ) -> list[str] | None:
     chosen: list[str] = []
     for request in requests:
-        # All are asked, even if one has failed already: another may have a selector that cannot tell.
+        # Every request is evaluated, even if one has found nothing: the selector of another may fail.
         selector = request["namedResources"]["selector"]
         for named_resources in slices:
             found = _first_free(selector, only, named_resources, taken, chosen)
@@ -136,7 +150,7 @@ def _first_free(
     selector: str, only: str, named_resources: NamedResources, taken: Collection[str], chosen: Sequence[str]
 ) -> str | None:
     for position, instance in enumerate(named_resources.instances):
-        name: str = instance["name"]
+        name = instance["name"]
         if name in taken or name in chosen:
             continue
         if only and not named_resources.selected(only, position, what="filter"):
@@ -147,12 +161,15 @@ def _first_free(
 
 
 def _handle(
-    wanted: StructuredClaim, node_driver: NodeDriver, requests: Sequence[Document], names: Sequence[str]
-) -> dict[str, Any]:
-    data: dict[str, Any] = {"nodeName": node_driver.node}
-    for entry in wanted.class_parameters.get("vendorParameters") or ():
-        if entry.get("driverName") == node_driver.driver:
-            data["vendorClassParameters"] = entry.get("parameters")
+    wanted: StructuredClaim,
+    node_driver: NodeDriver,
+    requests: Sequence[ResourceRequest],
+    names: Sequence[str],
+) -> ResourceHandle:
+    data: StructuredResourceHandle = {"nodeName": node_driver.node}
+    for vendor in wanted.class_parameters.get("vendorParameters") or ():
+        if vendor.get("driverName") == node_driver.driver:
+            data["vendorClassParameters"] = vendor.get("parameters")
             break
     for entry in wanted.claim_parameters.get("driverRequests") or ():
         if entry.get("driverName") == node_driver.driver:
@@ -173,13 +190,13 @@ def _without_none(value: Any) -> Any:
     return value
 
 
-def allocated_instances(allocation: Document | None) -> list[tuple[NodeDriver, str]]:
+def allocated_instances(allocation: AllocationResult | None) -> list[tuple[NodeDriver, str]]:
     """The instances that an allocation holds."""
     found = []
     for handle in (allocation or {}).get("resourceHandles") or ():
         data = handle.get("structuredData") or {}
         for result in data.get("results") or ():
-            if result.get("namedResources"):
+            if named_resources := result.get("namedResources"):
                 node_driver = NodeDriver(data.get("nodeName") or "", handle.get("driverName") or "")
-                found.append((node_driver, result["namedResources"]["name"]))
+                found.append((node_driver, named_resources["name"]))
     return found

@@ -1,15 +1,15 @@
-"""Devices in one attempt to place one pod: are its claims ready to be dealt with, and what would a node give them?
+"""Upstream's DynamicResources plugin: whether the claims of a pod can be dealt with, and what a node would give them.
 
-Follows upstream's DynamicResources plugin, rule for rule and word for word; the search itself is ``dray.allocation``.
+The plugin follows upstream rule for rule and message for message; the search for devices is ``dray.allocation``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,22 +28,29 @@ from dray.allocation import (
 from dray.allocation.allocator import CANNOT_ALLOCATE
 from dray.allocation.policies import occupancy
 from dray.api import claims, nodeaffinity
-from dray.api.validation.field import quote
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import NodeInfo
 from dray.placement.cache.pods import PodInfo
-from dray.placement.plugins import extended_resources as plugins_extended_resources
-from dray.placement.plugins import node_allocatable
-from dray.placement.status import Gated, Rejection
+from dray.placement.claims import ClaimPostFilter, Deallocate, DeleteLeftover, is_unused
+from dray.placement.nominator import DeviceNomination, Nominator
+from dray.placement.outcome import Bind, Gated
+from dray.placement.plugins import extended_resources, node_allocatable
+from dray.placement.plugins.binding_conditions import Failed, Waiting, binding_state, timed_out
+from dray.placement.quirks import PlacementQuirks
+from dray.placement.status import Rejection
+
+if TYPE_CHECKING:
+    from dray.allocation import Reasons
+    from dray.api.types.core import ContainerExtendedResourceRequest, NodeAllocatableResourceClaimStatus, Pod
+    from dray.api.types.resource import AllocationResult, ResourceClaim
+    from dray.placement.claims import ClaimPlan
 
 PLUGIN = "DynamicResources"
 
-Document = Any
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 _NOT_AVAILABLE = Rejection(PLUGIN, ("resourceclaim not available on the node",), resolvable=False)
 
-BINDING_GATES = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
 MAX_SUBREQUESTS = 8
 MAX_CONSUMERS = 256  # of a claim
 
@@ -57,31 +64,26 @@ class Options:
     """What the plugin is allowed to do."""
 
     features: Features = field(default_factory=Features)
-    extended_resources: bool = True
-    node_resources: bool = True  # devices may stand for cpu or memory of their node
+    quirks: PlacementQuirks = field(default_factory=PlacementQuirks)
     filter_timeout: float = 10.0
     binding_timeout: float = 600.0
     policy: Policy = DEFAULT
-    advice: bool = (
-        True  # whether the message of a pending pod ends with what would help, which upstream's does not
-    )
-    faithful: bool = False  # upstream's slips are wanted too: a release is emulated
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
     """What the pod would get on one node: an allocation for each claim that has none yet."""
 
-    claims: tuple[Document, ...]
-    results: tuple[Document, ...]
-    #: the claim for extended resources: the last of ``claims``, to be made, or one that is there and allocated
-    generated: Document | None = None
-    mappings: Sequence[Document] = ()
-    #: what the claims take of the node's own resources, as the pod's status will tell it
-    held: Sequence[Document] = ()
+    claims: tuple[ResourceClaim, ...]
+    results: tuple[AllocationResult, ...]
+    #: the claim for extended resources: the last of ``claims``, to be created, or one that exists and is allocated
+    extended_resource_claim: ResourceClaim | None = None
+    mappings: Sequence[ContainerExtendedResourceRequest] = ()
+    #: what the claims take of the node's own resources, as the pod's status will say
+    node_allocatable: Sequence[NodeAllocatableResourceClaimStatus] = ()
 
-    def allocation_for(self, claim: Document) -> Document | None:
-        """What the claim is to get; None if it has something already."""
+    def allocation_for(self, claim: ResourceClaim) -> AllocationResult | None:
+        """The claim's new allocation; None if it is allocated already."""
         for one, allocation in zip(self.claims, self.results, strict=True):
             if one is claim:
                 return allocation
@@ -90,7 +92,13 @@ class NodePlan:
 
 _NOTHING_TO_DO = NodePlan((), ())
 
-NominatedPlans = Callable[[str], Sequence[NodePlan]]
+
+@dataclass(frozen=True, slots=True)
+class DeviceReservation:
+    """The claims of a pod, allocated or not, and what those without an allocation get on the chosen node."""
+
+    claims: Sequence[ResourceClaim]
+    plan: NodePlan
 
 
 def policy_score(claim_cache: ClaimCache, options: Options) -> Callable[[NodeInfo], float] | None:
@@ -103,7 +111,7 @@ def policy_score(claim_cache: ClaimCache, options: Options) -> Callable[[NodeInf
         assert node.document is not None
         try:
             used = occupancy(claim_cache.inventory.pools(node.document, options.features), claim_cache.usage)
-        except AllocationError:  # whoever asks this node for devices will be told
+        except AllocationError:  # the filter reports it
             return 0.0
         return 100 * (1 - used if emptier else used)
 
@@ -111,13 +119,13 @@ def policy_score(claim_cache: ClaimCache, options: Options) -> Callable[[NodeInf
 
 
 def pod_claims(
-    pod: Document, claim_cache: ClaimCache, *, others: Container[str] = ()
-) -> list[Document] | str:
-    """The claims of a pod, or in upstream's words why it waits without being tried: one is not there for it to use.
+    pod: Pod, claim_cache: ClaimCache, *, others: Container[str] = ()
+) -> list[ResourceClaim] | str:
+    """The claims of a pod, or in upstream's words why the pod is not tried: it cannot use one of them.
 
     Claims named in ``others`` are of another generation, and not looked at here.
     """
-    found: list[Document] = []
+    found: list[ResourceClaim] = []
     namespace = pod["metadata"]["namespace"]
     for entry in pod["spec"].get("resourceClaims") or ():
         try:
@@ -137,18 +145,10 @@ def pod_claims(
     return found
 
 
-def gate(pod: PodInfo, claim_cache: ClaimCache, *, others: Container[str] = ()) -> str:
-    """Why the pod is not to be tried yet, or an empty string."""
-    if not pod.claims:
-        return ""
-    found = pod_claims(pod.document, claim_cache, others=others)
-    return found if isinstance(found, str) else ""
-
-
-def claims_used_only_by(pods: Collection[PodInfo], claim_cache: ClaimCache) -> list[Document]:
-    """The allocated claims that nobody but these pods uses: they come free when all of them have gone."""
+def claims_used_only_by(pods: Collection[PodInfo], claim_cache: ClaimCache) -> list[ResourceClaim]:
+    """The allocated claims that nobody but these pods uses, so that deleting the pods frees them."""
     uids = {pod.uid for pod in pods}
-    found: dict[str, Document] = {}
+    found: dict[str, ResourceClaim] = {}
     for pod in pods:
         names = (r.claim for r in claims.references(pod.document) if r.claim) if pod.claims else ()
         held = [claim_cache.claim(pod.namespace, name) for name in names]
@@ -162,92 +162,58 @@ def claims_used_only_by(pods: Collection[PodInfo], claim_cache: ClaimCache) -> l
     return list(found.values())
 
 
-def device_count(claim: Document) -> int:
+def device_count(claim: ResourceClaim) -> int:
     """How many devices a claim has."""
-    return len(_results(claim))
+    return len(((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ())
 
 
 def resolvable_by_freeing_devices(rejection: Rejection) -> bool:
-    """Whether a "no" may become a "yes" when others give their devices back."""
+    """Whether the plugin might accept the node when other claims give their devices back."""
     return rejection.plugin == PLUGIN and rejection.reasons == (CANNOT_ALLOCATE,)
 
 
-class Attempt:
-    """One attempt of one pod. ``begin`` decides what can be decided before any node is looked at."""
+class DynamicResources:
+    """The plugin for claims of the current generation.
+
+    Both methods take ``others``: the names of the pod's claims that another plugin deals with.
+    """
 
     def __init__(
         self,
-        pod: PodInfo,
         claim_cache: ClaimCache,
         options: Options,
-        user_claims: list[Document],
-        resources: dict[str, int],
-        *,
-        clock: Callable[[], float],
-        monotonic: Callable[[], float],
-        new_share_id: Callable[[], str],
-        nominated_plans: NominatedPlans,
-    ) -> None:
-        self._pod = pod
-        self._claim_cache = claim_cache
-        self._options = options
-        self._monotonic = monotonic
-        self._now = clock
-        self._new_share_id = new_share_id
-        self._nominated_plans = nominated_plans
-        self.claims = user_claims
-        self._resources = resources
-        self._has_node_allocatable_devices = (
-            options.node_resources and claim_cache.has_node_allocatable_devices
-        )
-        self._made = claim_cache.extended_resource_claim(pod.uid) if resources else None
-        self._open: list[Document] = []
-        self._nodes_of: list[
-            tuple[Document, nodeaffinity.NodeTest | None]
-        ] = []  # of those that are allocated
-        self.scores_matter = False
-        for claim in user_claims:
-            given = claims.allocation(claim)
-            if given is None:
-                self._open.append(claim)
-            else:
-                selector = given.get("nodeSelector")
-                self._nodes_of.append((claim, nodeaffinity.node_selector(selector) if selector else None))
-            for request in claim["spec"].get("devices", {}).get("requests") or ():
-                if request.get("firstAvailable"):
-                    self.scores_matter = True
-        self.unavailable_claims: dict[str, Document] = {}  # allocated claims that kept the pod from some node
-        self.failures: dict[str, Unallocatable] = {}  # node → what the allocator had to say
-        self.shape: bytes | None = self._shape()
-
-    @classmethod
-    def begin(
-        cls,
-        pod: PodInfo,
-        claim_cache: ClaimCache,
-        options: Options,
+        nominator: Nominator,
         *,
         new_share_id: Callable[[], str],
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        nominated_plans: NominatedPlans = lambda node: (),
-        others: Container[str] = (),
-    ) -> Attempt | Rejection | Gated | None:
-        """An attempt, a "no" for every node, or None when the pod has nothing to do with devices.
+    ) -> None:
+        self.claim_cache = claim_cache
+        self.options = options
+        self.nominator = nominator
+        self.new_share_id = new_share_id
+        self.clock = clock
+        self.monotonic = monotonic
 
-        ``Gated``: a claim has gone, or is about to, since the pod was let into the queue.
+    def pre_enqueue(self, pod: PodInfo, others: Container[str] = ()) -> str:
+        if not pod.claims:
+            return ""
+        found = pod_claims(pod.document, self.claim_cache, others=others)
+        return found if isinstance(found, str) else ""
 
-        ``promised``: what others are to get on a node, which this pod must leave alone. ``others``: the pod's claims
-        of another generation.
-        """
+    def pre_filter(
+        self, pod: PodInfo, others: Container[str] = ()
+    ) -> DeviceAttempt | Rejection | Gated | None:
+        """``Gated``: since the pod entered the queue a claim was deleted, or its deletion has begun."""
         if not pod.claims and not pod.requests.scalars:
             return None
+        claim_cache, options = self.claim_cache, self.options
         found = pod_claims(pod.document, claim_cache, others=others)
         if isinstance(found, str):
             return Gated(found)
         resources = (
-            plugins_extended_resources.served_resources(pod, claim_cache.classes)
-            if options.extended_resources
+            extended_resources.served_resources(pod, claim_cache.classes)
+            if options.quirks.serves_extended_resources
             else {}
         )
         if not found and not resources:
@@ -258,89 +224,109 @@ class Attempt:
                     return _unresolvable("resourceclaim in use")
             elif unfit := _prefilter_reason(claim, claim_cache, options.features):
                 return _unresolvable(unfit)
-        return cls(
-            pod,
-            claim_cache,
-            options,
-            found,
-            resources,
-            clock=clock,
-            monotonic=monotonic,
-            new_share_id=new_share_id,
-            nominated_plans=nominated_plans,
+        return DeviceAttempt(self, pod, found, resources)
+
+
+class DeviceAttempt:
+    """The claims of one pod in one attempt to schedule it."""
+
+    def __init__(
+        self,
+        plugin: DynamicResources,
+        pod: PodInfo,
+        user_claims: list[ResourceClaim],
+        resources: dict[str, int],
+    ) -> None:
+        self._plugin = plugin
+        self._pod = pod
+        self._claim_cache = claim_cache = plugin.claim_cache
+        self._options = plugin.options
+        self._claims = user_claims
+        self._resources = resources
+        self._has_node_allocatable_devices = (
+            plugin.options.quirks.maps_node_allocatable and claim_cache.has_node_allocatable_devices
         )
+        self._extended_resource_claim = (
+            claim_cache.extended_resource_claim(pod.uid) if resources else None
+        )  # of an earlier attempt
+        self._unallocated: list[ResourceClaim] = []
+        self._allocated: list[tuple[ResourceClaim, nodeaffinity.NodeTest | None]] = []  # and their nodes
+        self.scores_matter = False
+        for claim in user_claims:
+            given = claims.allocation(claim)
+            if given is None:
+                self._unallocated.append(claim)
+            else:
+                selector = given.get("nodeSelector")
+                self._allocated.append((claim, nodeaffinity.node_selector(selector) if selector else None))
+            for request in claim["spec"].get("devices", {}).get("requests") or ():
+                if request.get("firstAvailable"):
+                    self.scores_matter = True
+        self.unavailable_claims: dict[str, ResourceClaim] = {}  # allocated claims that ruled out some node
+        self._failures: dict[str, Unallocatable] = {}  # node → what the allocator said
+        self.shape: bytes | None = self._shape()
 
     @property
-    def leftover_claim(self) -> Document | None:
-        """A claim for extended resources from an earlier attempt, which fits no longer."""
-        return self._made
+    def device_preemption(self) -> DeviceAttempt:
+        return self
 
     # -- a node -----------------------------------------------------------------------------------------------------
 
-    def on(self, node: NodeInfo, *, gone: Collection[PodInfo] = ()) -> NodePlan | Rejection:
-        """``gone``: what if these pods were not there any more, and their claims free?"""
-        wanted: list[Document] = list(self._open)
-        generated: Document | None = None
-        mappings: Sequence[Document] = ()
+    def filter(self, node: NodeInfo, *, gone: Collection[PodInfo] = ()) -> NodePlan | Rejection:
+        """``gone``: what if these pods were deleted, and their claims free?"""
+        wanted = list(self._unallocated)
+        extended_resource_claim: ResourceClaim | None = None
+        mappings: Sequence[ContainerExtendedResourceRequest] = ()
         if self._resources:
             match self._extended(node):
                 case Rejection() as rejection:
                     return rejection
-                case plugins_extended_resources.ClaimRequests(requests, mapped) if requests:
+                case extended_resources.ClaimRequests(requests, mapped) if requests:
                     mappings = mapped
-                    if self._made is not None:
-                        generated = self._made
+                    if self._extended_resource_claim is not None:
+                        extended_resource_claim = self._extended_resource_claim
                     else:
-                        generated = {
-                            **plugins_extended_resources.new_claim(self._pod), "spec": {"devices": {"requests": requests}},
-                        }  # fmt: skip
-                        wanted.append(generated)
-        if node.holders and self._options.node_resources:
-            for claim, _ in self._nodes_of:
+                        extended_resource_claim = extended_resources.new_claim(self._pod, requests)
+                        wanted.append(extended_resource_claim)
+        if node.pods_with_node_allocatable and self._options.quirks.maps_node_allocatable:
+            for claim, _ in self._allocated:
                 if (clash := node_allocatable.used_by_another_pod(self._pod, node, claim)) is not None:
                     return clash
-        in_the_way = [
+        unavailable = [
             claim
-            for claim, test in self._nodes_of
+            for claim, test in self._allocated
             if not (test is None or test(node.name, node.labels)) or not self._binding_possible(claim)
         ]
-        results: Sequence[Document] = ()
+        results: Sequence[AllocationResult] = ()
         if wanted:
             match self._allocate(node, wanted, self._usage(node, gone)):
                 case Unallocatable() as failure:
                     if not gone:
-                        self.failures[node.name] = failure
+                        self._failures[node.name] = failure
                     return Rejection(PLUGIN, (failure.message,), resolvable=False)
                 case Plan(results=results):
                     pass
-        held: Sequence[Document] = ()
+        statuses: Sequence[NodeAllocatableResourceClaimStatus] = ()
         if wanted and self._has_node_allocatable_devices:
-            held = node_allocatable.claim_statuses(
+            statuses = node_allocatable.claim_statuses(
                 self._pod, zip(wanted, results, strict=True), self._claim_cache.mappings
             )
-            if held and (lacking := node_allocatable.fits_node(self._pod, node, held)) is not None:
+            if statuses and (lacking := node_allocatable.fits_node(self._pod, node, statuses)) is not None:
                 return lacking
-        if in_the_way:
-            # Only here: where other claims cannot be allocated, to free these would help nobody.
-            self.unavailable_claims |= {claim["metadata"]["uid"]: claim for claim in in_the_way}
+        if unavailable:
+            # Only here: where the other claims cannot be allocated, freeing these would help nobody.
+            self.unavailable_claims |= {claim["metadata"]["uid"]: claim for claim in unavailable}
             return _NOT_AVAILABLE
-        if not wanted and generated is None:
+        if not wanted and extended_resource_claim is None:
             return _NOTHING_TO_DO
-        return NodePlan(tuple(wanted), tuple(results), generated, mappings, held)
+        return NodePlan(tuple(wanted), tuple(results), extended_resource_claim, mappings, statuses)
 
-    def explain(self, nodes: Iterable[NodeInfo]) -> dict[str, Unallocatable]:
-        """What the allocator has to say about these nodes, asked anew where another pod of this shape was told."""
-        for node in nodes:
-            if node.name not in self.failures:
-                with contextlib.suppress(AllocationError, FilterTimeout):
-                    self.on(node)
-        return self.failures
-
-    def score(self, plan: NodePlan) -> int:
+    def score(self, plan: ClaimPlan) -> int:
         """Earlier alternatives are worth more."""
+        assert isinstance(plan, NodePlan)
         total = 0
-        for claim in self.claims:
-            result = plan.allocation_for(claim) or claims.allocation(claim) or {}
+        for claim in self._claims:
+            result: AllocationResult = plan.allocation_for(claim) or claims.allocation(claim) or {}
             chosen = {r["request"] for r in (result.get("devices") or {}).get("results") or ()}
             for request in claim["spec"].get("devices", {}).get("requests") or ():
                 for i, alternative in enumerate(request.get("firstAvailable") or ()):
@@ -348,9 +334,59 @@ class Attempt:
                         total += MAX_SUBREQUESTS - i
         return total
 
+    # -- the outcome ------------------------------------------------------------------------------------------------
+
+    def reserve(self, node: str, plan: ClaimPlan) -> Bind:
+        assert isinstance(plan, NodePlan)
+        return Bind(node, DeviceReservation(self._claims, plan))
+
+    def post_filter(self, rejected_by: frozenset[str]) -> ClaimPostFilter:
+        for claim in self.unavailable_claims.values():
+            if is_unused(claim, self._pod):
+                return ClaimPostFilter("deallocation of ResourceClaim completed", (Deallocate(claim),))
+        if (leftover := self._extended_resource_claim) is not None:
+            return ClaimPostFilter("deletion of ResourceClaim completed", (DeleteLeftover(leftover),))
+        return ClaimPostFilter("still not schedulable")
+
+    def reasons(self, nodes: Iterable[NodeInfo]) -> Mapping[str, Reasons]:
+        """The allocator is asked again about nodes that another pod of this shape was rejected by."""
+        found: dict[str, Reasons] = {}
+        for node in nodes:
+            if node.name not in self._failures:
+                with contextlib.suppress(AllocationError, FilterTimeout):
+                    self.filter(node)
+            if node.name in self._failures:
+                found[node.name] = self._failures[node.name].reasons
+        return found
+
+    # -- preemption of devices --------------------------------------------------------------------------------------
+
+    def devices_freed_by(self, pod: PodInfo) -> int:
+        """How many devices the deletion of another pod frees."""
+        return sum(map(device_count, claims_used_only_by([pod], self._claim_cache)))
+
+    def nomination(self, node: NodeInfo, victims: Sequence[PodInfo]) -> DeviceNomination | None:
+        """What this pod will get of the devices of the victims, who are still on ``node``."""
+        plan = self.filter(node.without(frozenset(p.uid for p in victims)), gone=victims)
+        freed = claims_used_only_by(victims, self._claim_cache)
+        if isinstance(plan, Rejection) or not freed:
+            return None
+        return DeviceNomination(plan, lambda: any(self._is_being_freed(c, victims) for c in freed))
+
+    def _is_being_freed(self, claim: ResourceClaim, victims: Sequence[PodInfo]) -> bool:
+        """Whether a claim is still allocated, and comes free as soon as the victims are deleted."""
+        metadata = claim["metadata"]
+        now = self._claim_cache.claim(metadata["namespace"], metadata["name"])
+        if now is None or now["metadata"]["uid"] != metadata["uid"] or claims.allocation(now) is None:
+            return False
+        users = {r.get("uid") for r in now["status"].get("reservedFor") or ()}
+        return users <= {p.uid for p in victims}
+
+    # -- details ----------------------------------------------------------------------------------------------------
+
     def _usage(self, node: NodeInfo, gone: Collection[PodInfo]) -> Usage:
-        """What is taken, as far as this pod is concerned."""
-        nominated_plans = self._nominated_plans(node.name)
+        """The devices in use, as far as this pod is concerned."""
+        nominated_plans = self._plugin.nominator.nominated_plans(self._pod, node.name)
         freed = claims_used_only_by(gone, self._claim_cache) if gone else ()
         if not nominated_plans and not freed:
             return self._claim_cache.usage
@@ -362,9 +398,9 @@ class Attempt:
                 usage.add(claim, allocation)
         return usage
 
-    def _allocate(self, node: NodeInfo, wanted: list[Document], usage: Usage) -> Plan | Unallocatable:
-        options = self._options
-        deadline = self._monotonic() + options.filter_timeout if options.filter_timeout else None
+    def _allocate(self, node: NodeInfo, wanted: list[ResourceClaim], usage: Usage) -> Plan | Unallocatable:
+        options, monotonic = self._options, self._plugin.monotonic
+        deadline = monotonic() + options.filter_timeout if options.filter_timeout else None
         assert node.document is not None
         try:
             return allocate(
@@ -373,50 +409,49 @@ class Attempt:
                 node.document,
                 wanted,
                 features=options.features,
-                new_share_id=self._new_share_id,
+                new_share_id=self._plugin.new_share_id,
                 deadline=deadline,
-                monotonic=self._monotonic,
+                monotonic=monotonic,
                 policy=options.policy,
             )
         except AllocationTimeout:
             raise FilterTimeout(f"node {node.name}: timed out trying to allocate devices") from None
 
-    def _extended(self, node: NodeInfo) -> plugins_extended_resources.ClaimRequests | Rejection:
+    def _extended(self, node: NodeInfo) -> extended_resources.ClaimRequests | Rejection:
         served = [name for name in self._resources if not node.allocatable.scalars.get(name)]
         for name, amount in self._pod.requests.scalars.items():
             if (
                 amount
-                and plugins_extended_resources.is_extended(name)
+                and extended_resources.is_extended(name)
                 and name not in self._resources
                 and name not in node.allocatable.scalars
             ):
                 return Rejection(PLUGIN, ("cannot fit resource",), resolvable=False)
-        wanted = plugins_extended_resources.requests(
-            self._pod, served, self._claim_cache.classes.device_class_of
-        )
-        if self._made is not None and not self._resumes(self._made, wanted, node):
+        wanted = extended_resources.requests(self._pod, served, self._claim_cache.classes.device_class_of)
+        leftover = self._extended_resource_claim
+        if leftover is not None and not self._resumes(leftover, wanted, node):
             return Rejection(PLUGIN, ("cannot schedule extended resource claim",), resolvable=False)
         return wanted
 
     def _resumes(
-        self, made: Document, wanted: plugins_extended_resources.ClaimRequests, node: NodeInfo
+        self, leftover: ResourceClaim, wanted: extended_resources.ClaimRequests, node: NodeInfo
     ) -> bool:
-        """Whether a claim is what an attempt that did not come to its end would have gone on with on this node.
+        """Whether the pod can be bound to the node with the claim of an earlier attempt, which was not finished.
 
-        A scheduler was killed before it could bind the pod, or another one is about to. Upstream begins anew in every
-        case, and takes away the claim under a pod that is about to be bound.
+        A scheduler was killed before it could bind the pod, or another scheduler is about to bind it. Upstream always
+        begins anew, and so deletes the claim of a pod that is about to be bound.
         """
-        given = claims.allocation(made)
-        if given is None or not claims.is_reserved_for(made, self._pod.uid):
+        given = claims.allocation(leftover)
+        if given is None or not claims.is_reserved_for(leftover, self._pod.uid):
             return False
-        if plugins_extended_resources.request_summary(
-            made["spec"]["devices"].get("requests") or ()
-        ) != plugins_extended_resources.request_summary(wanted.requests):
+        if extended_resources.request_summary(
+            leftover["spec"]["devices"].get("requests") or ()
+        ) != extended_resources.request_summary(wanted.requests):
             return False
         selector = given.get("nodeSelector")
         return selector is None or nodeaffinity.node_selector(selector)(node.name, node.labels)
 
-    def _binding_possible(self, claim: Document) -> bool:
+    def _binding_possible(self, claim: ResourceClaim) -> bool:
         """An allocated claim whose devices failed to bind, or took too long to, is no use on any node."""
         if not self._options.features.binding_conditions:
             return True
@@ -424,28 +459,28 @@ class Attempt:
             case Failed():
                 return False
             case Waiting():
-                return not timed_out(claim, self._options.binding_timeout, self._now())
+                return not timed_out(claim, self._options.binding_timeout, self._plugin.clock())
         return True
 
     def _shape(self) -> bytes | None:
         if self.scores_matter or self._has_node_allocatable_devices:
             return None
-        parts: list[Any] = [c["spec"] for c in self._open]
-        parts += [(claims.allocation(c) or {}).get("nodeSelector") for c, _ in self._nodes_of]
+        parts: list[object] = [c["spec"] for c in self._unallocated]
+        parts += [(claims.allocation(c) or {}).get("nodeSelector") for c, _ in self._allocated]
         if self._resources:
             spec = self._pod.document["spec"]
-            for group in ("initContainers", "containers"):
+            for containers in (spec.get("initContainers"), spec.get("containers")):
                 parts.append(
-                    [(c["name"], c.get("restartPolicy"), c.get("resources")) for c in spec.get(group) or ()]
+                    [(c["name"], c.get("restartPolicy"), c.get("resources")) for c in containers or ()]
                 )
-            if self._made is not None:
-                parts.append(self._made["metadata"]["uid"])
-        if self._nodes_of:
-            parts.append([c["metadata"]["uid"] for c, _ in self._nodes_of])
+            if self._extended_resource_claim is not None:
+                parts.append(self._extended_resource_claim["metadata"]["uid"])
+        if self._allocated:
+            parts.append([c["metadata"]["uid"] for c, _ in self._allocated])
         return _encode(parts)
 
 
-def _is_full(claim: Document) -> bool:
+def _is_full(claim: ResourceClaim) -> bool:
     return len(claim["status"].get("reservedFor") or ()) >= MAX_CONSUMERS
 
 
@@ -453,7 +488,7 @@ def _unresolvable(message: str) -> Rejection:
     return Rejection(PLUGIN, (message,), resolvable=False)
 
 
-def _prefilter_reason(claim: Document, claim_cache: ClaimCache, features: Features) -> str:
+def _prefilter_reason(claim: ResourceClaim, claim_cache: ClaimCache, features: Features) -> str:
     """What is wrong with an unallocated claim before any node is looked at."""
     if claim_cache.has_pending_allocation(claim["metadata"]["uid"]):
         return f"resource claim {_key(claim)} is in the process of being allocated"
@@ -475,81 +510,5 @@ def _prefilter_reason(claim: Document, claim_cache: ClaimCache, features: Featur
     return ""
 
 
-def _key(claim: Document) -> str:
+def _key(claim: ResourceClaim) -> str:
     return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
-
-
-# -- binding conditions ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    pass
-
-
-def wants_binding_conditions(claim: Document) -> bool:
-    allocation = claims.allocation(claim)
-    return allocation is not None and has_binding_conditions(allocation)
-
-
-def has_binding_conditions(allocation: Document) -> bool:
-    """Whether a device of an allocation must be made ready for its node."""
-    for result in (allocation.get("devices") or {}).get("results") or ():
-        if result.get("bindingConditions"):
-            return True
-    return False
-
-
-def binding_state(claim: Document) -> Ready | Waiting | Failed:
-    """Whether every allocated device that must be made ready for its node has been."""
-    if claims.allocation(claim) is None:
-        return Waiting()
-    reported = {
-        (d.get("driver"), d.get("pool"), d.get("device")): d
-        for d in (claim.get("status") or {}).get("devices") or ()
-    }
-    for result in _results(claim):
-        conditions = result.get("bindingConditions")
-        if not conditions:
-            continue
-        device = reported.get((result["driver"], result["pool"], result["device"]))
-        if device is None:
-            return Waiting()
-        said = {c["type"]: c for c in device.get("conditions") or ()}
-        for name in result.get("bindingFailureConditions") or ():
-            condition = said.get(name)
-            if condition is not None and condition.get("status") == "True":
-                return Failed(
-                    f"device binding failed: claim={claim['metadata']['name']}, reason={condition.get('reason', '')}, "
-                    f"message={quote(condition.get('message', ''))}"
-                )
-        if any((said.get(name) or {}).get("status") != "True" for name in conditions):
-            return Waiting()
-    return Ready()
-
-
-def timed_out(claim: Document, limit: float, now: float) -> bool:
-    allocated = (claims.allocation(claim) or {}).get("allocationTimestamp")
-    if not allocated or not wants_binding_conditions(claim):
-        return False
-    return _seconds(allocated) + limit < now
-
-
-def _results(claim: Document) -> Sequence[Document]:
-    return ((claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()
-
-
-def _seconds(timestamp: str) -> float:
-    import calendar
-
-    return float(calendar.timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))

@@ -1,30 +1,34 @@
-"""Extended resources that devices stand for: ``limits: vendor.com/gpu: 1`` becomes requests of a generated claim.
+"""Extended resources that device classes serve: ``limits: vendor.com/gpu: 1`` becomes requests of a claim.
 
-Containers that run together need devices of their own; an init container that has ended before they start may use
-theirs. Request names and the mapping from container to request are those upstream writes.
+Containers that run together need devices of their own; an init container that ends before the others start may use
+their devices. The names of the requests and the mapping from container to request are those that upstream writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.claims import EXTENDED_RESOURCE_ANNOTATION
 from dray.api.compute import whole
 from dray.placement.cache.pods import PodInfo
 
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, ContainerExtendedResourceRequest
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.resource import DeviceClass, DeviceRequest, ResourceClaim
+
 #: any class can be asked for by this prefix and its name, without an extendedResourceName of its own
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
-_NATIVE = ("kubernetes.io/",)
 
 ClassOf = Callable[[str], str | None]
 
 
 class ClaimRequests(NamedTuple):
-    """What the generated claim asks for, and which container's resource is served by which request."""
+    """The requests of the claim for extended resources, and which of them serves which container's resource."""
 
-    requests: list[dict[str, Any]]
-    mappings: list[dict[str, str]]
+    requests: list[DeviceRequest]
+    mappings: list[ContainerExtendedResourceRequest]
 
 
 def is_extended(name: str) -> bool:
@@ -38,10 +42,10 @@ class DeviceClassResolver:
     """Which DeviceClass serves an extended resource: of several the newest, of equally old ones the first by name."""
 
     def __init__(self) -> None:
-        self._classes: dict[str, Mapping[str, Any]] = {}
+        self._classes: dict[str, DeviceClass] = {}
         self._by_resource: dict[str, list[str]] = {}
 
-    def set(self, document: Mapping[str, Any]) -> None:
+    def set(self, document: DeviceClass) -> None:
         name = document["metadata"]["name"]
         self.remove(name)
         self._classes[name] = document
@@ -84,8 +88,8 @@ def served_resources(pod: PodInfo, classes: DeviceClassResolver) -> dict[str, in
     }
 
 
-def new_claim(pod: PodInfo) -> dict[str, Any]:
-    """The claim that will be generated for the pod, still without requests."""
+def new_claim(pod: PodInfo, requests: Sequence[DeviceRequest]) -> ResourceClaim:
+    """The claim that will be created for the pod's extended resources."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -97,11 +101,11 @@ def new_claim(pod: PodInfo) -> dict[str, Any]:
                 {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
             ],
         },
-        "spec": {"devices": {}},
+        "spec": {"devices": {"requests": requests}},
     }
 
 
-def request_summary(asked: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
+def request_summary(asked: Iterable[DeviceRequest]) -> list[tuple[str, str, int]]:
     """What requests ask for, with or without the defaults that the API server fills in."""
     return sorted(
         (r["name"], e["deviceClassName"], e.get("count") or 1) for r in asked for e in (r["exactly"],)
@@ -119,14 +123,14 @@ def requests(pod: PodInfo, resources: Iterable[str], class_of: ClassOf) -> Claim
         served_by = class_of(resource)
         if served_by is None:
             continue
-        lasting: list[dict[str, Any] | None] = [None] * len(containers)
-        lasting_mappings: list[dict[str, str]] = []
+        lasting: list[DeviceRequest | None] = [None] * len(containers)
+        lasting_mappings: list[ContainerExtendedResourceRequest] = []
         for i in long:
             lasting[i], mapped = _request(i, containers[i], resource, served_by, ())
             lasting_mappings += mapped
-        largest: dict[str, Any] | None = None
+        largest: DeviceRequest | None = None
         names: set[str] = set()
-        passing_mappings: list[dict[str, str]] = []
+        passing_mappings: list[ContainerExtendedResourceRequest] = []
         for i in short:
             request, mapped = _request(i, containers[i], resource, served_by, lasting[i:])
             if request is not None:
@@ -148,16 +152,16 @@ def requests(pod: PodInfo, resources: Iterable[str], class_of: ClassOf) -> Claim
 
 def _request(
     index: int,
-    container: Mapping[str, Any],
+    container: Container,
     resource: str,
     device_class: str,
-    reusable: Sequence[dict[str, Any] | None],
-) -> tuple[dict[str, Any] | None, list[dict[str, str]]]:
+    reusable: Sequence[DeviceRequest | None],
+) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
     asked = (container.get("resources") or {}).get("requests") or {}
     count = whole(str(asked[resource])) if resource in asked else 0
     if not count:
         return None, []
-    mappings: list[dict[str, str]] = []
+    mappings: list[ContainerExtendedResourceRequest] = []
 
     def map_to(request: str) -> None:
         mappings.append(
@@ -173,18 +177,25 @@ def _request(
                 return None, mappings
     name = f"container-{index}-request-{sorted(asked).index(resource)}"
     map_to(name)
-    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count - available}
-    return {"name": name, "exactly": exactly}, mappings
+    request: DeviceRequest = {
+        "name": name,
+        "exactly": {
+            "deviceClassName": device_class,
+            "allocationMode": "ExactCount",
+            "count": count - available,
+        },
+    }
+    return request, mappings
 
 
 def in_memory_uid(pod: PodInfo) -> str:
-    """The uid under which a claim yet to be made is known."""
+    """The uid under which the cache counts a claim that is still to be created."""
     return f"extended-resources-of-{pod.uid}"
 
 
-def in_memory_claim(claim: Mapping[str, Any], pod: PodInfo) -> dict[str, Any]:
-    """A claim that is still to be made, under a name of its own until it is."""
-    metadata = {
+def in_memory_claim(claim: ResourceClaim, pod: PodInfo) -> ResourceClaim:
+    """A claim that is still to be created, under a name that no claim can have."""
+    metadata: ObjectMeta = {
         "namespace": pod.namespace,
         "name": f"<extended resources of {pod.name}>",
         "uid": in_memory_uid(pod),

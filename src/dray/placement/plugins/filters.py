@@ -1,16 +1,20 @@
 """Filters that look at one pod and one node: name, cordon, taints, affinity, ports and resources.
 
-Each returns None or the ``Rejection`` upstream's plugin of the same name gives, asked in upstream's order.
+Each returns None or the ``Rejection`` of upstream's plugin of the same name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from typing import TYPE_CHECKING
 
 from dray.api import nodeaffinity
 from dray.placement.cache.nodes import NodeInfo
 from dray.placement.cache.pods import HostPort, PodInfo
 from dray.placement.status import Rejection
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Taint
 
 Filter = Callable[[PodInfo, NodeInfo], Rejection | None]
 
@@ -22,7 +26,7 @@ _AFFINITY = Rejection(
 )
 _PORTS = Rejection("NodePorts", ("node(s) didn't have free ports for the requested pod ports",))
 
-_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+_CORDON: Taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def node_unschedulable(pod: PodInfo, node: NodeInfo) -> Rejection | None:
@@ -47,7 +51,7 @@ def taint_toleration(pod: PodInfo, node: NodeInfo) -> Rejection | None:
 
 
 def taint_toleration_naming_taint(pod: PodInfo, node: NodeInfo) -> Rejection | None:
-    """The same in the words of releases before 1.35, which name the taint."""
+    """The same with a reason that names the taint."""
     taint = nodeaffinity.find_untolerated_taint(node.taints, pod.tolerations, ("NoSchedule", "NoExecute"))
     if taint is None:
         return None
@@ -72,11 +76,15 @@ def _clash(port: HostPort, node: NodeInfo) -> bool:
 
 
 def node_resources_fit(
-    pod: PodInfo, node: NodeInfo, *, served_by_devices: Container[str] = (), sizes_matter: bool = True
+    pod: PodInfo,
+    node: NodeInfo,
+    *,
+    served_by_devices: Container[str] = (),
+    small_nodes_are_unresolvable: bool = True,
 ) -> Rejection | None:
-    """Everything the pod asks for must be free. ``served_by_devices``: extended resources that devices stand for.
+    """Everything the pod requests must be free. ``served_by_devices``: extended resources that device classes serve.
 
-    ``sizes_matter``: that nobody's leaving helps on a node which is too small altogether is known since 1.34.
+    ``small_nodes_are_unresolvable``: preemption does not help on a node that is too small even without its pods.
     """
     reasons: list[str] = []
     resolvable = True
@@ -90,12 +98,12 @@ def node_resources_fit(
     ):
         if want and want > have - used:
             reasons.append(f"Insufficient {name}")
-            resolvable &= want <= have or not sizes_matter
+            resolvable &= want <= have or not small_nodes_are_unresolvable
     for name, want in asked.scalars.items():
         have = offered.scalars.get(name, 0)
         if want and want > have - taken.scalars.get(name, 0):
             if not have and name in served_by_devices:
                 continue
             reasons.append(f"Insufficient {name}")
-            resolvable &= want <= have or not sizes_matter
+            resolvable &= want <= have or not small_nodes_are_unresolvable
     return Rejection("NodeResourcesFit", tuple(reasons), resolvable) if reasons else None

@@ -1,13 +1,13 @@
 """Devices that stand for cpu or memory of their node: what a claim takes of these counts like a request of the pod.
 
-Devices say so in ``nodeAllocatableResourceMappings``. What a pod's claims take is written into its status
-(``nodeAllocatableResourceClaimStatuses``), and from there it is counted on the node. Follows upstream rule for rule.
+Devices say so in ``nodeAllocatableResourceMappings``. The scheduler writes what a pod's claims take into the pod's
+status (``nodeAllocatableResourceClaimStatuses``), and the cache counts it on the node. Follows upstream rule for rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from dray.allocation import AllocationError
 from dray.api import claims
@@ -17,22 +17,25 @@ from dray.placement.cache.nodes import NodeInfo
 from dray.placement.cache.pods import NODE_ALLOCATABLE_CLAIM_STATUSES, PodInfo
 from dray.placement.status import Rejection
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import NodeAllocatableResourceClaimStatus, PodSpec
+    from dray.api.types.resource import AllocationResult, NodeAllocatableResourceMapping, ResourceClaim
+
 #: which resources a device of a pool stands for; None if it is an ordinary one
-Mappings = Callable[[str, str], Mapping[str, Document] | None]
+Mappings: TypeAlias = "Callable[[str, str], Mapping[str, NodeAllocatableResourceMapping] | None]"
 
 _PLUGIN = "DynamicResources"
 _BILLION = 10**9
 
 
 def claim_statuses(
-    pod: PodInfo, given: Iterable[tuple[Document, Document]], mappings: Mappings
-) -> list[dict[str, Any]]:
-    """What claims with new allocations take of a node's resources, as the pod's status tells it.
+    pod: PodInfo, given: Iterable[tuple[ResourceClaim, AllocationResult]], mappings: Mappings
+) -> list[NodeAllocatableResourceClaimStatus]:
+    """What claims with new allocations take of a node's resources, as the pod's status will say.
 
     ``AllocationError`` if a device leaves open how much that is.
     """
-    found: list[dict[str, Any]] = []
+    found: list[NodeAllocatableResourceClaimStatus] = []
     for claim, allocation in given:
         resources = _resources(pod, claim, allocation, mappings)
         if resources:
@@ -44,22 +47,26 @@ def claim_statuses(
                     "resources": {resource: str(amount) for resource, amount in sorted(resources.items())},
                 }
             )
-    return sorted(found, key=lambda status: str(status["resourceClaimName"]))
+    return sorted(found, key=lambda status: status["resourceClaimName"])
 
 
-def fits_node(pod: PodInfo, node: NodeInfo, held: Sequence[Document]) -> Rejection | None:
+def fits_node(
+    pod: PodInfo, node: NodeInfo, statuses: Sequence[NodeAllocatableResourceClaimStatus]
+) -> Rejection | None:
     """Whether the node has enough for the pod and what its claims take."""
-    for status in held:
+    for status in statuses:
         if not status["containers"]:
             who = status["resourceClaimName"]
             return _unresolvable(
                 f"claim {who}: node-allocatable resource claim not referenced by any container within the pod"
             )
     spec = pod.document["spec"]
-    extra = [status["resources"] for status in held]
+    extra = [status["resources"] for status in statuses]
     total = _total(spec, extra)
     if (spec.get("resources") or {}).get("requests"):
-        parts = _total({k: v for k, v in spec.items() if k != "resources"}, extra)
+        containers_only = spec.copy()
+        del containers_only["resources"]
+        parts = _total(containers_only, extra)
         for name, part, whole in _compare(parts, total):
             if part > whole:
                 return _unresolvable(
@@ -69,8 +76,8 @@ def fits_node(pod: PodInfo, node: NodeInfo, held: Sequence[Document]) -> Rejecti
     return _fits(total, node)
 
 
-def used_by_another_pod(pod: PodInfo, node: NodeInfo, claim: Document) -> Rejection | None:
-    """A claim for a node's resources is nobody's but its first user's."""
+def used_by_another_pod(pod: PodInfo, node: NodeInfo, claim: ResourceClaim) -> Rejection | None:
+    """A claim that takes resources of a node cannot be shared: it belongs to its first user."""
     name = claim["metadata"]["name"]
     users = {
         other.uid
@@ -85,7 +92,7 @@ def used_by_another_pod(pod: PodInfo, node: NodeInfo, claim: Document) -> Reject
 
 
 def _resources(
-    pod: PodInfo, claim: Document, allocation: Document, mappings: Mappings
+    pod: PodInfo, claim: ResourceClaim, allocation: AllocationResult, mappings: Mappings
 ) -> dict[str, Quantity]:
     found: dict[str, Quantity] = {}
     for result in (allocation.get("devices") or {}).get("results") or ():
@@ -111,8 +118,8 @@ def _times(base: Quantity, factor: Quantity) -> Quantity:
     return Quantity(base.nano * factor.nano // _BILLION, -9, format=base.format)
 
 
-def _name(claim: Document) -> str:
-    # One that is still to be made has a name that no claim can have.
+def _name(claim: ResourceClaim) -> str:
+    # A claim that is still to be created has no name yet.
     return claim["metadata"].get("name") or "<extended-resources>"
 
 
@@ -128,13 +135,13 @@ def _containers_using(pod: PodInfo, claim: str) -> list[str]:
     ]
 
 
-def _statuses(pod: PodInfo) -> Sequence[Document]:
+def _statuses(pod: PodInfo) -> Sequence[NodeAllocatableResourceClaimStatus]:
     return (pod.document.get("status") or {}).get(NODE_ALLOCATABLE_CLAIM_STATUSES) or ()
 
 
-def _total(spec: Document, extra: Iterable[Document]) -> ComputeResources:
-    """What is asked for with what claims take; where the pod asks for a resource as a whole, that is all there is."""
-    named = (spec.get("resources") or {}).get("requests") or {}
+def _total(spec: PodSpec, extra: Iterable[Mapping[str, str]]) -> ComputeResources:
+    """The requests of the pod with what its claims take. A pod level request for a resource already covers both."""
+    named: Mapping[str, str] = (spec.get("resources") or {}).get("requests") or {}
     total = pod_requests(spec)
     for resources in extra:
         total = plus(

@@ -1,4 +1,4 @@
-"""Which of the nodes that fit is best: upstream's scores, each between 0 and 100, weighed and added."""
+"""Upstream's scores of feasible nodes, each between 0 and 100; the weighted sum decides."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dray.api import nodeaffinity
 from dray.placement.cache.nodes import NodeInfo
 from dray.placement.cache.pods import PodInfo
+from dray.placement.quirks import PlacementQuirks
 
 MAX = 100
 
@@ -25,14 +26,11 @@ DEFAULT_WEIGHTS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How a profile weighs its scores. ``most_allocated`` packs instead of spreading.
-
-    ``release``: the minor release whose rules hold.
-    """
+    """How a profile weighs its scores. ``most_allocated`` packs instead of spreading."""
 
     weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     most_allocated: bool = False
-    release: int = 37
+    quirks: PlacementQuirks = field(default_factory=PlacementQuirks)
 
     def of_node(self, pod: PodInfo, node: NodeInfo) -> float:
         """The part of the score that depends on this node alone."""
@@ -41,7 +39,7 @@ class Scoring:
         if weight := weights.get("NodeResourcesFit", 0):
             score += weight * (most_allocated if self.most_allocated else least_allocated)(pod, node)
         if weight := weights.get("NodeResourcesBalancedAllocation", 0):
-            score += weight * balanced_allocation(pod, node, release=self.release)
+            score += weight * balanced_allocation(pod, node, self.quirks)
         return score
 
 
@@ -58,17 +56,14 @@ def most_allocated(pod: PodInfo, node: NodeInfo) -> int:
     return (cpu + memory) // 2
 
 
-def balanced_allocation(pod: PodInfo, node: NodeInfo, *, release: int = 37) -> int:
-    """Cpu and memory should be used in like proportion.
-
-    Since 1.33 that is no matter for pods which ask for neither, and since 1.36 it counts how much the pod improves it.
-    """
-    if release >= 33 and not (pod.requests.cpu or pod.requests.memory):
+def balanced_allocation(pod: PodInfo, node: NodeInfo, quirks: PlacementQuirks) -> int:
+    """Cpu and memory should be used in like proportion."""
+    if not quirks.scores_balance_without_requests and not (pod.requests.cpu or pod.requests.memory):
         return 0
     with_pod = _balance(
         node, node.requested.cpu + pod.requests.cpu, node.requested.memory + pod.requests.memory
     )
-    if release < 36:
+    if not quirks.scores_balance_by_improvement:
         return with_pod
     without = _balance(node, node.requested.cpu, node.requested.memory)
     return MAX // 2 + (MAX // 2 + with_pod - without) // 2

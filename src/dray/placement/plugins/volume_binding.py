@@ -1,25 +1,27 @@
-"""Volumes as far as claims go: a claim must exist and be bound, and its volume must be reachable from the node."""
+"""Upstream's VolumeBinding for bound claims: a claim must exist and be bound, and its volume must fit the node."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dray.api import nodeaffinity
 from dray.placement.cache.nodes import NodeInfo
 from dray.placement.cache.pods import PodInfo
 from dray.placement.status import Rejection
 
+if TYPE_CHECKING:
+    from dray.api.types.core import PersistentVolume, PersistentVolumeClaim
+    from dray.api.types.storage import StorageClass
+    from dray.placement.quirks import PlacementQuirks
+
 PLUGIN = "VolumeBinding"
-Document = Mapping[str, Any]
 
 _UNBOUND = Rejection(PLUGIN, ("pod has unbound immediate PersistentVolumeClaims",), resolvable=False)
 _NODE_AFFINITY = Rejection(
     PLUGIN, ("node(s) didn't match PersistentVolume's node affinity",), resolvable=False
 )
-_NODE_AFFINITY_UNTIL_1_32 = Rejection(
-    PLUGIN, ("node(s) had volume node affinity conflict",), resolvable=False
-)
+_NODE_AFFINITY_CONFLICT = Rejection(PLUGIN, ("node(s) had volume node affinity conflict",), resolvable=False)
 _NO_VOLUME = Rejection(
     PLUGIN, ("node(s) didn't find available persistent volumes to bind",), resolvable=False
 )
@@ -29,23 +31,24 @@ _LOST = Rejection(
 
 
 class VolumeBinding:
-    """Asks three look-ups: volume claims, volumes and storage classes."""
+    """Reads volume claims, volumes and storage classes through three functions."""
 
     def __init__(
         self,
         *,
-        volume_claim: Callable[[str, str], Document | None],
-        volume: Callable[[str], Document | None],
-        storage_class: Callable[[str], Document | None],
-        release: int = 37,
+        volume_claim: Callable[[str, str], PersistentVolumeClaim | None],
+        volume: Callable[[str], PersistentVolume | None],
+        storage_class: Callable[[str], StorageClass | None],
+        quirks: PlacementQuirks | None = None,
     ) -> None:
         self._volume_claim = volume_claim
         self._volume = volume
         self._storage_class = storage_class
-        self._elsewhere = _NODE_AFFINITY if release >= 33 else _NODE_AFFINITY_UNTIL_1_32
+        conflict = quirks is not None and quirks.names_volume_conflict
+        self._node_affinity = _NODE_AFFINITY_CONFLICT if conflict else _NODE_AFFINITY
 
     def reject(self, pod: PodInfo) -> Rejection | None:
-        """Why no node will do."""
+        """Why no node fits."""
         for name in pod.volume_claims:
             claim = self._volume_claim(pod.namespace, name)
             if claim is None:
@@ -73,9 +76,9 @@ class VolumeBinding:
                 return _LOST
             affinity = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
             if affinity and not nodeaffinity.node_selector(affinity)(node.name, node.labels):
-                return self._elsewhere
+                return self._node_affinity
         return None
 
-    def _waits(self, claim: Document) -> bool:
+    def _waits(self, claim: PersistentVolumeClaim) -> bool:
         storage = self._storage_class(claim["spec"].get("storageClassName") or "")
         return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"

@@ -1,125 +1,127 @@
-"""Where the classic generation is wired into the scheduler: its informers feed the book and wake pods."""
+"""Informers of the classic generation: their events fill the ``ClassicCache`` and requeue pods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dray.api import claims, objects
-from dray.client.client import Client
-from dray.client.informers import Informers
+from dray.api import objects
 from dray.client.resources import (
     CLASSIC_RESOURCE_CLAIMS,
     CLASSIC_RESOURCE_CLASSES,
     CLASSIC_RESOURCE_SLICES,
-    POD_SCHEDULING_CONTEXTS,
-    POD_SCHEDULINGS,
     RESOURCE_CLAIM_PARAMETERS,
     RESOURCE_CLASS_PARAMETERS,
-    Resource,
 )
-from dray.placement.classic.cache import ClassicCache
+from dray.placement.classic.cache import ClassicCache, allocation_of
 from dray.placement.classic.structured_parameters import allocated_instances
-from dray.scheduler.classic.plugin import ClassicPlugin
-from dray.scheduler.classic.writer import ClassicWriter
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.resource_v1alpha2 import PodSchedulingContext, ResourceClaim, ResourceClass
+    from dray.client.informers import Informers
+    from dray.client.resources import Resource
+    from dray.placement.classic.quirks import ClassicQuirks
+    from dray.scheduler.queue.pending_pods import PendingPods
+
+T = TypeVar("T", bound="Object")
 
 
-def add_event_handlers(
-    client: Client,
-    informers: Informers,
-    *,
-    served: Collection[Resource[Any]],
-    alone: bool,
-    early: bool = False,
-    claim_changed: Callable[[Document], None],
-    requeue: Callable[[], None],
-    requeue_pod: Callable[[str], None],
-) -> ClassicPlugin:
-    """The classic generation, kept up to date. ``served`` are its resources that the server has, in one version.
+class ClassicEventHandlers:
+    """1.30 requeues every pod at every event. Here only those are requeued that can fare differently."""
 
-    ``early``: names and words are those of 1.26 and 1.27. ``claim_changed`` lets the users of a
-    claim try again, ``wake_pod`` one pod (by its uid), ``wake`` every pod that was turned down because of its claims.
-    1.30 wakes all at every change; none but these can fare differently.
-    """
-    classic_cache = ClassicCache()
-    by_name = {resource.plural: resource for resource in served}
-    contexts = by_name.get(POD_SCHEDULINGS.plural) or POD_SCHEDULING_CONTEXTS
+    def __init__(self, classic_cache: ClassicCache, pending: PendingPods, quirks: ClassicQuirks) -> None:
+        self._classic_cache = classic_cache
+        self._pending = pending
+        self._quirks = quirks
 
-    def follow(
-        resource: Resource[Any],
-        set_: Callable[[Document], None],
-        remove: Callable[[Document], None],
-        requeues: Callable[[Document | None, Document], bool] = lambda old, new: True,
+    def start(
+        self,
+        informers: Informers,
+        by_name: Mapping[str, Resource[Any]],
+        contexts: Resource[PodSchedulingContext],
     ) -> None:
-        if resource.plural not in by_name:
-            return
+        """``by_name``: the resources that the server has, in its version; ``contexts``: what it calls them."""
+        cache = self._classic_cache
 
-        def changed(old: Document | None, new: Document) -> None:
-            set_(new)
-            if requeues(old, new):
-                requeue()
+        def follow(
+            resource: Resource[T],
+            set_: Callable[[T], None],
+            remove: Callable[[T], None],
+            requeues: Callable[[T | None, T], bool] = lambda old, new: True,
+        ) -> None:
+            if resource.plural not in by_name:
+                return
 
-        informers.get(by_name[resource.plural]).add_handler(
-            on_add=lambda new: changed(None, new), on_update=changed, on_delete=remove
+            def changed(old: T | None, new: T) -> None:
+                set_(new)
+                if requeues(old, new):
+                    self._requeue()
+
+            informers.get(by_name[resource.plural]).add_handler(
+                on_add=lambda new: changed(None, new),
+                on_update=changed,
+                on_delete=remove,
+            )
+
+        follow(CLASSIC_RESOURCE_CLASSES, self._class_set, self._class_deleted)
+        follow(RESOURCE_CLASS_PARAMETERS, *_into(cache.class_parameters))
+        follow(RESOURCE_CLAIM_PARAMETERS, *_into(cache.claim_parameters))
+        follow(
+            CLASSIC_RESOURCE_SLICES,
+            cache.set_slice,
+            lambda document: cache.remove_slice(document["metadata"]["name"]),
+            lambda old, new: not self._quirks.ignores_new_slices,
         )
+        follow(contexts, *_into(cache.contexts), self._context_changed)
+        follow(CLASSIC_RESOURCE_CLAIMS, self._claim_set, self._claim_deleted, _came_free)
 
-    def claim_set(claim: Document) -> None:
-        if "resourceClassName" in claim["spec"]:
-            classic_cache.set_claim(claim)
-            claim_changed(claim)
+    def _requeue(self) -> None:
+        self._pending.event("Classic")
 
-    def came_free(old: Document | None, new: Document) -> bool:
-        """Whether instances that the scheduler gave away are back."""
-        return claims.allocation(new) is None and bool(allocated_instances(claims.allocation(old or {})))
+    def _class_set(self, document: ResourceClass) -> None:
+        self._classic_cache.classes[document["metadata"]["name"]] = document
 
-    def answered(old: Document | None, new: Document) -> bool:
+    def _class_deleted(self, document: ResourceClass) -> None:
+        self._classic_cache.classes.pop(document["metadata"]["name"], None)
+
+    def _context_changed(self, old: PodSchedulingContext | None, new: PodSchedulingContext) -> bool:
+        """Requeues the one pod of the scheduling context, if a driver has answered."""
         owner = objects.controller_of(new)
-        # What the scheduler wrote itself is no news.
         if owner is not None and (new.get("status") or {}) != ((old or {}).get("status") or {}):
-            requeue_pod(owner["uid"])
+            self._pending.requeue_pods((owner["uid"],))
         return False
 
-    def claim_gone(claim: Document) -> None:
-        classic_cache.remove_claim(claim)
-        if not alone:
-            requeue()  # 1.30 itself lets pods sleep through this
+    def _claim_set(self, claim: ResourceClaim) -> None:
+        if "resourceClassName" in claim["spec"]:
+            self._classic_cache.set_claim(claim)
+            self._pending.requeue_users(claim)
 
-    def into(table: dict[tuple[str, str], Document]) -> tuple[Any, Any]:
-        return (
-            lambda d: table.__setitem__(_key(d), d),
-            lambda d: table.pop(_key(d), None),
-        )
-
-    def class_set(document: Document) -> None:
-        classic_cache.classes[document["metadata"]["name"]] = document
-
-    def class_gone(document: Document) -> None:
-        classic_cache.classes.pop(document["metadata"]["name"], None)
-
-    follow(CLASSIC_RESOURCE_CLASSES, class_set, class_gone)
-    follow(RESOURCE_CLASS_PARAMETERS, *into(classic_cache.class_parameters))
-    follow(RESOURCE_CLAIM_PARAMETERS, *into(classic_cache.claim_parameters))
-    # 1.30 does not wake pods for a new slice; where all generations live together that is put right.
-    follow(
-        CLASSIC_RESOURCE_SLICES,
-        classic_cache.set_slice,
-        lambda d: classic_cache.remove_slice(d["metadata"]["name"]),
-        lambda old, new: not alone,
-    )
-    follow(contexts, *into(classic_cache.contexts), answered)
-    follow(CLASSIC_RESOURCE_CLAIMS, claim_set, claim_gone, came_free)
-    writer = ClassicWriter(
-        client,
-        resource=by_name.get(CLASSIC_RESOURCE_CLAIMS.plural, CLASSIC_RESOURCE_CLAIMS),
-        contexts=contexts,
-        owners_wait=not early,
-        as_in_130=alone,
-    )
-    return ClassicPlugin(classic_cache, writer, alone=alone, early=early)
+    def _claim_deleted(self, claim: ResourceClaim) -> None:
+        self._classic_cache.remove_claim(claim)
+        if not self._quirks.ignores_deleted_claims:
+            self._requeue()
 
 
-def _key(document: Document) -> tuple[str, str]:
+def _came_free(old: ResourceClaim | None, new: ResourceClaim) -> bool:
+    """Whether a claim gave back instances that the scheduler had allocated."""
+    return old is not None and allocation_of(new) is None and bool(allocated_instances(allocation_of(old)))
+
+
+def _into(
+    table: MutableMapping[tuple[str, str], T],
+) -> tuple[Callable[[T], None], Callable[[T], None]]:
+    """Handlers that set and delete a document in a table."""
+
+    def set_(document: T) -> None:
+        table[_key(document)] = document
+
+    def delete(document: T) -> None:
+        table.pop(_key(document), None)
+
+    return set_, delete
+
+
+def _key(document: Object) -> tuple[str, str]:
     metadata = document["metadata"]
     return metadata.get("namespace", ""), metadata["name"]

@@ -1,52 +1,64 @@
-"""Writing into the status of pods: patches that hold for one pod alone, and conditions only if they say something new."""
+"""Patches of the status of pods. A patch names the uid of the pod, and a condition is written only if it changes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Literal, cast
 
+from dray.api import pods
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
 from dray.placement.cache.pods import PodInfo
+from dray.scheduler.quirks import SchedulerQuirks
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodCondition, PodStatus
+
+ClearedField = Literal["nominatedNodeName", "nodeAllocatableResourceClaimStatuses"]
 
 
 class PodStatusWriter:
-    """``observes_generation``: conditions tell which generation of the pod they are about."""
+    """Writes the status of pods."""
 
     def __init__(
-        self, client: Client, *, observes_generation: bool = True, clock: Callable[[], float] = time.time
+        self, client: Client, quirks: SchedulerQuirks, *, clock: Callable[[], float] = time.time
     ) -> None:
         self._client = client
-        self._observes_generation = observes_generation
+        self._quirks = quirks
         self._clock = clock
 
-    async def patch(self, pod: PodInfo, status: dict[str, Any], *, version: str = "") -> Document:
+    async def patch(
+        self, pod: PodInfo, status: PodStatus, *, clears: Iterable[ClearedField] = (), version: str = ""
+    ) -> Pod:
+        """Write some fields of the status and clear others. ``version``: refused if the pod has changed since."""
         metadata = {"uid": pod.uid, "resourceVersion": version} if version else {"uid": pod.uid}
-        patch = {"metadata": metadata, "status": status}
+        fields: dict[str, object] = {**status}
+        fields.update(dict.fromkeys(clears))
+        patch = {"metadata": metadata, "status": fields}
         return await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
 
-    def condition(self, pod: PodInfo, condition: dict[str, Any]) -> dict[str, Any] | None:
-        """The condition with its times, or None when the pod says so already."""
+    def condition(self, pod: PodInfo, condition: PodCondition) -> PodCondition | None:
+        """The condition with its times, to be written by ``patch``; None when the pod has it already."""
         now = timestamp(self._clock())
-        generation = pod.document["metadata"].get("generation") if self._observes_generation else None
+        generation = pod.document["metadata"].get("generation") if self._quirks.observes_generation else None
+        since = now
+        known = pods.condition(pod.document, condition["type"])
+        if known is not None:
+            if known.items() >= condition.items():
+                return None
+            if known.get("status") == condition["status"]:
+                since = known.get("lastTransitionTime") or now
         about = {"observedGeneration": generation} if generation else {}
-        for known in (pod.document.get("status") or {}).get("conditions") or ():
-            if known.get("type") == condition["type"]:
-                if all(known.get(k) == v for k, v in condition.items()):
-                    return None
-                since = known.get("lastTransitionTime") if known.get("status") == condition["status"] else now
-                return {**condition, **about, "lastProbeTime": None, "lastTransitionTime": since or now}
-        return {**condition, **about, "lastProbeTime": None, "lastTransitionTime": now}
+        times = {"lastProbeTime": None, "lastTransitionTime": since}  # null, as upstream writes it
+        return cast("PodCondition", {**condition, **about, **times})
 
 
 def timestamp(seconds: float) -> str:
     return _timestamp(int(seconds))
 
 
-@lru_cache(maxsize=1)  # within a second thousands may be asked for
+@lru_cache(maxsize=1)  # thousands may be needed within a second
 def _timestamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

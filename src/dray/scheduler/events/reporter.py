@@ -1,53 +1,39 @@
-"""What people are told about pods: events, the condition of a pod without a node, and the node that it may count on."""
+"""Events about pods, their PodScheduled condition and their nominatedNodeName."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dray.allocation import Reasons
 from dray.api.errors import NotFound, StatusError
-from dray.client.resources import PODS, Resource
+from dray.client.resources import PODS
 from dray.placement.cache.pods import PodInfo
 from dray.scheduler.events.pod_status import PodStatusWriter
+from dray.scheduler.events.recorders import Recorder
+from dray.scheduler.quirks import SchedulerQuirks
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod, PodCondition, PodStatus
+    from dray.scheduler.events.pod_status import ClearedField
 
 log = logging.getLogger(__name__)
 
-Document = Mapping[str, Any]
 _LONGEST_NOTE, _CUT = 1024, " ..."
-#: the annotation of a FailedScheduling event with the allocator's reasons, counted
+#: the annotation of a FailedScheduling event with the allocator's reasons as JSON
 REASONS_ANNOTATION = "dray.dev/reasons"
 
 
-class Recorder(Protocol):
-    """Where events about pods go."""
-
-    def event(
-        self,
-        resource: Resource[Any],
-        obj: Any,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        *,
-        action: str = "",
-        related: tuple[Resource[Any], Any] | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> None: ...
-
-
 class Reporter:
-    """``names_preemptor``: the event of a pod that had to go refers to the one it had to go for."""
+    """Reports what becomes of pods."""
 
-    def __init__(
-        self, recorder: Recorder, statuses: PodStatusWriter, *, names_preemptor: bool = True
-    ) -> None:
+    def __init__(self, recorder: Recorder, statuses: PodStatusWriter, quirks: SchedulerQuirks) -> None:
         self._recorder = recorder
         self._statuses = statuses
-        self._names_preemptor = names_preemptor
+        self._quirks = quirks
 
     # -- pods that get a node ---------------------------------------------------------------------------------------
 
@@ -56,14 +42,14 @@ class Reporter:
         self._recorder.event(PODS, pod.document, "Normal", "Scheduled", text, action="Binding")
 
     def binding_conditions_pending(self, pod: PodInfo, node: str) -> None:
-        """Event of a pod that has its devices, but they are not ready for its node."""
+        """Event of a pod whose devices are allocated but not ready for its node."""
         text = f"waiting for binding conditions for device on node {node}"
         self._recorder.event(
             PODS, pod.document, "Normal", "BindingConditionsPending", text, action="Scheduling"
         )
 
-    async def set_nominated_node_name(self, pod: PodInfo, node: str) -> Document | None:
-        """Say where the pod will be. That it cannot be said keeps nobody from binding it."""
+    async def set_nominated_node_name(self, pod: PodInfo, node: str) -> Pod | None:
+        """Returns the written pod, or None if the write failed, which does not keep the pod from being bound."""
         try:
             return await self._statuses.patch(pod, {"nominatedNodeName": node})
         except NotFound:
@@ -73,13 +59,12 @@ class Reporter:
             return None
 
     async def clear_nominated_node_name(self, pod: PodInfo) -> None:
-        """Take back what a pod was told about the node that it will be on."""
         try:
-            await self._statuses.patch(pod, {"nominatedNodeName": None})
+            await self._statuses.patch(pod, {}, clears=("nominatedNodeName",))
         except NotFound:
             pass
         except StatusError as problem:
-            log.warning("pod %s keeps the node it was promised: %s", pod.key, problem)
+            log.warning("pod %s keeps its nominatedNodeName: %s", pod.key, problem)
 
     # -- pods that get none -----------------------------------------------------------------------------------------
 
@@ -91,10 +76,10 @@ class Reporter:
         message: str,
         nominated: str | None,
         reasons: Mapping[str, Reasons] | None = None,
-    ) -> Document | None:
-        """Event and condition of a pod that got no node; the pod as it is then, if that changed it.
+    ) -> Pod | None:
+        """Event and condition of a pod that got no node. Returns the written pod, or None if nothing was written.
 
-        ``nominated``: None leaves the promise as it is. ``reasons``: what the allocator said about some nodes.
+        ``nominated``: the new nominatedNodeName; None leaves it as it is. ``reasons``: what the allocator said.
         """
         self._recorder.event(
             PODS,
@@ -105,16 +90,25 @@ class Reporter:
             action="Scheduling",
             annotations=_annotations(reasons) if reasons else None,
         )
-        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-        change: dict[str, Any] = {}
+        condition: PodCondition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+        }
+        change: PodStatus = {}
+        clears: tuple[ClearedField, ...] = ()
         updated = self._statuses.condition(pod, condition)
         if updated is not None:
             change["conditions"] = [updated]
-        if nominated is not None and nominated != pod.nominated_node:
-            change["nominatedNodeName"] = nominated or None
-        if change:
+        if nominated:
+            if nominated != pod.nominated_node:
+                change["nominatedNodeName"] = nominated
+        elif nominated is not None and pod.nominated_node:
+            clears = ("nominatedNodeName",)
+        if change or clears:
             try:
-                return await self._statuses.patch(pod, change)
+                return await self._statuses.patch(pod, change, clears=clears)
             except NotFound:
                 pass
             except StatusError as problem:
@@ -122,17 +116,17 @@ class Reporter:
         return None
 
     def skipped(self, pod: PodInfo) -> None:
-        """Event of a pod that was about to be tried when it was deleted."""
+        """Event of a pod that is deleted when it is about to be tried."""
         text = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
         self._recorder.event(PODS, pod.document, "Warning", "FailedScheduling", text, action="Scheduling")
 
     def gated(self, pod: PodInfo, why: str) -> None:
-        """Event of a pod that is not tried before its claims are there."""
+        """Event of a pod that is not tried before its claims exist."""
         text = f"waiting for the claims of the pod: {why}"
         self._recorder.event(PODS, pod.document, "Warning", "FailedScheduling", text, action="Scheduling")
 
     def preempted(self, victim: PodInfo, text: str, *, by: PodInfo) -> None:
-        """Event of a pod that had to make room for another one."""
+        """Event of a victim of preemption."""
         self._recorder.event(
             PODS,
             victim.document,
@@ -140,12 +134,12 @@ class Reporter:
             "Preempted",
             text,
             action="Preempting",
-            related=(PODS, by.document) if self._names_preemptor else None,
+            related=(PODS, by.document) if self._quirks.refers_to_preemptor else None,
         )
 
 
 def truncate_note(message: str) -> str:
-    """Cut where upstream cuts: an event's note has its limit, the pod's condition has none."""
+    """Truncated as upstream does it: the note of an event is limited, the message of the condition is not."""
     data = message.encode()
     if len(data) <= _LONGEST_NOTE:
         return message
@@ -156,5 +150,5 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _annotations(reasons: Mapping[str, Reasons]) -> dict[str, str]:
-    """The allocator's reasons, node by node and with every count, for those who want more than a sentence."""
+    """The allocator's reasons for each node, with every count."""
     return {REASONS_ANNOTATION: _encode({n: r.as_document() for n, r in reasons.items()}).decode()}

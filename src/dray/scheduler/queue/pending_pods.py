@@ -1,62 +1,61 @@
-"""The pods that want a node: what keeps each from being tried, who waits for which claim, and who is on the way.
+"""The pods without a node: which of them are gated, which claims they wait for, and which are assumed to be bound.
 
-A pod is taken up when it is first seen without a node, assumed once a node is chosen for it, and dropped when it is
-there or needs none any more. Whoever changes something that may help a pod says so here.
+A pod is added when it is first seen without a node, assumed once a node is chosen for it, and deleted when it is bound
+or needs no node any more. Events that may help a pod are reported here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from dray.api import objects
-from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.pods import PodInfo, PodInfoFactory
-from dray.placement.decision import ClaimPlugin
 from dray.placement.plugins import dynamic_resources
 from dray.placement.profiles import Profiles
 from dray.scheduler.queue import queueing_hints
-from dray.scheduler.queue.scheduling_queue import ClusterEvent, QueuedPodInfo, SchedulingQueue
+from dray.scheduler.queue.scheduling_queue import QueuedPodInfo, QueueingHint, SchedulingQueue
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.core import Pod, PodResourceClaimStatus
+    from dray.api.types.resource import ResourceClaim
+    from dray.placement.cache.nodes import NodeInfo
 
 
 class PendingPods:
-    """The queue, with what decides who enters it and when it is worth looking into again."""
+    """The queue, with what decides which pods are gated and when pods are requeued."""
 
     def __init__(
         self,
         queue: SchedulingQueue,
-        claim_cache: ClaimCache,
         profiles: Profiles,
         *,
         requeued_by_any_change: bool,
         skipped: Callable[[PodInfo], None],
     ) -> None:
-        """``skipped`` is told of pods that are deleted when their turn has come.
+        """``skipped`` is called with pods that are deleted when they are about to be tried.
 
-        ``woken_by_any_change``: there are no hints yet that tell changes of a pod which help it from those which do not.
+        ``requeued_by_any_change``: any update of an unschedulable pod requeues the pod.
         """
         self.queue = queue
-        self.wakeup = asyncio.Event()  # the queue is worth looking into
-        self.assumed: dict[str, str] = {}  # pods on their way to a node, not yet seen there
-        self.classic: ClaimPlugin | None = None  # set while wiring, as its informers wake pods in turn
-        self._claim_cache = claim_cache
+        self.wakeup = asyncio.Event()  # there may be a pod to try
+        self.assumed: dict[str, str] = {}  # pod uid → node, until the informer says that the pod is bound
         self._profiles = profiles
         self._requeued_by_any_change = requeued_by_any_change
         self._skipped = skipped
         self._users: dict[tuple[str, str], set[str]] = {}  # claim → pods in the queue that name it
         self._pod_infos = PodInfoFactory()
 
-    # -- coming and going -------------------------------------------------------------------------------------------
+    # -- adding and deleting -----------------------------------------------------------------------------------------
 
-    def add_or_update(self, uid: str, document: Document) -> None:
+    def add_or_update(self, uid: str, document: Pod) -> None:
         """A pod without a node is there, or has changed."""
         entry = self.queue.get(uid)
         if "deletionTimestamp" in document["metadata"]:
             if entry is not None:
-                # Where any change of a pod wakes it, its deletion does.
+                # Where any update of a pod requeues it, its deletion does.
                 if self.queue.is_due(uid, requeued=self._requeued_by_any_change):
                     self._skipped(entry.pod.updated(document))
                 self.queue.discard(uid)
@@ -66,21 +65,22 @@ class PendingPods:
             pod = self._pod_infos.of(document)
             self._link(pod)
             if pod.nominated_node:
-                self._profiles.of(pod).placement.nominate(pod, pod.nominated_node)
+                self._profiles.of(pod).placement.nominator.nominate(pod, pod.nominated_node)
             self.queue.add(pod, gate=self._gate(pod))
         else:
             before = entry.pod
             pod = before.updated(document)
             self._link(pod)
-            may_help = pod.document["spec"] != before.document["spec"] or _claim_statuses(pod) != _claim_statuses(before) or (
-                pod.labels != before.labels
-            )  # fmt: skip
+            may_help = (
+                pod.document["spec"] != before.document["spec"]
+                or _claim_statuses(pod) != _claim_statuses(before)
+                or pod.labels != before.labels
+            )
             self.queue.update(pod, gate=self._gate(pod), may_help=may_help)
         self.wakeup.set()
 
     def delete(self, uid: str) -> None:
-        """Nothing is wanted for the pod any more, neither a node nor a promise of one."""
-        # What is on its way to a node is in the queue no more.
+        """The pod needs no node any more. An assumed pod has left the queue already."""
         if self.assumed.pop(uid, None) is None and (entry := self.queue.discard(uid)) is not None:
             self._unlink(entry.pod)
         self._profiles.delete_nominated_pod(uid)
@@ -91,11 +91,11 @@ class PendingPods:
         self.assumed[pod.uid] = node
 
     def forget(self, uid: str) -> None:
-        """The pod is not on its way any more: news of it count again."""
+        """The pod is not bound after all: updates of it count again."""
         self.assumed.pop(uid, None)
 
     def retry(self, entry: QueuedPodInfo) -> None:
-        """A pod that was on its way did not get there, and still wants a node."""
+        """A pod that was assumed could not be bound, and is tried again."""
         self._link(entry.pod)
         gate = self._gate(entry.pod)
         if gate:
@@ -104,26 +104,42 @@ class PendingPods:
             self.queue.add_unschedulable(entry, rejected_by=frozenset(), error=True)
         self.wakeup.set()
 
-    # -- waking -----------------------------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------------------------
 
-    def requeue(self, resource: str, action: str, old: Any = None, new: Any = None) -> None:
-        """Something has changed that may help pods which were turned down."""
-        if self.queue.has_unschedulable and self.queue.requeue(
-            ClusterEvent(resource, action, old, new), queueing_hints.should_queue
-        ):
+    def node_event(self, node: NodeInfo | None) -> None:
+        """A node was added or updated, or (None) deleted."""
+        if self.queue.has_unschedulable:
+            self._requeue(lambda entry: queueing_hints.after_node_event(entry, node))
+
+    def assigned_pod_event(self, old: PodInfo | None, new: PodInfo | None) -> None:
+        """A pod on some node was added, updated or deleted."""
+        if self.queue.has_unschedulable:
+            self._requeue(lambda entry: queueing_hints.after_assigned_pod_event(entry, old, new))
+
+    def claim_event(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if self.queue.has_unschedulable:
+            self._requeue(lambda entry: queueing_hints.after_claim_event(entry, old, new))
+
+    def event(self, kind: str) -> None:
+        """An object of another kind has changed."""
+        if self.queue.has_unschedulable:
+            self._requeue(lambda entry: queueing_hints.after_event(entry, kind))
+
+    def _requeue(self, hint: QueueingHint) -> None:
+        if self.queue.requeue(hint):
             self.wakeup.set()
 
     def requeue_pods(self, uids: Iterable[str]) -> None:
         if self.queue.requeue_these(uids):
             self.wakeup.set()
 
-    def requeue_users(self, claim: Document) -> None:
-        """Let everyone try again who uses a claim, or waits for it."""
+    def requeue_users(self, claim: Object) -> None:
+        """Requeue the pods that use a claim or wait for it."""
         self.recheck(claim)
         self.requeue_pods(self._users_of(claim))
 
-    def recheck(self, claim: Document) -> None:
-        """Let in the pods that have waited for just this claim."""
+    def recheck(self, claim: Object) -> None:
+        """Lift the gate of the pods that waited for this claim alone."""
         for uid in self._users_of(claim):
             entry = self.queue.at_gate(uid)
             if entry is not None and not self._gate(entry.pod):
@@ -133,19 +149,16 @@ class PendingPods:
     # -- claims -----------------------------------------------------------------------------------------------------
 
     def _gate(self, pod: PodInfo) -> str:
-        """What keeps the pod from being tried at all."""
+        """Why the pod is not to be tried, or an empty string."""
         if pod.document["spec"].get("schedulingGates"):
             return "SchedulingGates"
-        if not self._profiles.of(pod).profile.enabled(dynamic_resources.PLUGIN):
+        framework = self._profiles.of(pod)
+        if not framework.profile.enabled(dynamic_resources.PLUGIN):
             return ""
-        if self.classic is not None and self.classic.concerns(pod):
-            return self.classic.gate(
-                pod, lambda others: dynamic_resources.gate(pod, self._claim_cache, others=others)
-            )
-        return dynamic_resources.gate(pod, self._claim_cache)
+        return framework.claims.pre_enqueue(pod)
 
-    def _users_of(self, claim: Document) -> set[str]:
-        """The pods that name a claim, and the one it was made for."""
+    def _users_of(self, claim: Object) -> set[str]:
+        """The pods that name a claim, and the pod that owns it."""
         metadata = claim["metadata"]
         users = self._users.get((metadata["namespace"], metadata["name"]), ())
         owner = objects.controller_of(claim)
@@ -165,5 +178,5 @@ class PendingPods:
                     del self._users[key]
 
 
-def _claim_statuses(pod: PodInfo) -> Any:
+def _claim_statuses(pod: PodInfo) -> Sequence[PodResourceClaimStatus] | None:
     return (pod.document.get("status") or {}).get("resourceClaimStatuses")

@@ -1,18 +1,23 @@
-"""Which sleeping pods a change may help: asked of the plugins that turned them down.
+"""Queueing hints: whether an event in the cluster may make an unschedulable pod schedulable.
 
-A change that cannot alter any of the reasons a pod was refused for leaves it asleep.
+An event is looked at for the plugins that rejected the pod. A pod stays unschedulable if the event cannot change what
+any of them said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dray.api import claims
-from dray.placement.cache.nodes import NodeInfo
 from dray.placement.plugins import filters
-from dray.placement.plugins.dynamic_resources import PLUGIN as DEVICES
-from dray.scheduler.queue.scheduling_queue import ClusterEvent, QueuedPodInfo
+from dray.placement.plugins.dynamic_resources import PLUGIN as DYNAMIC_RESOURCES
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceClaim
+    from dray.placement.cache.nodes import NodeInfo
+    from dray.placement.cache.pods import PodInfo
+    from dray.scheduler.queue.scheduling_queue import QueuedPodInfo
 
 _NODE_FILTERS: Mapping[str, filters.Filter] = {
     "NodeUnschedulable": filters.node_unschedulable,
@@ -22,52 +27,37 @@ _NODE_FILTERS: Mapping[str, filters.Filter] = {
     "NodeName": filters.node_name,
     "NodeResourcesFit": filters.node_resources_fit,
 }
-#: refused because of other pods: any of them coming, going or changing its labels matters
+#: these plugins look at other pods, and at their labels
 _POD_PLUGINS = frozenset({"InterPodAffinity", "PodTopologySpread"})
 _FREED_BY_PODS = frozenset({"NodeResourcesFit", "NodePorts"}) | _POD_PLUGINS
 _VOLUME_PLUGINS = frozenset({"VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits"})
 
 
-def should_queue(entry: QueuedPodInfo, change: ClusterEvent) -> bool:
+def after_node_event(entry: QueuedPodInfo, node: NodeInfo | None) -> bool:
+    """The node was added or updated, or (None) some node was deleted."""
     by = entry.rejected_by
-    match change.resource:
-        case "Node":
-            return _node(entry, change)
-        case "AssignedPod":
-            if change.action == "delete":
-                return bool(by & _FREED_BY_PODS)
-            if change.action == "update" and change.old is not None:
-                shrunk = change.old.requests != change.new.requests
-                return bool(by & _POD_PLUGINS) or (shrunk and "NodeResourcesFit" in by)
-            return bool(by & _POD_PLUGINS)
-        case "ResourceClaim":
-            return DEVICES in by and _claim(entry, change)
-        case "ResourceSlice" | "DeviceTaintRule" | "Classic":
-            return DEVICES in by
-        case "DeviceClass":
-            return DEVICES in by or ("NodeResourcesFit" in by and bool(entry.pod.requests.scalars))
-        case "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass":
-            return bool(by & _VOLUME_PLUGINS)
-        case "Namespace":
-            return "InterPodAffinity" in by
-    return False
-
-
-def _node(entry: QueuedPodInfo, change: ClusterEvent) -> bool:
-    """A new node, or one that changed, helps if a filter that said no would now say yes to it."""
-    node: NodeInfo = change.new
-    by = entry.rejected_by
-    if change.action == "delete":
+    if node is None:
         return bool(by & _POD_PLUGINS)
     for plugin, test in _NODE_FILTERS.items():
         if plugin in by and test(entry.pod, node) is None:
             return True
-    return bool(by & (_POD_PLUGINS | _VOLUME_PLUGINS)) or DEVICES in by
+    return bool(by & (_POD_PLUGINS | _VOLUME_PLUGINS)) or DYNAMIC_RESOURCES in by
 
 
-def _claim(entry: QueuedPodInfo, change: ClusterEvent) -> bool:
-    old: Mapping[str, Any] | None = change.old
-    new: Mapping[str, Any] | None = change.new
+def after_assigned_pod_event(entry: QueuedPodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
+    """A pod on some node was added, updated, or deleted (``new`` is None)."""
+    by = entry.rejected_by
+    if new is None:
+        return bool(by & _FREED_BY_PODS)
+    if by & _POD_PLUGINS:
+        return True
+    return old is not None and "NodeResourcesFit" in by and old.requests != new.requests
+
+
+def after_claim_event(entry: QueuedPodInfo, old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
+    """A claim was added (``old`` is None), updated, or deleted (``new`` is None)."""
+    if DYNAMIC_RESOURCES not in entry.rejected_by:
+        return False
     if (
         old is not None
         and claims.allocation(old) is not None
@@ -83,4 +73,14 @@ def _claim(entry: QueuedPodInfo, change: ClusterEvent) -> bool:
     return uses and (old is None or old.get("status") != new.get("status"))
 
 
-QueueingHint = Callable[[QueuedPodInfo, ClusterEvent], bool]
+def after_event(entry: QueuedPodInfo, kind: str) -> bool:
+    """An object of another kind was added, updated or deleted; ``Classic`` is any kind of the classic generation."""
+    by = entry.rejected_by
+    match kind:
+        case "ResourceSlice" | "DeviceTaintRule" | "Classic":
+            return DYNAMIC_RESOURCES in by
+        case "DeviceClass":
+            return DYNAMIC_RESOURCES in by or ("NodeResourcesFit" in by and bool(entry.pod.requests.scalars))
+        case "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass":
+            return bool(by & _VOLUME_PLUGINS)
+    return False

@@ -1,7 +1,7 @@
-"""Which pod is tried next: ready pods by priority, pods that wait out a back-off, and pods that cannot be placed.
+"""The scheduling queue: active pods by priority, pods in backoff, unschedulable pods and gated pods.
 
-A pod that cannot be placed sleeps until something changes that may help it. What changed arrives as a ``Change``;
-what may help is decided by the plugins that turned the pod down (``hints``). Time is a parameter.
+An unschedulable pod stays in the queue until an event in the cluster may help it (``queueing_hints``), and is then
+requeued: it becomes active, at once or after its backoff. Time is a parameter.
 """
 
 from __future__ import annotations
@@ -11,23 +11,17 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from dray.placement.cache.pods import PodInfo
 
+if TYPE_CHECKING:
+    from dray.api.types.core import Pod
+
 INITIAL_BACKOFF = 1.0
 MAX_BACKOFF = 10.0
-#: even a pod that nothing seems to help is looked at again after this long
+#: an unschedulable pod is requeued after this long even if no event could help it
 MAX_UNSCHEDULABLE_SECONDS = 300.0
-
-
-class ClusterEvent(NamedTuple):
-    """Something happened in the cluster: the kind of object, what happened, and the object before and after."""
-
-    resource: str  # "Node", "Pod", "ResourceClaim", ...
-    action: str  # "add", "update", "delete"
-    old: Any = None
-    new: Any = None
 
 
 @dataclass(slots=True)
@@ -37,19 +31,24 @@ class QueuedPodInfo:
     pod: PodInfo
     since: float
     attempts: int = 0
-    failures: int = 0  # attempts that count towards the back-off
-    error: bool = False  # the last attempt ended in an error rather than a "no"
+    failures: int = 0  # attempts that count towards the backoff
+    error: bool = False  # the last attempt ended in an error, not in rejections
     rejected_by: frozenset[str] = field(default_factory=frozenset)
     gated_by: str = ""
-    told: str = ""  # the gate that people have been told of
+    reported_gate: str = ""  # the gate that an event was written for
     last_attempt: float = 0.0
     first_attempt: float | None = None
-    reasons: Any = None
-    in_flight: bool = False  # what became of the last attempt is still being written
-    requeued: bool = False  # meanwhile something has happened that may help
+    in_flight: bool = False  # the outcome of the last attempt is still being written
+    requeued: bool = False  # meanwhile an event happened that may help
+
+    def adopt_newer(self, written: Pod) -> None:
+        """Go on with the pod as it was written, unless a newer version of it is known already."""
+        if _version(written) > _version(self.pod.document):
+            self.pod = self.pod.updated(written)
 
 
-QueueingHint = Callable[[QueuedPodInfo, ClusterEvent], bool]
+#: whether an event may help a pod
+QueueingHint = Callable[[QueuedPodInfo], bool]
 
 
 def backoff(failures: int, *, first: float = INITIAL_BACKOFF, longest: float = MAX_BACKOFF) -> float:
@@ -89,11 +88,11 @@ class SchedulingQueue:
         }
 
     def rejected(self) -> Iterator[QueuedPodInfo]:
-        """Those that have been tried and refused."""
+        """The unschedulable pods."""
         return iter(self._unschedulable.values())
 
     def add(self, pod: PodInfo, *, gate: str = "") -> QueuedPodInfo:
-        """A pod that wants a node. With a gate it is only remembered."""
+        """A pod without a node. A gated pod is not tried until its gate is lifted."""
         return self._enter(pod, gate, self._activate)
 
     def _enter(self, pod: PodInfo, gate: str, open_gate: Callable[[QueuedPodInfo], None]) -> QueuedPodInfo:
@@ -134,11 +133,11 @@ class SchedulingQueue:
         return self._gated.get(uid)
 
     def is_due(self, uid: str, *, requeued: bool = False) -> bool:
-        """Whether it is the pod's turn; ``woken``: or would be if something woke it now."""
+        """Whether the pod is active; ``requeued``: or would be if it were requeued now."""
         if uid in self._active:
             return True
-        sleeper = self._unschedulable.get(uid) if requeued else None
-        return sleeper is not None and not self._is_backing_off(sleeper)
+        entry = self._unschedulable.get(uid) if requeued else None
+        return entry is not None and not self._is_backing_off(entry)
 
     def discard(self, uid: str) -> QueuedPodInfo | None:
         held = self._active.pop(uid, None) or self._backing_off.pop(uid, None)
@@ -147,7 +146,7 @@ class SchedulingQueue:
         return self._unschedulable.pop(uid, None) or self._gated.pop(uid, None)
 
     def pop(self) -> QueuedPodInfo | None:
-        """The next pod to try. When nothing is ready, a pod that merely waits out a "no" may go early."""
+        """The next pod to try. When no pod is active, a pod in backoff is tried early unless it had an error."""
         self.flush()
         entry = self._pop_active() or self._pop_backoff()
         if entry is not None:
@@ -178,7 +177,7 @@ class SchedulingQueue:
     def add_unschedulable(
         self, entry: QueuedPodInfo, *, rejected_by: frozenset[str], error: bool = False
     ) -> None:
-        """An attempt ended without a node. With no plugin to wait for, the pod is tried again after its back-off."""
+        """An attempt ended without a node. A pod that no plugin rejected is tried again after its backoff."""
         entry.failures += 1
         entry.requeued = False
         entry.rejected_by = rejected_by
@@ -189,13 +188,13 @@ class SchedulingQueue:
             self._back_off(entry)
 
     def gate_again(self, entry: QueuedPodInfo, gate: str) -> None:
-        """What the pod needs has gone since it was let in: it goes back to its gate, as if it had not been tried."""
+        """A claim of the pod is missing since the pod became active: it is gated as if it had not been tried."""
         entry.attempts -= 1
         entry.gated_by = gate
         self._gated[entry.pod.uid] = entry
 
     def done(self, entry: QueuedPodInfo) -> None:
-        """The last attempt's outcome is written: the next one may begin, if there is a reason for it."""
+        """The outcome of the last attempt is written: the pod is requeued if an event happened meanwhile."""
         entry.in_flight = False
         if entry.requeued and self._unschedulable.get(entry.pod.uid) is entry:
             self._requeue_all([entry])
@@ -204,25 +203,22 @@ class SchedulingQueue:
     def has_unschedulable(self) -> bool:
         return bool(self._unschedulable)
 
-    def requeue(self, change: ClusterEvent, hint: QueueingHint) -> int:
-        """Move every sleeping pod that the change may help; returns how many."""
-        return self._requeue_all([e for e in self._unschedulable.values() if hint(e, change)])
+    def requeue(self, hint: QueueingHint) -> int:
+        """Requeue every unschedulable pod that an event may help; returns how many."""
+        return self._requeue_all([e for e in self._unschedulable.values() if hint(e)])
 
     def requeue_these(self, uids: Iterable[str]) -> int:
         return self._requeue_all([self._unschedulable[u] for u in uids if u in self._unschedulable])
-
-    def unschedulable(self) -> Iterable[QueuedPodInfo]:
-        return self._unschedulable.values()
 
     def gated(self) -> Iterable[QueuedPodInfo]:
         return self._gated.values()
 
     def next_due(self) -> float | None:
-        """When the next back-off ends."""
+        """When the next backoff ends."""
         return self._backoff_heap[0][0] if self._backoff_heap else None
 
     def flush(self) -> None:
-        """Back-offs that are over, and sleepers that slept too long, become ready."""
+        """Pods whose backoff is over become active."""
         now = self._clock()
         while self._backoff_heap and self._backoff_heap[0][0] <= now:
             _, serial, uid = heapq.heappop(self._backoff_heap)
@@ -269,3 +265,7 @@ class SchedulingQueue:
         )
         self._backing_off[entry.pod.uid] = (entry, serial)
         heapq.heappush(self._backoff_heap, (due, serial, entry.pod.uid))
+
+
+def _version(pod: Pod) -> int:
+    return int(pod["metadata"].get("resourceVersion") or 0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import NotFound
-from dray.kubelet_api.files import CorruptCheckpoint
+from dray.kubelet_api.checkpoint import CorruptCheckpoint
 from dray.node.dra import manager as manager_module
 from dray.node.dra.checkpoint import Checkpoint
 from dray.node.dra.claiminfo import ClaimInfoCache, PreparedDevice
@@ -267,7 +267,7 @@ async def test_a_claim_prepared_before_a_restart_is_not_prepared_again(world: Wo
 async def test_after_a_reboot_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.add(claim("c", "a"))
     await world.start().prepare(pod("p1", "c"))
-    monkeypatch.setattr("dray.kubelet_api.files.boot_id", lambda: "another start")
+    monkeypatch.setattr("dray.kubelet_api.checkpoint.boot_id", lambda: "another start")
     await world.start().prepare(pod("p1", "c"))
     assert world.calls == [("prepare", ["c"])] * 2
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dray.placement.cache.pods import PodInfo
-from dray.placement.decision import Bind, Unschedulable
-from tests.support.scheduler import Harness, pod
+from dray.placement.claims import DeleteLeftover
+from dray.placement.outcome import Bind, Unschedulable
+from tests.support.scheduler import Harness, pod, reservation
 
 RESOURCE = "example.com/gpu"
 
@@ -22,15 +23,16 @@ def left_behind(
 ) -> tuple[str, dict[str, Any]]:
     """What an attempt that was killed before it bound the pod has written; the node it had chosen, and the claim."""
     decision = s.decide(wanted)
-    assert isinstance(decision, Bind) and decision.plan is not None and decision.plan.generated is not None
-    generated = decision.plan.generated
+    plan = reservation(decision).plan
+    generated = plan.extended_resource_claim
+    assert isinstance(decision, Bind) and generated is not None
     claim = {
         **generated,
         "metadata": {
             **generated["metadata"], "name": "made", "uid": "made-uid", "resourceVersion": "1", **metadata,
         },
         "status": {
-            "allocation": decision.plan.results[-1],
+            "allocation": plan.results[-1],
             "reservedFor": [{"resource": "pods", "name": wanted.name, "uid": wanted.uid}] if reserved else [],
         },
     }  # fmt: skip
@@ -43,10 +45,11 @@ def test_what_was_allocated_and_reserved_is_gone_on_with() -> None:
     wanted = pod(requests={RESOURCE: "1"})
     node, claim = left_behind(s, wanted)
     again = s.decide(wanted)
-    assert isinstance(again, Bind) and again.node == node and again.plan is not None
-    assert again.plan.generated is claim
-    assert again.plan.claims == ()  # nothing more to allocate
-    assert [m["resourceName"] for m in again.plan.mappings] == [RESOURCE]
+    plan = reservation(again).plan
+    assert isinstance(again, Bind) and again.node == node
+    assert plan.extended_resource_claim is claim
+    assert plan.claims == ()  # nothing more to allocate
+    assert [m["resourceName"] for m in plan.mappings] == [RESOURCE]
 
 
 def test_what_is_reserved_for_nobody_is_removed_and_made_anew() -> None:
@@ -55,7 +58,7 @@ def test_what_is_reserved_for_nobody_is_removed_and_made_anew() -> None:
     _, claim = left_behind(s, wanted, reserved=False)
     again = s.decide(wanted)
     assert isinstance(again, Unschedulable)
-    assert again.remove is claim
+    assert again.writes == (DeleteLeftover(claim),)
     assert "cannot schedule extended resource claim" in again.message
 
 
@@ -65,7 +68,7 @@ def test_what_asks_for_something_else_is_removed() -> None:
     _, claim = left_behind(s, wanted)
     more = PodInfo({**wanted.document, "spec": pod(requests={RESOURCE: "2"}).document["spec"]})
     again = s.decide(more)
-    assert isinstance(again, Unschedulable) and again.remove is claim
+    assert isinstance(again, Unschedulable) and again.writes == (DeleteLeftover(claim),)
 
 
 def test_of_two_the_older_counts() -> None:

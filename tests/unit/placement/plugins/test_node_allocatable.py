@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from dray.placement.cache.pods import PodInfo
-from dray.placement.decision import Bind, Failure, Unschedulable
-from tests.support.scheduler import Harness, claim, node, pod
+from dray.placement.outcome import Bind, Failure, Unschedulable
+from dray.placement.plugins.dynamic_resources import NodePlan
+from tests.support.scheduler import Harness, claim, node, pod, reservation
 
 
 def cores(name: str, factor: str = "2", **mapping: Any) -> dict[str, Any]:
@@ -27,10 +28,8 @@ def user(stage: Harness, *wanted: dict[str, Any], refers: bool = True, **spec: A
     return made
 
 
-def bound(stage: Harness, wanted: PodInfo) -> Bind:
-    decision = stage.decide(wanted)
-    assert isinstance(decision, Bind)
-    return decision
+def plan_of(stage: Harness, wanted: PodInfo) -> NodePlan:
+    return reservation(stage.decide(wanted)).plan
 
 
 def message(stage: Harness, wanted: PodInfo) -> str:
@@ -41,9 +40,8 @@ def message(stage: Harness, wanted: PodInfo) -> str:
 
 def test_what_devices_stand_for_is_told_claim_by_claim() -> None:
     stage = Harness({"a": [cores("c0"), cores("c1")]})
-    plan = bound(stage, user(stage, claim("z"), claim("b"))).plan
-    assert plan is not None
-    assert plan.held == [
+    plan = plan_of(stage, user(stage, claim("z"), claim("b")))
+    assert plan.node_allocatable == [
         {"resourceClaimName": "b", "containers": ["main"], "resources": {"cpu": "2"}},
         {"resourceClaimName": "z", "containers": ["main"], "resources": {"cpu": "2"}},
     ]
@@ -51,15 +49,14 @@ def test_what_devices_stand_for_is_told_claim_by_claim() -> None:
 
 def test_devices_of_one_claim_add_up() -> None:
     stage = Harness({"a": [cores("c0", "1500m"), cores("c1", "500m")]})
-    plan = bound(stage, user(stage, claim("b", count=2))).plan
-    assert plan is not None
-    assert plan.held[0]["resources"] == {"cpu": "2"}
+    plan = plan_of(stage, user(stage, claim("b", count=2)))
+    assert plan.node_allocatable[0]["resources"] == {"cpu": "2"}
 
 
 def test_ordinary_devices_take_nothing_of_the_node() -> None:
     stage = Harness({"a": ["gpu-0"]})
-    plan = bound(stage, user(stage, claim())).plan
-    assert plan is not None and plan.held == ()
+    plan = plan_of(stage, user(stage, claim()))
+    assert plan.node_allocatable == ()
 
 
 def test_claims_and_requests_together_must_fit_the_node() -> None:
@@ -73,9 +70,8 @@ def test_claims_and_requests_together_must_fit_the_node() -> None:
 def test_what_the_claims_of_others_take_is_taken() -> None:
     stage = Harness({"a": [cores("c0", "3"), cores("c1", "3")]})
     first = user(stage, claim("one"))
-    plan = bound(stage, first).plan
-    assert plan is not None
-    stage.cluster.add_pod(first.holding(plan.held), "a")
+    plan = plan_of(stage, first)
+    stage.cluster.add_pod(first.with_node_allocatable(plan.node_allocatable), "a")
     assert isinstance(stage.decide(pod(requests={"cpu": "2"})), Unschedulable)
     stage.cluster.remove_pod(first.uid)
     assert isinstance(stage.decide(pod(requests={"cpu": "2"})), Bind)
@@ -85,7 +81,9 @@ def test_a_pod_on_its_node_counts_anew_once_its_status_tells_what_it_holds() -> 
     stage = Harness({"a": []})
     plain = pod()
     stage.cluster.add_pod(plain, "a")
-    holding = plain.holding([{"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "3"}}])
+    holding = plain.with_node_allocatable(
+        [{"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "3"}}]
+    )
     assert not stage.cluster.confirm(holding, "a")
 
 
@@ -97,8 +95,8 @@ def test_the_consumed_capacity_counts_where_the_device_says_so() -> None:
     }
     stage = Harness({"a": [shareable]})
     stage.cluster.set_node(node("a", cpu="64"))
-    plan = bound(stage, user(stage, claim("b"))).plan
-    assert plan is not None and plan.held[0]["resources"] == {"cpu": "16"}
+    plan = plan_of(stage, user(stage, claim("b")))
+    assert plan.node_allocatable[0]["resources"] == {"cpu": "16"}
 
 
 def test_a_device_that_leaves_open_how_much_it_takes_is_an_error() -> None:
@@ -139,5 +137,5 @@ def test_a_claim_for_resources_of_the_node_is_not_shared(others: int, said: str)
     wanted = claim("b", allocation={"devices": {"results": []}})
     for _ in range(others):
         held = [{"resourceClaimName": "b", "containers": ["main"], "resources": {"cpu": "1"}}]
-        stage.cluster.add_pod(pod().holding(held), "a")
+        stage.cluster.add_pod(pod().with_node_allocatable(held), "a")
     assert f"1 {said}." in message(stage, user(stage, wanted))

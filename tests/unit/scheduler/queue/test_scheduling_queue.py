@@ -2,14 +2,11 @@ from __future__ import annotations
 
 from dray.scheduler.queue.scheduling_queue import (
     MAX_UNSCHEDULABLE_SECONDS,
-    ClusterEvent,
     QueuedPodInfo,
     SchedulingQueue,
     backoff,
 )
 from tests.support.scheduler import pod
-
-NODE_ADDED = ClusterEvent("Node", "add")
 
 
 class Clock:
@@ -46,8 +43,8 @@ def test_a_rejected_pod_sleeps_until_a_change_helps_it() -> None:
     entry = failed(queue, "NodeResourcesFit")
     clock.now += 5
     assert queue.pop() is None
-    assert queue.requeue(NODE_ADDED, lambda e, c: False) == 0
-    assert queue.requeue(NODE_ADDED, lambda e, c: "NodeResourcesFit" in e.rejected_by) == 1
+    assert queue.requeue(lambda e: False) == 0
+    assert queue.requeue(lambda e: "NodeResourcesFit" in e.rejected_by) == 1
     assert queue.pop() is entry
 
 
@@ -67,7 +64,7 @@ def test_backoff_doubles_up_to_its_limit() -> None:
 def test_an_idle_scheduler_takes_a_resting_pod_early() -> None:
     queue = SchedulingQueue(clock=Clock())
     entry = failed(queue, "X")
-    queue.requeue(NODE_ADDED, lambda e, c: True)
+    queue.requeue(lambda e: True)
     assert queue.counts["backoff"] == 1
     assert queue.pop() is entry
 
@@ -103,7 +100,7 @@ def test_a_pod_whose_outcome_is_still_being_written_is_tried_again_only_afterwar
     entry = failed(queue, "NodeResourcesFit")
     entry.in_flight = True
     clock.now += 5
-    queue.requeue(NODE_ADDED, lambda e, c: True)
+    queue.requeue(lambda e: True)
     queue.update(entry.pod, gate="", may_help=True)
     assert queue.pop() is None
     queue.done(entry)

@@ -33,18 +33,18 @@ def attributes() -> Attributes:
 class Recorder:
     """A mutating plugin that writes down when it ran, and may ask for a second round."""
 
-    def __init__(self, name: str, log: list[str], *, again: bool = False) -> None:
+    def __init__(self, name: str, log: list[str], *, reinvoke: bool = False) -> None:
         self.name = name
         self._log = log
-        self._again = again
+        self._reinvoke = reinvoke
 
     def handles(self, scope: RequestScope) -> bool:
         return True
 
     async def admit(self, attributes: Attributes) -> None:
         self._log.append(self.name)
-        if self._again:
-            attributes.rounds().wanted = True
+        if self._reinvoke:
+            attributes.reinvocation_context().should_reinvoke = True
 
 
 async def test_plugins_run_in_upstreams_order_however_they_are_given() -> None:
@@ -56,14 +56,16 @@ async def test_plugins_run_in_upstreams_order_however_they_are_given() -> None:
 
 async def test_a_plugin_that_changes_late_gets_everybody_a_second_round_and_no_third() -> None:
     log: list[str] = []
-    chain = AdmissionChain([Recorder("Priority", log), Recorder("MutatingAdmissionPolicy", log, again=True)])
+    chain = AdmissionChain(
+        [Recorder("Priority", log), Recorder("MutatingAdmissionPolicy", log, reinvoke=True)]
+    )
     await chain.admit(attributes())
     assert log == ["Priority", "MutatingAdmissionPolicy"] * 2
 
 
 async def test_each_admission_of_a_retried_write_starts_afresh() -> None:
     log: list[str] = []
-    chain = AdmissionChain([Recorder("MutatingAdmissionPolicy", log, again=True)])
+    chain = AdmissionChain([Recorder("MutatingAdmissionPolicy", log, reinvoke=True)])
     request = attributes()
     await chain.admit(request)
     await chain.admit(request)

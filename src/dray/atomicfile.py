@@ -1,4 +1,7 @@
-"""Files that hold either the old or the new content, never half of one: they are written aside, then renamed."""
+"""Files that hold either the old or the new content, never half of one: they are written aside, then renamed.
+
+Every layer may use this module; it knows nothing of Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,6 @@ import os
 import tempfile
 import threading
 from pathlib import Path
-
-
-class CorruptCheckpoint(Exception):
-    """The file is not what was written. Nothing is guessed: the node must be drained and the file removed."""
 
 
 def write(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = False, wait: bool = True) -> None:
@@ -37,11 +36,3 @@ def _sync(handle: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def boot_id() -> str:
-    """Names this start of the machine: what was set up on devices before another one is gone."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
