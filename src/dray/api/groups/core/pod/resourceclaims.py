@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.groups.core.pod.options import Part, PodValidationOptions
+from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
 
@@ -76,7 +76,7 @@ def _check_source(entry: PodResourceClaim, path: Path, opts: PodValidationOption
     return found
 
 
-def _shown(entry: Part, opts: PodValidationOptions) -> Any:
+def _shown(entry: PodResourceClaim, opts: PodValidationOptions) -> Any:
     """An entry as upstream prints it: by the names of its internal struct."""
     shown = {"ResourceClaimName": entry.get(_NAMES[0]), "ResourceClaimTemplateName": entry.get(_NAMES[1])}
     return shown if opts.nested_claims else {"Name": entry.get("name", ""), **shown}
