@@ -10,19 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from dray.api import claims, errors
+from dray.api.identity import DeviceID
 from dray.server.storage.watchcache import Change, WatchCache
 
 if TYPE_CHECKING:
     from dray.api.types.resource import AllocationResult, ResourceClaim
-
-
-class DeviceID(NamedTuple):
-    driver: str
-    pool: str
-    name: str
 
 
 _NOTHING_RESERVED: Final = nullcontext()
@@ -51,7 +46,7 @@ class DeviceBookings:
         for device in wanted:
             holder = self._holders.get(device) or self._reserved.get(device)
             if holder is not None and holder != key:
-                problem = f"device {'/'.join(device)} is allocated to claim {holder}"
+                problem = f"device {device} is allocated to claim {holder}"
                 raise errors.conflict("resourceclaims", "resource.k8s.io", metadata.get("name", ""), problem)
         return self._reserve(wanted, key)
 
