@@ -21,7 +21,7 @@ DEFAULT_FILTER_TIMEOUT = 10.0
 DEFAULT_BINDING_TIMEOUT = 600.0
 DEVICE_POLICIES = ("default", "pack", "spread")
 
-#: upstream's plugins. Those that have nothing to decide here may be named all the same.
+#: upstream's plugins. A configuration may also name those that do nothing here.
 PLUGINS = frozenset(
     {
         "SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity",

@@ -48,7 +48,7 @@ _BATCH = 8
 
 
 class Scheduler:
-    """All profiles of one process over one view of the cluster."""
+    """All profiles of one process, over the same caches."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class Scheduler:
         except Exception:
             log.exception("a write of the scheduler failed")
 
-    # -- numbers ----------------------------------------------------------------------------------------------------
+    # -- metrics ----------------------------------------------------------------------------------------------------
 
     def _rejected(self) -> Iterator[tuple[str, str]]:
         return (

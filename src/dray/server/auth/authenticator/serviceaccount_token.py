@@ -1,7 +1,7 @@
-"""Tokens of service accounts: issued, read again, and good only while what they are bound to lives.
+"""Service account tokens: issued, validated, and valid only while the object exists that they are bound to.
 
-They are JSON web tokens. The signature is checked once for each token; whether it has expired, and whether its account
-and the object it is bound to are still the same, is checked every time.
+They are JSON web tokens. The signature of a token is verified once; its expiry, its service account and the object
+that it is bound to are checked at every request.
 """
 
 from __future__ import annotations
