@@ -97,7 +97,7 @@ def larger(a: ComputeResources, b: ComputeResources) -> ComputeResources:
     )
 
 
-def pod_requests(spec: PodSpec | Mapping[str, Any]) -> ComputeResources:
+def pod_requests(spec: PodSpec) -> ComputeResources:
     """What the node must have free for the pod to run.
 
     Containers and sidecars run together; an ordinary init container runs beside the sidecars started before it.

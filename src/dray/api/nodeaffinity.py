@@ -33,11 +33,11 @@ def node_selector(selector: NodeSelector) -> NodeTest:
     return lambda name, labels: any(term(name, labels) for term in terms)
 
 
-def node_selector_term(term: NodeSelectorTerm | Mapping[str, Any]) -> NodeTest:
+def node_selector_term(term: NodeSelectorTerm) -> NodeTest:
     return _node_term(term) or (lambda name, labels: False)
 
 
-def _node_term(term: NodeSelectorTerm | Mapping[str, Any]) -> NodeTest | None:
+def _node_term(term: NodeSelectorTerm) -> NodeTest | None:
     expressions = term.get("matchExpressions") or ()
     fields = term.get("matchFields") or ()
     if not expressions and not fields:
@@ -68,7 +68,7 @@ def required_node_affinity(spec: PodSpec) -> NodeTest | None:
     return lambda name, labels: all(test(name, labels) for test in tests)
 
 
-def tolerates(toleration: Toleration | Mapping[str, Any], taint: Taint | Mapping[str, Any]) -> bool:
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
     effect = toleration.get("effect")
     if effect and effect != taint.get("effect"):
         return False
@@ -88,8 +88,8 @@ def tolerates(toleration: Toleration | Mapping[str, Any], taint: Taint | Mapping
 
 
 def find_untolerated_taint(
-    taints: Iterable[Taint] | Iterable[Mapping[str, Any]],
-    tolerations: Sequence[Toleration] | Sequence[Mapping[str, Any]],
+    taints: Iterable[Taint],
+    tolerations: Sequence[Toleration],
     effects: tuple[str, ...],
 ) -> Mapping[str, Any] | None:
     """The first taint with one of the effects that nothing tolerates."""

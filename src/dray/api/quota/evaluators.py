@@ -245,7 +245,7 @@ def _parsed(amounts: Mapping[str, str] | None) -> Usage:
 
 
 def constraint_problem(pod: Pod, names: Collection[str]) -> str:
-    """What containers leave unsaid that a quota over ``names`` needs to know, in the words of the refusal."""
+    """The message that refuses a pod whose containers do not state what a quota over ``names`` charges; or nothing."""
     required = _MANDATORY.intersection(names)
     spec = pod["spec"]
     if not required or any(_of_whole_pod(spec, part) for part in ("requests", "limits")):

@@ -290,7 +290,7 @@ class CustomResourceStrategy(Strategy[Any]):
 
 
 class CustomResourceStatusStrategy(UpdateStrategy[Any]):
-    """The door to an object's status."""
+    """Writes to the status subresource of a custom resource."""
 
     def __init__(self, main: CustomResourceStrategy) -> None:
         self._main = main

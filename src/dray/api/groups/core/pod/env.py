@@ -169,5 +169,5 @@ def check_env_from(
 
 
 def _unmasked(name: str) -> str:
-    """A trailing dash is forgiven here, as in a prefix."""
+    """A trailing dash is allowed here, as in a prefix."""
     return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from dray.api import pods
 from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from dray.api.types.core import PodResourceClaim, PodSpec
     from dray.api.types.meta import ObjectMeta
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _NAMES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 
 
@@ -44,7 +44,7 @@ def nested(spec: PodSpec) -> PodSpec:
 def check_claims(spec: PodSpec, meta: ObjectMeta, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
-    static = _MIRROR in (meta.get("annotations") or {})
+    static = pods.MIRROR_ANNOTATION in (meta.get("annotations") or {})
     for i, entry in enumerate(spec.get("resourceClaims") or ()):
         if static:
             found.append(field.forbidden(Path("[]"), "static pods do not support resource claims"))
