@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from dray.api.pods import condition as pod_condition
-from dray.client.resources import EVENTS, LEASES, NODES, PODS
-from tests.support.controlplane import control_plane
+from dray.api.times import format_micro_time
+from dray.client.resources import (
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+)
+from tests.support.controlplane import NOW, ControlPlane, control_plane
 from tests.support.wait import wait_for
 
 Object = dict[str, Any]
@@ -52,3 +61,71 @@ async def test_what_is_said_of_a_node_names_it_without_a_version_and_its_pods_ke
             "Node n event: Registered Node n in Controller": node,
             "Node n status is now: NodeNotReady": node,
         }
+
+
+async def taints(a: ControlPlane, name: str) -> set[tuple[str, str]]:
+    found = (await a.get(NODES, name))["spec"].get("taints") or ()
+    return {(t["key"].removeprefix("node.kubernetes.io/"), t["effect"]) for t in found}
+
+
+async def new_node(a: ControlPlane, name: str, *, ready: str = "True") -> None:
+    condition = {"type": "Ready", "status": ready, "lastHeartbeatTime": NOW, "lastTransitionTime": NOW}
+    await a.client.create(NODES, "", {"metadata": {"name": name}, "status": {"conditions": [condition]}})
+
+
+def test_a_silent_node_loses_its_pods_and_one_without_a_lease_is_left_alone(tmp_path: Path):
+    settings = {"node-lifecycle-controller": {"grace_seconds": 0.2}}
+
+    async def play() -> None:
+        names = ("node-lifecycle-controller", "taint-eviction-controller")
+        async with control_plane(*names, data=tmp_path, settings=settings) as a:
+            await new_node(a, "unwatched")
+            await new_node(a, "silent")
+            renewed = format_micro_time(datetime.now(UTC))
+            lease = {"metadata": {"name": "silent"}, "spec": {"renewTime": renewed}}
+            await a.client.create(LEASES, "kube-node-lease", lease)
+            for name, seconds in (("leaves", 0), ("stays", 3600)):
+                toleration = {
+                    "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
+                    "tolerationSeconds": seconds,
+                }  # fmt: skip
+                container = {"name": "c", "image": "i"}
+                spec = {"nodeName": "silent", "containers": [container], "tolerations": [toleration]}
+                await a.create(PODS, name, spec)
+                await a.run(await a.get(PODS, name))
+
+            async def tainted() -> bool:
+                return await taints(a, "silent") == {
+                    ("unreachable", "NoSchedule"),
+                    ("unreachable", "NoExecute"),
+                }
+
+            async def leaving() -> bool:
+                return "deletionTimestamp" in (await a.get(PODS, "leaves"))["metadata"]
+
+            await wait_for("node silent to be tainted", tainted)
+            await wait_for("pod leaves to be evicted", leaving)
+            conditions = {c["type"]: c for c in (await a.get(NODES, "silent"))["status"]["conditions"]}
+            assert conditions["Ready"]["status"] == "Unknown"
+            assert conditions["Ready"]["message"] == "Kubelet stopped posting node status."
+            assert conditions["DiskPressure"]["reason"] == "NodeStatusNeverUpdated"
+            reasons = {
+                c["type"]: c.get("reason") for c in (await a.get(PODS, "leaves"))["status"]["conditions"]
+            }
+            assert reasons["DisruptionTarget"] == "DeletionByTaintManager"
+            stays = await a.get(PODS, "stays")
+            assert "deletionTimestamp" not in stays["metadata"]
+            assert {c["type"]: c["status"] for c in stays["status"]["conditions"]}["Ready"] == "False"
+            assert (await a.get(NODES, "unwatched"))["status"]["conditions"][0]["status"] == "True"
+            assert await taints(a, "unwatched") == set()
+
+            ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": renewed[:19] + "Z"}
+            patch = {"status": {"conditions": [{**ready, "lastTransitionTime": NOW}]}}
+            await a.client.patch_status(NODES, "", "silent", patch)
+
+            async def untainted() -> bool:
+                return not await taints(a, "silent")
+
+            await wait_for("node silent to lose its taints", untainted)
+
+    asyncio.run(play())
