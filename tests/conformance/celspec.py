@@ -13,7 +13,7 @@ from dray.cel.common import types as t
 from dray.cel.common.ast import Node
 from dray.cel.common.decls import Environment, Library, Overload
 from dray.cel.common.values import UInt, Value, equal, make_map, type_of
-from dray.cel.library import stdlib
+from dray.cel.library import bindings, comprehensions, stdlib
 from dray.cel.library.lists import lists
 from dray.cel.library.mathematics import MATHEMATICS
 from dray.cel.library.network import CIDR_LIBRARY, IP_LIBRARY
@@ -121,8 +121,8 @@ def _environment() -> Environment:
     )
     return environment.with_libraries(
         stdlib.STANDARD,
-        stdlib.BINDINGS,
-        stdlib.TWO_VARIABLE_COMPREHENSIONS,
+        bindings.BINDINGS,
+        comprehensions.TWO_VARIABLE_COMPREHENSIONS,
         OPTIONALS,
         strings(LATEST),
         lists(LATEST),

@@ -8,7 +8,7 @@ from dray.cel import CompileError, EvaluationError, compiler
 from dray.cel.common.decls import Environment
 from dray.cel.common.values import Value
 from dray.cel.environment.base import base
-from dray.cel.library.stdlib import BINDINGS
+from dray.cel.library.bindings import BINDINGS
 
 ENVIRONMENT = base().with_libraries(BINDINGS)
 LIMIT = 1_000_000

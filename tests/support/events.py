@@ -1,11 +1,15 @@
-"""What controllers have said in events."""
+"""Events: what controllers have reported, and what a recorder writes."""
 
 from __future__ import annotations
 
+import asyncio
+
 from dray.api import errors
+from dray.client.events import EventRecorder
 from dray.client.resources import Resource
 from dray.server.admission import CREATE, DELETE, AdmissionChain, Attributes, RequestScope
 from tests.support.controlplane import ControlPlane
+from tests.support.fake_api import FakeAPIServer
 
 EVENTS = Resource("", "v1", "events", "Event")
 
@@ -35,3 +39,16 @@ class DenyKind:
     @classmethod
     def install(cls, at: ControlPlane, kind: str) -> None:
         at.api.admission = AdmissionChain([cls(kind)])
+
+
+async def wait_written(recorder: EventRecorder) -> None:
+    """Run the recorder until everything that was reported has been written or given up."""
+    task = asyncio.create_task(recorder.run())
+    await recorder.flush()
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def event_writes(server: FakeAPIServer) -> list[tuple[str, object]]:
+    """Method and body of every request."""
+    return [(request.method, request.body) for request in server.requests]

@@ -16,6 +16,7 @@ from typing import Any
 from dray.wire.unix import SocketPath
 from tests.support.process import DrayProcess
 
+API_SERVER = ("server", "--store", "memory", "--disable-admission-plugins", "ServiceAccount")
 NODE_PROGRAM = ("-m", "tests.support.node_programs")
 
 

@@ -10,8 +10,7 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api.times import to_epoch
 
@@ -67,7 +66,7 @@ def secret(token: Token, *, expiration: str = "", description: str = "", groups:
     }
 
 
-def text(found: Secret | Mapping[str, Any], key: str) -> str:
+def text(found: Secret, key: str) -> str:
     """A field of a Secret, decoded; empty where it is missing or no text."""
     try:
         return base64.b64decode((found.get("data") or {}).get(key) or "", validate=True).decode()
@@ -75,7 +74,7 @@ def text(found: Secret | Mapping[str, Any], key: str) -> str:
         return ""
 
 
-def expires(found: Secret | Mapping[str, Any]) -> float | None:
+def expires(found: Secret) -> float | None:
     """When the token of a Secret ends; None: never. A time that cannot be read is long past."""
     when = text(found, "expiration")
     if not when:
@@ -86,7 +85,7 @@ def expires(found: Secret | Mapping[str, Any]) -> float | None:
         return float("-inf")
 
 
-def token_of(found: Secret | Mapping[str, Any], *, usage: str, now: float) -> Token | None:
+def token_of(found: Secret, *, usage: str, now: float) -> Token | None:
     """The token a Secret holds, if it is in force and may be used for ``authentication`` or ``signing``."""
     token = Token(text(found, "token-id"), text(found, "token-secret"))
     ends = expires(found)

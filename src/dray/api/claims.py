@@ -5,13 +5,13 @@ Shared by the scheduler, the claim controller and the node agent, which must agr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from dray.api.objects import controller_of
-from dray.api.release import V1_27
+from dray.api.release import V1_27, Release, Span
 
 if TYPE_CHECKING:
     from dray.api.types import Object
@@ -24,22 +24,19 @@ if TYPE_CHECKING:
     )
     from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicResourceClaim
 
-    Untyped = Mapping[str, Any]  # documents of callers that have no types yet
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 
-#: The last release in which a claim made for a pod was called ``<pod>-<entry>``; since then the pod's status names it.
-FIXED_NAMES_UNTIL: Final = V1_27
+#: The releases in which a claim made for a pod was called ``<pod>-<entry>``; since then the pod's status names it.
+_FIXED_NAMES: Final = Span(until=V1_27)
 _MAX_BASE: Final = 57  # leaves room for a hyphen and five random characters in a name of 63
 
-Document = Mapping[str, Any]
 
-
-def has_fixed_names(release: tuple[int, int]) -> bool:
+def has_fixed_names(release: Release) -> bool:
     """Whether claims made from templates have names that follow from their pod's."""
-    return release <= FIXED_NAMES_UNTIL
+    return _FIXED_NAMES.covers(release)
 
 
 def claim_generate_name(pod: str, entry: str) -> str:
@@ -50,7 +47,7 @@ def claim_generate_name(pod: str, entry: str) -> str:
     return f"{pod[: len(pod) * _MAX_BASE // len(whole)]}-{entry[: len(entry) * _MAX_BASE // len(whole)]}"
 
 
-def legacy_claim_name(pod: Pod | Untyped, entry: PodResourceClaim | Untyped) -> str:
+def legacy_claim_name(pod: Pod, entry: PodResourceClaim) -> str:
     return f"{pod['metadata']['name']}-{entry['name']}"
 
 
@@ -66,15 +63,13 @@ class ClaimReference(msgspec.Struct, frozen=True, gc=False):
     generated: bool  # made from a template, so it must belong to the pod
 
 
-def claim_and_template_names(entry: PodResourceClaim | Untyped) -> tuple[str | None, str | None]:
+def claim_and_template_names(entry: PodResourceClaim) -> tuple[str | None, str | None]:
     """(claim name, template name) of an entry, in today's flat form or the nested one of old releases."""
     source = entry.get("source") or entry
     return source.get("resourceClaimName"), source.get("resourceClaimTemplateName")
 
 
-def reference(
-    pod: Pod | Untyped, entry: PodResourceClaim | Untyped, *, fixed_names: bool = False
-) -> ClaimReference:
+def reference(pod: Pod, entry: PodResourceClaim, *, fixed_names: bool = False) -> ClaimReference:
     """The claim an entry stands for. Raises ``ClaimNotCreated`` while its template has not been used yet.
 
     With ``fixed_names``, as old releases have them, the name is known even then.
@@ -85,9 +80,7 @@ def reference(
     return found
 
 
-def known_reference(
-    pod: Pod | Untyped, entry: PodResourceClaim | Untyped, *, fixed_names: bool = False
-) -> ClaimReference | None:
+def known_reference(pod: Pod, entry: PodResourceClaim, *, fixed_names: bool = False) -> ClaimReference | None:
     """The claim an entry stands for, or None while there is none. Every handler of pods asks, for each event."""
     source = entry.get("source") or entry
     if (name := source.get("resourceClaimName")) is not None:
@@ -102,14 +95,14 @@ def known_reference(
     return None
 
 
-def _why_unknown(pod: Pod | Untyped, entry: PodResourceClaim | Untyped) -> str:
+def _why_unknown(pod: Pod, entry: PodResourceClaim) -> str:
     quoted = f'pod "{pod["metadata"]["namespace"]}/{pod["metadata"]["name"]}"'
     if claim_and_template_names(entry) == (None, None):
         return f'{quoted}, spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
     return f"{quoted}: ResourceClaim not created yet"
 
 
-def references(pod: Pod | Untyped, *, fixed_names: bool = False) -> Sequence[ClaimReference]:
+def references(pod: Pod, *, fixed_names: bool = False) -> Sequence[ClaimReference]:
     """The claims of a pod that are known so far."""
     entries = pod["spec"].get("resourceClaims")
     if not entries:
@@ -121,7 +114,7 @@ def references(pod: Pod | Untyped, *, fixed_names: bool = False) -> Sequence[Cla
     ]
 
 
-def not_for_pod(pod: Pod | Untyped, claim: Object | Untyped, *, kind: str = "Pod") -> str:
+def not_for_pod(pod: Pod, claim: Object, *, kind: str = "Pod") -> str:
     """Why a generated claim is not this pod's, or an empty string. Old releases write ``kind`` in lower case."""
     owner = controller_of(claim)
     if owner is not None and owner.get("uid") == pod["metadata"]["uid"]:
@@ -133,25 +126,25 @@ def not_for_pod(pod: Pod | Untyped, claim: Object | Untyped, *, kind: str = "Pod
     )
 
 
-def is_reserved_for(claim: ResourceClaim | ClassicResourceClaim | Untyped, uid: str) -> bool:
+def is_reserved_for(claim: ResourceClaim | ClassicResourceClaim, uid: str) -> bool:
     return any(entry.get("uid") == uid for entry in (claim.get("status") or {}).get("reservedFor") or ())
 
 
-def consumer_reference(pod: Pod | Untyped) -> ResourceClaimConsumerReference:
+def consumer_reference(pod: Pod) -> ResourceClaimConsumerReference:
     """The entry that reserves a claim for a pod."""
     return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
 
 
-def allocation(claim: ResourceClaim | Untyped) -> AllocationResult | None:
+def allocation(claim: ResourceClaim) -> AllocationResult | None:
     return (claim.get("status") or {}).get("allocation")
 
 
-def allocation_results(claim: ResourceClaim | Untyped) -> Sequence[DeviceRequestAllocationResult]:
+def allocation_results(claim: ResourceClaim) -> Sequence[DeviceRequestAllocationResult]:
     """The devices that are allocated to the claim."""
     return ((allocation(claim) or {}).get("devices") or {}).get("results") or ()
 
 
-def reserved_for(claim: ResourceClaim | Untyped) -> Sequence[ResourceClaimConsumerReference]:
+def reserved_for(claim: ResourceClaim) -> Sequence[ResourceClaimConsumerReference]:
     return (claim.get("status") or {}).get("reservedFor") or ()
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.quantity import Quantity
+
+if TYPE_CHECKING:
+    from dray.api.types.core import PodSpec
 
 # What scoring assumes of a container that names no request, so that empty pods still spread.
 DEFAULT_MILLI_CPU_REQUEST = 100
@@ -94,7 +97,7 @@ def larger(a: ComputeResources, b: ComputeResources) -> ComputeResources:
     )
 
 
-def pod_requests(spec: Mapping[str, Any]) -> ComputeResources:
+def pod_requests(spec: PodSpec) -> ComputeResources:
     """What the node must have free for the pod to run.
 
     Containers and sidecars run together; an ordinary init container runs beside the sidecars started before it.

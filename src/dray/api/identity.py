@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dray.api.types import Object
-    from dray.api.types.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult
+    from dray.api.types.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
 
 
 class ObjectKey(NamedTuple):
@@ -73,7 +73,7 @@ def shared_device_id(entry: DeviceRequestAllocationResult | AllocatedDeviceStatu
     )
 
 
-def object_name(obj: Object) -> str:
+def object_name(obj: ResourceClaim) -> str:
     """``namespace/name``, or the name alone for what has no namespace."""
     metadata = obj.get("metadata") or {}
     name = metadata.get("name") or ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dray.api.types.core import NodeSelector, NodeSelectorTerm
+    from dray.api.types.core import NodeSelector, NodeSelectorTerm, PodSpec, Taint, Toleration
 
 Labels = Mapping[str, str]
 LabelTest = Callable[[Labels], bool]
@@ -33,11 +33,11 @@ def node_selector(selector: NodeSelector) -> NodeTest:
     return lambda name, labels: any(term(name, labels) for term in terms)
 
 
-def node_selector_term(term: NodeSelectorTerm | Mapping[str, Any]) -> NodeTest:
+def node_selector_term(term: NodeSelectorTerm) -> NodeTest:
     return _node_term(term) or (lambda name, labels: False)
 
 
-def _node_term(term: NodeSelectorTerm | Mapping[str, Any]) -> NodeTest | None:
+def _node_term(term: NodeSelectorTerm) -> NodeTest | None:
     expressions = term.get("matchExpressions") or ()
     fields = term.get("matchFields") or ()
     if not expressions and not fields:
@@ -49,7 +49,7 @@ def _node_term(term: NodeSelectorTerm | Mapping[str, Any]) -> NodeTest | None:
     return lambda name, labels: on_labels(labels) and on_fields({"metadata.name": name})
 
 
-def required_node_affinity(spec: Mapping[str, Any]) -> NodeTest | None:
+def required_node_affinity(spec: PodSpec) -> NodeTest | None:
     """nodeSelector and required node affinity together, or None where the pod takes any node."""
     tests: list[NodeTest] = []
     chosen = spec.get("nodeSelector")
@@ -68,7 +68,7 @@ def required_node_affinity(spec: Mapping[str, Any]) -> NodeTest | None:
     return lambda name, labels: all(test(name, labels) for test in tests)
 
 
-def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
     effect = toleration.get("effect")
     if effect and effect != taint.get("effect"):
         return False
@@ -88,7 +88,9 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def find_untolerated_taint(
-    taints: Iterable[Mapping[str, Any]], tolerations: Sequence[Mapping[str, Any]], effects: tuple[str, ...]
+    taints: Iterable[Taint],
+    tolerations: Sequence[Toleration],
+    effects: tuple[str, ...],
 ) -> Mapping[str, Any] | None:
     """The first taint with one of the effects that nothing tolerates."""
     for taint in taints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="AnyCondition")
 
 
-def controller_of(obj: Object | Mapping[str, Any]) -> OwnerReference | None:
+def controller_of(obj: Object) -> OwnerReference | None:
     """The owner reference that is marked as the controller."""
     owners = obj["metadata"].get("ownerReferences")
     if owners:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api import objects
 from dray.api.times import to_epoch
@@ -35,7 +35,7 @@ def phase(pod: Pod) -> str:
     return (pod.get("status") or {}).get("phase") or "Pending"
 
 
-def is_terminal(pod: Pod | Mapping[str, Any]) -> bool:
+def is_terminal(pod: Pod) -> bool:
     """Whether all containers have ended for good."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
@@ -50,7 +50,7 @@ def is_active(pod: Pod) -> bool:
     return not is_terminal(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
-def is_done(pod: Pod | Mapping[str, Any]) -> bool:
+def is_done(pod: Pod) -> bool:
     """Whether the pod needs no claims any more: it is terminal, or was deleted before it got a node."""
     return is_terminal(pod) or ("deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName"))
 

@@ -66,7 +66,7 @@ class Quantity:
 
     @staticmethod
     def from_json(value: str | int | float) -> Quantity:
-        """What a JSON document holds: a string (surrounding space is forgiven) or a plain number."""
+        """What a JSON document holds: a string (surrounding space is ignored) or a plain number."""
         return _parse(value.strip() if isinstance(value, str) else repr(value))
 
     @staticmethod
@@ -181,13 +181,6 @@ class Quantity:
             return self
         quotient += 1
         return _made(-quotient if self.nano < 0 else quotient, scale, format=self.format, big=self._big)
-
-    def rounded_up_to_multiple(self, step: Quantity) -> Quantity:
-        """The smallest multiple of a positive step that is not less than this amount."""
-        remainder = self.nano % step.nano
-        if not remainder:
-            return self
-        return _made(self.nano - remainder + step.nano, -9, format=self.format, big=False).reduced()
 
     def reduced(self) -> Quantity:
         """The same amount with as few decimals as it needs."""

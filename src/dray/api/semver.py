@@ -43,7 +43,7 @@ class Version:
 
     @staticmethod
     def parse_lenient(text: str) -> Version:
-        """The same after forgiving a leading "v", leading zeros, and a missing minor or patch number."""
+        """The same, but a leading "v", leading zeros and a missing minor or patch number are allowed."""
         return _parse(_normalized(text))
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ from dray.app.remotenodes import RemoteNodes
 from dray.server import beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.registration import build_plugins
-from dray.server.apiextensions.controller import CRDController, published_schema
+from dray.server.apiextensions.controller import CRDController
 from dray.server.apiserver import APIServer
 from dray.server.auth import subjectaccessreview, tokenreview
 from dray.server.auth.authenticator import AuthenticatorChain
@@ -48,6 +48,7 @@ from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responsewriter import ResponseWriter, refuse
 from dray.server.registry import serviceallocators
 from dray.server.registry.cel import compile_expression, compile_policy, compile_rule
+from dray.server.routes import openidmetadata
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
 from dray.server.routes.index import IndexRoutes
@@ -93,7 +94,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     try:
         api = await assemble(options, store, address=f"{known_as}:{port}")
         health = Health(api)
-        for part in (Discovery(api), health, IndexRoutes(api), OpenAPIRoutes(api, custom=published_schema)):
+        for part in (Discovery(api), health, IndexRoutes(api), OpenAPIRoutes(api)):
             part.install()
         nodes = subresources.KubeletClientSwitch(RemoteNodes(keys))
         subresources.install(api, nodes=nodes)
@@ -203,7 +204,8 @@ def _install_auth(options: ServerOptions, api: APIServer, *, address: str) -> No
     unlisted = [unlisted_rules] if "Node" in options.authorization else []
     subjectaccessreview.install(api, None if rbac is None else rbac.rules_for, unlisted=unlisted)
     tokenreview.install(api, tokens)
-    tokenrequest.install(api, accounts, address=address)
+    tokenrequest.install(api, accounts)
+    openidmetadata.install(api, accounts, address=address)
 
 
 def _account_key(path: Path) -> bytes:

@@ -1,8 +1,8 @@
 """CEL: parse, check, estimate the cost of, compile and run expressions exactly as Kubernetes does. Pure.
 
-``devices`` holds the environment of device selectors, ``admission`` that of admission policies,
-``named_resources`` that of Kubernetes 1.30's structured parameters, ``validations`` that of the rules in the
-schemas of custom resources.
+``environment.devices`` compiles device selectors, ``environment.admission`` the expressions of admission policies,
+``environment.named_resources`` the selectors of Kubernetes 1.30's structured parameters, and
+``environment.validations`` the rules in the schemas of custom resources.
 """
 
 from __future__ import annotations

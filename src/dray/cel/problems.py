@@ -1,4 +1,4 @@
-"""Selectors in bulk: read cases, one JSON object a line, and answer each."""
+"""Selector cases as single documents, answered by ``dray cel --problems``."""
 
 from __future__ import annotations
 

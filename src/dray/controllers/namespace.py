@@ -175,14 +175,14 @@ class NamespaceController(Controller[str]):
         self._attempts: dict[str, int] = {}  # uid → how often we found something left
         self._namespaces = context.informers.get(NAMESPACES)
         self._namespaces.add_handler(
-            on_add=self._set, on_update=lambda old, new: self._set(new), on_delete=self._gone
+            on_add=self._set, on_update=lambda old, new: self._set(new), on_delete=self._deleted
         )
 
     def _set(self, namespace: Namespace) -> None:
         if "deletionTimestamp" in namespace["metadata"]:
             self.queue.add_after(namespace["metadata"]["name"], self._grace)
 
-    def _gone(self, namespace: Namespace) -> None:
+    def _deleted(self, namespace: Namespace) -> None:
         self._attempts.pop(namespace["metadata"]["uid"], None)
 
     async def sync(self, key: str) -> float | None:

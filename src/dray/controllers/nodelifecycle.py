@@ -184,13 +184,13 @@ class NodeLifecycleController(Controller[str]):
         self._nodes = context.informers.get(NODES)
         self._leases = context.informers.get(LEASES, namespace=LEASE_NAMESPACE)
         self._pods = context.informers.get(PODS, indexers={"node": by_node})
-        self._nodes.add_handler(on_set=self._node_there, on_delete=self._node_gone)
+        self._nodes.add_handler(on_set=self._node_set, on_delete=self._node_deleted)
         self._leases.add_handler(on_set=self._renewed)
-        self._pods.add_handler(on_add=self._pod_there, on_update=self._pod_changed)
+        self._pods.add_handler(on_add=self._pod_added, on_update=self._pod_changed)
 
     # -- signs of life
 
-    def _node_there(self, node: Node) -> None:
+    def _node_set(self, node: Node) -> None:
         name = node["metadata"]["name"]
         if name not in self._registered:
             self._registered.add(name)
@@ -213,13 +213,13 @@ class NodeLifecycleController(Controller[str]):
             life.sign, life.heard = sign, self.context.clock()
         life.leased = life.leased or bool(renewed)
 
-    def _node_gone(self, node: Node) -> None:
+    def _node_deleted(self, node: Node) -> None:
         name = node["metadata"]["name"]
         self._health.pop(name, None)
         self._registered.discard(name)
         self._record_event(node, "RemovingNode", f"event: Removing Node {name} from Controller")
 
-    def _pod_there(self, pod: Pod) -> None:
+    def _pod_added(self, pod: Pod) -> None:
         name = pod["spec"].get("nodeName")
         if name:
             node = self._nodes.get("", name)
@@ -228,7 +228,7 @@ class NodeLifecycleController(Controller[str]):
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
         if not old["spec"].get("nodeName"):
-            self._pod_there(new)
+            self._pod_added(new)
 
     # -- work
 

@@ -28,13 +28,15 @@ TERMINATED_POD_THRESHOLD: Final = 12500
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 
-class Check(NamedTuple):
-    """What to look over."""
+class GarbageKind(NamedTuple):
+    """A kind of pods that the collector deletes; the queue's keys."""
 
-    what: str  # "orphans", "stuck" or "terminated"
+    name: str  # "orphans", "terminating" or "terminated"
 
 
-ORPHANS, STUCK, TERMINATED = Check("orphans"), Check("stuck"), Check("terminated")
+ORPHANS: Final = GarbageKind("orphans")
+TERMINATING: Final = GarbageKind("terminating")
+TERMINATED: Final = GarbageKind("terminated")
 
 
 # -- decisions ------------------------------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ def _out_of_service(node: Node) -> bool:
 # -- the controller -------------------------------------------------------------------------------------------------
 
 
-class PodGCController(Controller[Check]):
+class PodGCController(Controller[GarbageKind]):
     name = "pod-garbage-collector-controller"
     workers = 1
 
@@ -99,8 +101,8 @@ class PodGCController(Controller[Check]):
         self._terminated: dict[tuple[str, str], None] = {}
         self._nodes = context.informers.get(NODES)
         self._pods = context.informers.get(PODS)
-        self._nodes.add_handler(on_update=self._node_changed, on_delete=self._node_gone)
-        self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_gone)
+        self._nodes.add_handler(on_update=self._node_changed, on_delete=self._node_deleted)
+        self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_deleted)
 
     # -- what happens
 
@@ -112,22 +114,22 @@ class PodGCController(Controller[Check]):
         if "deletionTimestamp" in metadata:
             self._stuck[(metadata["namespace"], metadata["name"])] = None
             if not node or (found := self._nodes.get("", node)) is None or _out_of_service(found):
-                self.queue.add_after(STUCK, self._check)
+                self.queue.add_after(TERMINATING, self._check)
         if is_terminated(pod):
             self._terminated[(metadata["namespace"], metadata["name"])] = None
             if 0 < self._threshold < len(self._terminated):
                 self.queue.add_after(TERMINATED, self._check)
 
-    def _pod_gone(self, pod: Pod) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
         self._stuck.pop(key, None)
         self._terminated.pop(key, None)
 
     def _node_changed(self, old: Node, new: Node) -> None:
         if self._stuck and _out_of_service(new):
-            self.queue.add_after(STUCK, self._check)
+            self.queue.add_after(TERMINATING, self._check)
 
-    def _node_gone(self, node: Node) -> None:
+    def _node_deleted(self, node: Node) -> None:
         self._miss(node["metadata"]["name"])
 
     def _miss(self, node: str) -> None:
@@ -137,16 +139,16 @@ class PodGCController(Controller[Check]):
 
     # -- looking things over
 
-    async def sync(self, key: Check) -> float | None:
+    async def sync(self, key: GarbageKind) -> float | None:
         match key:
-            case Check("orphans"):
+            case GarbageKind("orphans"):
                 return await self._end_orphans()
-            case Check("stuck"):
+            case GarbageKind("terminating"):
                 found = [self._pods.get(*k) for k in self._stuck]
                 await self._end(
                     [p for p in found if p is not None and is_stuck_terminating(p, self._node_of(p))]
                 )
-            case Check("terminated"):
+            case GarbageKind("terminated"):
                 finished = (self._pods.get(*k) for k in self._terminated)
                 await self._end(
                     excess_terminated((p for p in finished if p is not None), threshold=self._threshold)

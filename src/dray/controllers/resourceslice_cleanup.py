@@ -34,16 +34,16 @@ class ResourceSliceCleanupController(Controller[str]):
         self._resource = context.resource(RESOURCE_SLICES, "v1", "v1beta2", "v1beta1", "v1alpha3")
         self._nodes = context.informers.get(NODES)
         self._slices = context.informers.get(self._resource, indexers={"node": _node_of})
-        self._nodes.add_handler(on_add=self._node_there, on_delete=self._node_gone)
-        self._slices.add_handler(on_add=self._slice_there)
+        self._nodes.add_handler(on_add=self._node_added, on_delete=self._node_deleted)
+        self._slices.add_handler(on_add=self._slice_added)
 
-    def _node_there(self, node: Node) -> None:
+    def _node_added(self, node: Node) -> None:
         self._missing.pop(node["metadata"]["name"], None)
 
-    def _node_gone(self, node: Node) -> None:
+    def _node_deleted(self, node: Node) -> None:
         self._miss(node["metadata"]["name"])
 
-    def _slice_there(self, document: ResourceSlice) -> None:
+    def _slice_added(self, document: ResourceSlice) -> None:
         node = document["spec"].get("nodeName")
         if node and self._nodes.get("", node) is None:
             self._miss(node)

@@ -63,7 +63,7 @@ class TaintEvictionController(Controller[ObjectKey]):
         self._pods = context.informers.get(PODS, indexers={"node": by_node})
         self._nodes.add_handler(on_add=self._node_changed, on_update=lambda o, n: self._node_changed(n, o))
         self._pods.add_handler(
-            on_add=self._pod_there, on_update=self._pod_changed, on_delete=lambda o: self._cancel(key_of(o))
+            on_add=self._pod_added, on_update=self._pod_changed, on_delete=lambda o: self._cancel(key_of(o))
         )
 
     def _node_changed(self, node: Node, old: Node | None = None) -> None:
@@ -76,9 +76,9 @@ class TaintEvictionController(Controller[ObjectKey]):
         if before.get("nodeName") != after.get("nodeName") or before.get("tolerations") != after.get(
             "tolerations"
         ):
-            self._pod_there(new)
+            self._pod_added(new)
 
-    def _pod_there(self, pod: Pod) -> None:
+    def _pod_added(self, pod: Pod) -> None:
         name = pod["spec"].get("nodeName")
         node = self._nodes.get("", name) if name else None
         if node is not None and no_execute_taints(node):

@@ -1,7 +1,7 @@
-"""What a person would have to change so that a pending pod gets its devices, in a sentence or two.
+"""Why the devices of the nodes do not suit an unschedulable pod, in a sentence or two for its event and condition.
 
-Upstream's message ends where the interesting part begins: ``3 cannot allocate all claims``. The allocator knows what
-removed which device; that is added here, short enough for an event. ``dray explain`` has the whole story.
+Upstream's message ends with ``3 cannot allocate all claims``. The allocator knows which test removed which device, and
+``summary`` says so shortly. ``dray explain`` says everything.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dray.allocation import Cause, Reasons, RequestReasons
 
-#: nodes that are asked; in a large cluster most are alike
+#: the number of nodes that are explained; in a large cluster most are alike
 SAMPLE = 8
 _CAUSES = 3
 _LONGEST_SOURCE = 90

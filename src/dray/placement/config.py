@@ -5,19 +5,23 @@ What dray does not support is named in an error rather than passed over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
+from dray.api import times
 from dray.placement.placement import Plugins
 from dray.placement.plugins.scores import DEFAULT_WEIGHTS, Scoring
+
+if TYPE_CHECKING:
+    from dray.api.types.core import TopologySpreadConstraint
 
 DEFAULT_NAME = "default-scheduler"
 DEFAULT_FILTER_TIMEOUT = 10.0
 DEFAULT_BINDING_TIMEOUT = 600.0
 DEVICE_POLICIES = ("default", "pack", "spread")
 
-#: upstream's plugins. Those that have nothing to decide here may be named all the same.
+#: upstream's plugins. A configuration may also name those that do nothing here.
 PLUGINS = frozenset(
     {
         "SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity",
@@ -26,12 +30,99 @@ PLUGINS = frozenset(
         "ImageLocality", "DefaultBinder", "DynamicResources", "NodeDeclaredFeatures",
     }
 )  # fmt: skip
-#: where leaving a plugin out means leaving out its filter, its score or what it does when there is no room
+#: the extension points at which a plugin's filter, its score or its preemption is disabled
 _FILTERING, _SCORING, _AFTERWARDS = ("preFilter", "filter"), ("preScore", "score"), ("postFilter",)
 _POINTS = (
     "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
     "preBind", "bind", "postBind", "multiPoint",
 )  # fmt: skip
+
+
+class _Plugin(TypedDict, total=False):
+    name: str
+    weight: int
+
+
+class _PluginSet(TypedDict, total=False):
+    enabled: Sequence[_Plugin]
+    disabled: Sequence[_Plugin]
+
+
+class _PluginConfig(TypedDict, total=False):
+    name: str
+    args: Mapping[str, Any]  # of the type that belongs to the plugin
+
+
+class _Profile(TypedDict, total=False):
+    schedulerName: str
+    percentageOfNodesToScore: int
+    plugins: Mapping[str, _PluginSet]
+    pluginConfig: Sequence[_PluginConfig]
+
+
+class _LeaderElection(TypedDict, total=False):
+    leaderElect: bool
+    leaseDuration: str
+    renewDeadline: str
+    retryPeriod: str
+    resourceLock: str
+    resourceName: str
+    resourceNamespace: str
+
+
+class _ClientConnection(TypedDict, total=False):
+    kubeconfig: str
+    qps: float
+    burst: int
+    contentType: str
+    acceptContentTypes: str
+
+
+class _KubeSchedulerConfiguration(TypedDict, total=False):
+    apiVersion: str
+    kind: str
+    parallelism: int
+    leaderElection: _LeaderElection
+    clientConnection: _ClientConnection
+    percentageOfNodesToScore: int
+    podInitialBackoffSeconds: int
+    podMaxBackoffSeconds: int
+    profiles: Sequence[_Profile]
+    enableProfiling: bool
+    enableContentionProfiling: bool
+    delayCacheUntilActive: bool
+    extenders: Sequence[object]
+
+
+class _DynamicResourcesArgs(TypedDict, total=False):
+    filterTimeout: str
+    bindingTimeout: str
+    devicePolicy: str
+    devicePreemption: bool
+
+
+class _ResourceSpec(TypedDict, total=False):
+    name: str
+    weight: int
+
+
+class _ScoringStrategy(TypedDict, total=False):
+    type: str
+    resources: Sequence[_ResourceSpec]
+
+
+class _NodeResourcesFitArgs(TypedDict, total=False):
+    scoringStrategy: _ScoringStrategy
+
+
+class _PodTopologySpreadArgs(TypedDict, total=False):
+    defaultConstraints: Sequence[TopologySpreadConstraint]
+    defaultingType: str
+
+
+class _DefaultPreemptionArgs(TypedDict, total=False):
+    minCandidateNodesPercentage: int
+    minCandidateNodesAbsolute: int
 
 
 _ALWAYS = frozenset({"PrioritySort", "DefaultBinder", "SchedulingGates"})
@@ -75,20 +166,13 @@ class Configuration:
     max_backoff: float = 10.0
 
 
-def parse(document: Mapping[str, Any]) -> Configuration:
+def parse(configuration: Mapping[str, Any]) -> Configuration:
+    document = cast(_KubeSchedulerConfiguration, configuration)
     if document.get("apiVersion") != "kubescheduler.config.k8s.io/v1":
         raise ConfigError(f"apiVersion {document.get('apiVersion')!r} is not kubescheduler.config.k8s.io/v1")
     if document.get("kind") != "KubeSchedulerConfiguration":
         raise ConfigError(f"kind {document.get('kind')!r} is not KubeSchedulerConfiguration")
-    _known(
-        document,
-        "",
-        {
-            "apiVersion", "kind", "parallelism", "leaderElection", "clientConnection", "percentageOfNodesToScore",
-            "podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "enableProfiling",
-            "enableContentionProfiling", "delayCacheUntilActive", "extenders",
-        },
-    )  # fmt: skip
+    _known(configuration, "", _KubeSchedulerConfiguration.__annotations__)
     if document.get("extenders"):
         raise ConfigError("extenders: scheduler extenders are not supported")
     percent = document.get("percentageOfNodesToScore") or 0
@@ -108,15 +192,14 @@ def parse(document: Mapping[str, Any]) -> Configuration:
     )
 
 
-def _profile(document: Mapping[str, Any], path: str, percent: int) -> SchedulerProfile:
-    _known(document, path, {"schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"})
+def _profile(profile_document: _Profile, path: str, percent: int) -> SchedulerProfile:
+    document = _typed(profile_document, path, _Profile)
     disabled: set[str] = set()
     weights = dict(DEFAULT_WEIGHTS)
     plugins = document.get("plugins") or {}
-    _known(plugins, f"{path}.plugins", set(_POINTS))
+    _known(plugins, f"{path}.plugins", _POINTS)
     for point in _POINTS:
-        chosen = plugins.get(point) or {}
-        _known(chosen, f"{path}.plugins.{point}", {"enabled", "disabled"})
+        chosen = _typed(plugins.get(point) or {}, f"{path}.plugins.{point}", _PluginSet)
         for plugin in chosen.get("disabled") or ():
             names = PLUGINS if plugin["name"] == "*" else {_plugin(plugin, f"{path}.plugins.{point}")}
             _disable(point, frozenset(names), disabled, weights, f"{path}.plugins.{point}.disabled")
@@ -155,21 +238,19 @@ def _disable(
         )
 
 
-def _plugin(plugin: Mapping[str, Any], path: str) -> str:
-    name: str = plugin.get("name") or ""
+def _plugin(plugin: _Plugin, path: str) -> str:
+    name = plugin.get("name") or ""
     if name not in PLUGINS:
         raise ConfigError(f"{path}: plugin {name!r} is not supported")
     return name
 
 
-def _plugin_args(profile: SchedulerProfile, config: Mapping[str, Any], path: str) -> SchedulerProfile:
+def _plugin_args(profile: SchedulerProfile, config: _PluginConfig, path: str) -> SchedulerProfile:
     args = {k: v for k, v in (config.get("args") or {}).items() if k not in ("apiVersion", "kind")}
     match config.get("name"):
         case "DynamicResources":
-            _known(
-                args, f"{path}.args", {"filterTimeout", "bindingTimeout", "devicePolicy", "devicePreemption"}
-            )
-            policy = args.get("devicePolicy") or profile.device_policy
+            devices = _typed(args, f"{path}.args", _DynamicResourcesArgs)
+            policy = devices.get("devicePolicy") or profile.device_policy
             if policy not in DEVICE_POLICIES:
                 raise ConfigError(
                     f"{path}.args.devicePolicy: {policy!r} is not one of {', '.join(DEVICE_POLICIES)}"
@@ -177,18 +258,19 @@ def _plugin_args(profile: SchedulerProfile, config: Mapping[str, Any], path: str
             return replace(
                 profile,
                 filter_timeout=_seconds(
-                    args.get("filterTimeout"), profile.filter_timeout, f"{path}.args.filterTimeout"
+                    devices.get("filterTimeout"), profile.filter_timeout, f"{path}.args.filterTimeout"
                 ),
                 binding_timeout=_seconds(
-                    args.get("bindingTimeout"), profile.binding_timeout, f"{path}.args.bindingTimeout"
+                    devices.get("bindingTimeout"), profile.binding_timeout, f"{path}.args.bindingTimeout"
                 ),
                 device_policy=policy,
-                device_preemption=bool(args.get("devicePreemption")),
+                device_preemption=bool(devices.get("devicePreemption")),
             )
         case "NodeResourcesFit":
-            _known(args, f"{path}.args", {"scoringStrategy"})
-            strategy = args.get("scoringStrategy") or {}
-            _known(strategy, f"{path}.args.scoringStrategy", {"type", "resources"})
+            fit = _typed(args, f"{path}.args", _NodeResourcesFitArgs)
+            strategy = _typed(
+                fit.get("scoringStrategy") or {}, f"{path}.args.scoringStrategy", _ScoringStrategy
+            )
             kind = strategy.get("type") or "LeastAllocated"
             if kind not in ("LeastAllocated", "MostAllocated"):
                 raise ConfigError(f"{path}.args.scoringStrategy: {kind!r} is not supported")
@@ -200,9 +282,9 @@ def _plugin_args(profile: SchedulerProfile, config: Mapping[str, Any], path: str
             scoring = replace(profile.plugins.scoring, most_allocated=kind == "MostAllocated")
             return replace(profile, plugins=replace(profile.plugins, scoring=scoring))
         case "PodTopologySpread":
-            _known(args, f"{path}.args", {"defaultConstraints", "defaultingType"})
-            constraints = tuple(args.get("defaultConstraints") or ())
-            if (args.get("defaultingType") or "System") == "System":
+            spread = _typed(args, f"{path}.args", _PodTopologySpreadArgs)
+            constraints = tuple(spread.get("defaultConstraints") or ())
+            if (spread.get("defaultingType") or "System") == "System":
                 if constraints:
                     raise ConfigError(
                         f"{path}.args.defaultConstraints: when .defaultingType is System, must not be given"
@@ -210,28 +292,20 @@ def _plugin_args(profile: SchedulerProfile, config: Mapping[str, Any], path: str
                 return profile
             return replace(profile, plugins=replace(profile.plugins, default_spread=constraints))
         case "DefaultPreemption":
-            _known(args, f"{path}.args", {"minCandidateNodesPercentage", "minCandidateNodesAbsolute"})
+            _typed(args, f"{path}.args", _DefaultPreemptionArgs)
             return profile
         case name:
             raise ConfigError(f"{path}: arguments for plugin {name!r} are not supported")
 
 
-def _connection(document: Mapping[str, Any]) -> str:
-    """The kubeconfig. How fast and in which encoding to talk is the client's own affair."""
-    _known(document, "clientConnection", {"kubeconfig", "qps", "burst", "contentType", "acceptContentTypes"})
-    return document.get("kubeconfig") or ""
+def _connection(document: _ClientConnection) -> str:
+    """The kubeconfig. The client itself decides how fast it sends requests, and in which encoding."""
+    return _typed(document, "clientConnection", _ClientConnection).get("kubeconfig") or ""
 
 
-def _leader_election(document: Mapping[str, Any]) -> LeaderElection:
+def _leader_election(election: _LeaderElection) -> LeaderElection:
     path = "leaderElection"
-    _known(
-        document,
-        path,
-        {
-            "leaderElect", "leaseDuration", "renewDeadline", "retryPeriod", "resourceLock", "resourceName",
-            "resourceNamespace",
-        },
-    )  # fmt: skip
+    document = _typed(election, path, _LeaderElection)
     lock = document.get("resourceLock") or "leases"
     if lock != "leases":
         raise ConfigError(f"{path}.resourceLock: {lock!r} is not supported; use leases")
@@ -245,28 +319,29 @@ def _leader_election(document: Mapping[str, Any]) -> LeaderElection:
     )
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def _seconds(text: Any, default: float, path: str) -> float:
+def _seconds(text: str | None, default: float, path: str) -> float:
     """A Go duration such as ``1m30s``."""
     if text in (None, ""):
         return default
-    total, number, rest = 0.0, "", str(text)
-    while rest:
-        if rest[0].isdigit() or rest[0] == ".":
-            number, rest = number + rest[0], rest[1:]
-            continue
-        unit = next((u for u in _UNITS if rest.startswith(u)), None)
-        if unit is None or not number:
-            break
-        total, number, rest = total + float(number) * _UNITS[unit], "", rest[len(unit) :]
-    if rest or number not in ("", "0"):
+    try:
+        nanoseconds = times.parse_duration(str(text))
+    except ValueError:
+        nanoseconds = -1
+    if nanoseconds < 0:
         raise ConfigError(f"{path}: {text!r} is not a duration")
-    return total
+    return nanoseconds / 1e9
 
 
-def _known(document: Mapping[str, Any], path: str, names: set[str]) -> None:
+_T = TypeVar("_T", bound=Mapping[str, Any])
+
+
+def _typed(document: Mapping[str, Any], path: str, type_: type[_T]) -> _T:
+    """The document as this type; ``ConfigError`` if it has a field that the type does not have."""
+    _known(document, path, type_.__annotations__)
+    return cast(_T, document)
+
+
+def _known(document: Mapping[str, object], path: str, names: Collection[str]) -> None:
     for name in document:
         if name not in names:
             raise ConfigError(f"{f'{path}.' if path else ''}{name}: not supported")

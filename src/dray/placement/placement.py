@@ -46,7 +46,7 @@ class Plugins:
 
 
 class Placement:
-    """Decides over one ``Cluster``. Pure but for the indexes it keeps and the randomness it was given."""
+    """Finds nodes of one ``ClusterCache``. It keeps indexes, and draws from the random numbers it was given."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Placement:
         device_score: Callable[[NodeInfo], float] | None = None,
         quirks: PlacementQuirks | None = None,
     ) -> None:
-        """``device_score``: how a node suits the device policy, from 0 to 100; asked for pods that need devices."""
+        """``device_score``: how a node suits the device policy, from 0 to 100; added for pods that need devices."""
         self.cluster = cluster
         self.nominator = Nominator(cluster)
         self._nominated = self.nominator.nominated
@@ -166,7 +166,7 @@ class Placement:
         )
 
     def _depends_on_other_pods(self, pod: PodInfo) -> bool:
-        """Whether it matters for the pod who runs where already."""
+        """Whether filters or scores of the pod depend on the pods that run already."""
         if "InterPodAffinity" in self._plugins.disabled:
             return False
         return bool(pod.has_affinity_or_spread or self.cluster.pods_with_affinity)
@@ -190,10 +190,10 @@ class Placement:
         volumes: VolumeCheck | None,
     ) -> ScheduleResult | Diagnosis:
         total = len(self.cluster)
-        affinity, counts = self._company(pod, spread)
+        affinity, counts = self._count_pods(pod, spread)
         rejections: dict[str, Rejection] = {}
-        # Devices are the dearest of all filters. In a large cluster the best nodes are asked first, and only until one
-        # has them; that others have none is learnt when it is their turn.
+        # The filter for devices is the slowest. In a large cluster it runs last, on the best node first, and only
+        # until a node has the devices.
         filtered_last = attempt if self._may_filter_devices_last(attempt, len(nodes)) else None
         wanted = self._num_feasible_nodes(len(nodes))
         start = self._start % len(nodes) if nodes else 0
@@ -227,10 +227,10 @@ class Placement:
                     plan = verdict
                 return ScheduleResult(node.name, plan)
 
-    def _company(
+    def _count_pods(
         self, pod: PodInfo, spread: Sequence[SpreadConstraint]
     ) -> tuple[InterPodAffinity | None, PodTopologySpread | None]:
-        """What other pods mean for this one, as far as it minds."""
+        """The counts of other pods, where the filters or scores of this pod depend on them."""
         minds = self._depends_on_other_pods(pod)
         everyone = list(self.cluster) if minds or spread else []
         return (
@@ -246,7 +246,7 @@ class Placement:
         counts: PodTopologySpread | None,
         affinity: InterPodAffinity | None,
     ) -> Rejection | None:
-        """Every filter but the one for attempt, in upstream's order."""
+        """Every filter but the one for devices, in upstream's order."""
         rejection = self.run_filters(pod, node)
         if rejection is None and volumes is not None:
             rejection = volumes(node)
@@ -263,14 +263,14 @@ class Placement:
         spread: Sequence[SpreadConstraint] = (),
         volumes: VolumeCheck | None = None,
     ) -> Callable[[NodeInfo], Rejection | None]:
-        """Judges the pod on nodes as they would be with some pods gone; by every filter but the one for devices."""
+        """Every filter but the one for devices, for copies of nodes without some of their pods."""
 
-        @cache  # asked for only where some node might be had by making room
-        def company() -> tuple[InterPodAffinity | None, PodTopologySpread | None]:
-            return self._company(pod, spread)
+        @cache  # counted only if some node may be a candidate for preemption
+        def count_pods() -> tuple[InterPodAffinity | None, PodTopologySpread | None]:
+            return self._count_pods(pod, spread)
 
         def run_filters(node: NodeInfo) -> Rejection | None:
-            affinity, counts = company()
+            affinity, counts = count_pods()
             gone = self.cluster.missing_pods(node)
             return self._run_all_filters(
                 pod,
@@ -293,7 +293,7 @@ class Placement:
         affinity: InterPodAffinity | None,
         counts: PodTopologySpread | None,
     ) -> list[tuple[NodeInfo, ClaimPlan | None]]:
-        """The nodes, best first; chance decides between equals."""
+        """The nodes, best first; nodes of equal score in random order."""
         if len(feasible) == 1:
             return feasible
         total = self._score(pod, attempt, feasible, affinity, counts)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from dray.api.release import EffectiveVersion, Gates
 from dray.client import holder_identity
 from dray.client.client import Client
 from dray.client.conversion import v1_client
-from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.leaderelection import LeaderElector
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, Resource
 from dray.placement.config import Configuration
+from dray.scheduler.events.recorders import Recorders
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.quirks import SchedulerQuirks
 from dray.scheduler.scheduler import Scheduler
@@ -50,36 +50,6 @@ async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], 
     )
     elector.register_metrics(options.metrics.registry)
     await elector.run(lambda: _schedule(client, options, ready))
-
-
-class Recorders:
-    """Events come from the profile that the pod has chosen."""
-
-    def __init__(self, client: Client, profiles: Sequence[str]) -> None:
-        self._by_name = {name: EventRecorder(client, name, api="events.k8s.io") for name in profiles}
-        self._first = self._by_name[profiles[0]]
-
-    def event(
-        self,
-        resource: Resource[Any],
-        obj: Any,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        *,
-        action: str = "",
-        related: tuple[Resource[Any], Any] | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        chosen = self._by_name.get((obj.get("spec") or {}).get("schedulerName") or "", self._first)
-        chosen.event(
-            resource, obj, type, reason, message, action=action, related=related, annotations=annotations
-        )
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for recorder in self._by_name.values():
-                group.create_task(recorder.run())
 
 
 async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler], None] | None) -> None:

@@ -1,4 +1,4 @@
-"""The scheduler's numbers, under upstream's names."""
+"""The scheduler's metrics, under upstream's names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dray.scheduler.queue.scheduling_queue import QueuedPodInfo
 
 _RESULTS: Final = {"Bind": "scheduled", "Unschedulable": "unschedulable", "Failure": "error"}
 _SECONDS: Final = exponential(0.001, 2, 15)
-_MOST_ATTEMPTS: Final = 15  # told apart; upstream lumps the rest together
+_MOST_ATTEMPTS: Final = 15  # of a pod; upstream counts more attempts together
 
 
 class Metrics:
-    """Counts attempts, how long pods waited and who had to go."""
+    """Counts attempts, and measures how long pods wait."""
 
     def __init__(self) -> None:
         self.registry = registry = Registry()
@@ -71,7 +71,7 @@ class Metrics:
         rejected: Callable[[], Iterator[tuple[str, str]]],
         cached: Callable[[], Mapping[str, int]],
     ) -> None:
-        """Gauges, read when somebody asks: pods by queue, (plugin, profile) of pods refused, sizes of the cache."""
+        """Gauges, read when they are scraped: pods by queue, (plugin, profile) of rejected pods, sizes of the cache."""
         registry = self.registry
 
         def by_name(read: Callable[[], Mapping[str, int]]) -> Callable[[], Iterator[tuple[Labels, float]]]:
@@ -110,7 +110,7 @@ class Metrics:
             self._waits.observe(now - entry.first_attempt, attempts)
 
     def preemption_attempt(self, victims: int) -> None:
-        """A pod fitted nowhere; so many others were chosen to go for it."""
+        """No node fits a pod; preemption has chosen so many victims."""
         self._preemptions.inc()
         if victims:
             self._victims.observe(victims)

@@ -1,7 +1,7 @@
-"""The scheduler: wired together, then one decision after the other; bindings run beside it.
+"""The scheduler: its parts wired together, and the loop that tries one pod after the other.
 
-Deciding is synchronous, so nothing changes under a decision; what it takes is taken in memory at once. ``watching``
-keeps what is known in step with the cluster, ``outcomes`` does what was decided.
+An attempt is synchronous, so nothing changes while it runs, and what it decides is assumed in memory at once. The
+binding cycles run beside the loop.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dray.api.release import EffectiveVersion, Gates
@@ -27,7 +27,7 @@ from dray.placement.profiles import build_profiles
 from dray.placement.quirks import PlacementQuirks
 from dray.scheduler.binding.binding_cycle import BindingCycles
 from dray.scheduler.event_handlers import EventHandlers
-from dray.scheduler.events.reporter import Recorder
+from dray.scheduler.events.recorders import Recorder
 from dray.scheduler.failure_handler import FailureHandler
 from dray.scheduler.listers import Listers
 from dray.scheduler.metrics import Metrics
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: claims are made within moments: what is missing after this long is worth telling
+#: the claim controller creates claims within moments: a claim that is missing for this long is reported
 _GATE_SECONDS = 2.0
-#: decisions made in a row before others get the event loop
+#: attempts in a row before other tasks get the event loop
 _BATCH = 8
 
 
 class Scheduler:
-    """All profiles of one process over one view of the cluster."""
+    """All profiles of one process, over the same caches."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running and synced."""
         async with asyncio.TaskGroup() as self._tasks:
-            self._tasks.create_task(self._flush_unschedulable(), name="scheduler-sleepers")
+            self._tasks.create_task(self._flush_unschedulable(), name="scheduler-flush-unschedulable")
             if self._quirks.reports_gated_pods:
                 self._tasks.create_task(self._report_gated(), name="scheduler-gates")
             while True:
@@ -162,7 +162,7 @@ class Scheduler:
             self._pending.wakeup.set()
 
     async def _report_gated(self) -> None:
-        """Pods whose claims are missing are never tried, and upstream never says why. An event does, once a reason."""
+        """Pods whose claims are missing are never tried, and upstream never says why. Here each reason is an event."""
         while True:
             await asyncio.sleep(_GATE_SECONDS)
             now = self._monotonic()
@@ -176,7 +176,7 @@ class Scheduler:
                     self._writers.reporter.gated(entry.pod, gate)
 
     def _attempt(self, entry: QueuedPodInfo) -> bool:
-        """Try one pod. True when a binding was started, which then owns its place among those under way."""
+        """Try one pod. True when a binding cycle was started, which then releases its slot."""
         pod, framework = entry.pod, self._profiles.of(entry.pod)
         profile = framework.profile
         began = self._monotonic()
@@ -204,18 +204,18 @@ class Scheduler:
     def _share_id(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         assert self._tasks is not None
         self._tasks.create_task(self._guard(work))
 
-    async def _guard(self, work: Any) -> None:
-        """One pod's trouble must not end the scheduler."""
+    async def _guard(self, work: Coroutine[Any, Any, object]) -> None:
+        """An error in the writes for one pod must not end the scheduler."""
         try:
             await work
         except Exception:
             log.exception("a write of the scheduler failed")
 
-    # -- numbers ----------------------------------------------------------------------------------------------------
+    # -- metrics ----------------------------------------------------------------------------------------------------
 
     def _rejected(self) -> Iterator[tuple[str, str]]:
         return (

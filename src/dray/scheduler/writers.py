@@ -14,7 +14,8 @@ from dray.scheduler.binding.binding_conditions import BindingConditionsWaiter
 from dray.scheduler.binding.claim_binding import ClaimBinders
 from dray.scheduler.binding.device_claims import DeviceClaimBinders
 from dray.scheduler.events.pod_status import PodStatusWriter
-from dray.scheduler.events.reporter import Recorder, Reporter
+from dray.scheduler.events.recorders import Recorder
+from dray.scheduler.events.reporter import Reporter
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.preemption import PreemptionExecutor
 from dray.scheduler.quirks import SchedulerQuirks

@@ -1,4 +1,5 @@
-"""The API server: HTTP, verbs, admission, authentication, authorization, discovery, watch fan-out.
+"""The API server: endpoints, handlers, registry, watch cache, admission, authentication and authorization.
 
-One direction: wire → versioned codec → hub → store → watch.
+A write goes from the wire through the codec of its version and the hub version into the store; the watch cache follows
+the store, and watches follow the watch cache.
 """

@@ -1,4 +1,4 @@
-"""What a fresh cluster has from the start: namespaces, the system's priorities and the ``kubernetes`` Service."""
+"""The objects that a new cluster gets: namespaces, system priority classes and the ``kubernetes`` Service."""
 
 from __future__ import annotations
 

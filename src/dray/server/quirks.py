@@ -1,4 +1,4 @@
-"""In what the API server of one release differs from that of another. Nothing else in this package asks for a release."""
+"""The differences between releases in the API server. No other module of the server compares releases."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ async def test_a_pod_may_name_claims_of_different_generations() -> None:
             assert pod["spec"]["nodeName"] == "node-1"  # the only one that the driver likes
 
 
-async def test_with_one_generation_wanting_nothing_of_the_other_is_held() -> None:
+async def test_while_one_generation_cannot_be_allocated_the_other_stays_free() -> None:
     async with cluster("") as scene:
         driver = scene.client_of("cats")
         async with run_component(lambda: classic.run(driver, Driver("node-0"), options=classic.Options())):

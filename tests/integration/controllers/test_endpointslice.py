@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dray.client.resources import ENDPOINTS, PODS, SERVICES
+import asyncio
+from pathlib import Path
+
+from dray.client.resources import (
+    ENDPOINTS,
+    PODS,
+    SERVICES,
+)
 from dray.controllers.endpoints import subsets_for
 from dray.controllers.endpointslice import ENDPOINT_SLICES, HEADLESS, slices_for
-from tests.support.controlplane import control_plane
+from tests.support.controlplane import NAMESPACE, control_plane
 from tests.support.wait import wait_for
 
 LABELS = {"app": "x"}
@@ -56,3 +63,46 @@ async def test_a_service_without_an_address_says_so_on_what_it_leads_to():
             HEADLESS: "",
             "endpoints.kubernetes.io/managed-by": "endpoint-controller",
         }
+
+
+def test_services_lead_to_the_pods_they_select(tmp_path: Path):
+    async def play() -> None:
+        async with control_plane("endpointslice-controller", "endpoints-controller", data=tmp_path) as a:
+            port = {"name": "web", "containerPort": 8080}
+            container = {"name": "c", "image": "i", "ports": [port]}
+            await a.create(PODS, "p", {"containers": [container]}, labels={"app": "x"})
+            await a.create(PODS, "other", {"containers": [container]}, labels={"app": "y"})
+            await a.create(
+                SERVICES, "s", {"selector": {"app": "x"}, "ports": [{"port": 80, "targetPort": "web"}]}
+            )
+            for name, ip in (("p", "10.0.0.1"), ("other", "10.0.0.2")):
+                status = {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}]}
+                await a.client.patch_status(PODS, NAMESPACE, name, {"status": status})
+
+            async def found(*, ready: bool) -> bool:
+                listed = await a.client.list(
+                    ENDPOINT_SLICES, NAMESPACE, label_selector="kubernetes.io/service-name=s"
+                )
+                endpoint = listed.items[0]["endpoints"][0]
+                ports = [(p["name"], p["port"]) for p in listed.items[0]["ports"]]
+                subset = (await a.get(ENDPOINTS, "s"))["subsets"][0]
+                kind = "addresses" if ready else "notReadyAddresses"
+                told = [address["ip"] for address in subset[kind]]
+                return (
+                    len(listed.items) == 1
+                    and endpoint["addresses"] == ["10.0.0.1"] == told
+                    and endpoint["conditions"]["ready"] is ready
+                    and ports == [("", 8080)]
+                )
+
+            await wait_for("an address that is not ready", lambda: found(ready=False))
+            await a.run(await a.get(PODS, "p"))
+            await wait_for("an address that is ready", lambda: found(ready=True))
+            await a.client.delete(SERVICES, NAMESPACE, "s")
+
+            async def gone() -> bool:
+                return not (await a.client.list(ENDPOINTS, NAMESPACE, field_selector="metadata.name=s")).items
+
+            await wait_for("the Endpoints of service s to go", gone)
+
+    asyncio.run(play())

@@ -8,8 +8,6 @@ from dray.api.errors import ServiceUnavailable
 from dray.api.scheme.kinds import Object
 from dray.client.client import Client
 from dray.client.resources import NODES, PODS
-from dray.controllers.pod_status import disruption_target_patch, failed_phase_patch
-from dray.controllers.podgc import excess_terminated, is_stuck_terminating
 from tests.support.controlplane import control_plane, server
 from tests.support.controlplane import controllers as running
 from tests.support.wait import wait_for
@@ -21,57 +19,6 @@ AT_ONCE = {"settings": {PODGC: {"check_seconds": 0, "quarantine_seconds": 0}}}
 def pod(name: str = "p", phase: str = "Running", *, node: str = "n", **metadata: Any) -> Object:
     spec = {"nodeName": node} if node else {}
     return {"metadata": {"name": name, "uid": name, **metadata}, "spec": spec, "status": {"phase": phase}}
-
-
-def test_evicted_pods_go_first_and_then_the_oldest():
-    evicted = pod("evicted", "Failed", creationTimestamp="9")
-    evicted["status"]["reason"] = "Evicted"
-    pods = [
-        pod("young", "Succeeded", creationTimestamp="3"),
-        pod("running"),
-        evicted,
-        pod("b", "Failed", creationTimestamp="1"),
-        pod("a", "Succeeded", creationTimestamp="1"),
-    ]
-    assert [p["metadata"]["name"] for p in excess_terminated(pods, threshold=1)] == ["evicted", "a", "b"]
-    assert excess_terminated(pods, threshold=4) == []
-    assert excess_terminated(pods, threshold=0) == [], "no threshold, no surplus"
-
-
-def test_a_pod_is_stuck_when_nobody_can_finish_its_deletion():
-    taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
-    dead = {"spec": {"taints": [taint]}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
-    alive = {"spec": {"taints": [taint]}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    going = pod(deletionTimestamp="now")
-    assert is_stuck_terminating(pod(node="", deletionTimestamp="now"), None)
-    assert is_stuck_terminating(going, dead)
-    assert not is_stuck_terminating(going, alive)
-    assert not is_stuck_terminating(going, {"spec": {}})
-    assert not is_stuck_terminating(going, None), "a node that is not known is for another to judge"
-    assert not is_stuck_terminating(pod(node=""), None)
-
-
-def test_a_pod_is_failed_once():
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": "r", "message": "m"}
-    patch = failed_phase_patch(pod(generation=3), condition=condition, now="now")
-    assert patch["metadata"] == {"uid": "p"}
-    assert patch["status"]["phase"] == "Failed"
-    assert patch["status"]["observedGeneration"] == 3
-    assert patch["status"]["conditions"] == [
-        {**condition, "observedGeneration": 3, "lastTransitionTime": "now"}
-    ]
-    assert failed_phase_patch(pod(phase="Succeeded"), now="now") is None
-
-
-def test_a_reason_is_told_once_and_after_the_conditions_that_are_there():
-    told = pod()
-    told["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    patch = disruption_target_patch(told, reason="r", message="m", now="now")
-    assert patch["status"]["$setElementOrder/conditions"] == [{"type": "Ready"}, {"type": "DisruptionTarget"}]
-    told["status"]["conditions"] += patch["status"]["conditions"]
-    assert disruption_target_patch(told, reason="r", message="m", now="later") is None
-    again = disruption_target_patch(told, reason="other", message="m", now="later")
-    assert again["status"]["conditions"][0]["lastTransitionTime"] == "now", "it was true all the time"
 
 
 async def test_pods_of_a_node_that_is_gone_fail_and_go():

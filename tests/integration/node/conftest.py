@@ -10,37 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.node import NODE_PROGRAM, NodeUnderTest, Program
+from tests.support.node import API_SERVER, NodeUnderTest
 from tests.support.process import DrayProcess, dray_process
-
-API_SERVER = ("server", "--store", "memory", "--disable-admission-plugins", "ServiceAccount")
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrayProcess]:
     with dray_process(tmp_path_factory.mktemp("server"), *API_SERVER) as started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def start_cluster(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[[str], tuple[DrayProcess, Path]]]:
-    """Starts an API server and, in another process, everything else of a cluster with the drivers of a profile."""
-    with contextlib.ExitStack() as stack:
-
-        def start(profile: str) -> tuple[DrayProcess, Path]:
-            directory = tmp_path_factory.mktemp(profile)
-            server = stack.enter_context(dray_process(directory / "data", *API_SERVER))
-            program = Program(
-                *(*NODE_PROGRAM, "cluster", str(server.kubeconfig), str(directory), "las", profile),
-                log=directory / "cluster.log",
-            )
-            stack.callback(program.stop)
-            program.wait_ready()
-            return server, directory
-
-        yield start
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ async def test_a_pending_pod_says_why_and_starts_when_it_can(tmp_path: Path) -> 
         assert await s.bound_node("p") == "a"
 
 
-async def test_a_pod_whose_claim_is_missing_waits_in_silence(tmp_path: Path) -> None:
+async def test_a_pod_whose_claim_is_missing_is_gated(tmp_path: Path) -> None:
     async with scheduled_cluster(tmp_path) as s:
         await s.ready_node("a", devices=2)
         await s.device_class()
@@ -128,7 +128,7 @@ async def test_a_pod_whose_claim_is_missing_waits_in_silence(tmp_path: Path) -> 
         assert await s.bound_node("p") == "a"
 
 
-async def test_a_pod_that_waits_for_a_claim_is_told_of(tmp_path: Path) -> None:
+async def test_a_gated_pod_gets_an_event(tmp_path: Path) -> None:
     async with scheduled_cluster(tmp_path) as s:
         await s.ready_node("a", devices=2)
         await s.pod("p", claims={"c": named("later")})
@@ -200,7 +200,7 @@ async def test_a_deleted_class_does_not_stop_others(tmp_path: Path) -> None:
         assert await s.bound_node("p") == "a"
 
 
-async def test_each_profile_serves_its_own_pods_and_speaks_for_itself(tmp_path: Path) -> None:
+async def test_each_profile_schedules_its_own_pods_and_reports_under_its_name(tmp_path: Path) -> None:
     packs = SchedulerProfile(name="packs", device_policy="pack")
     async with scheduled_cluster(tmp_path, SchedulerProfile(), packs) as s:
         for name in "ab":
@@ -224,7 +224,7 @@ async def test_each_profile_serves_its_own_pods_and_speaks_for_itself(tmp_path: 
         assert "nodeName" not in (await s.get(PODS, "nobodys"))["spec"]
 
 
-async def test_devices_are_taken_from_lesser_pods_where_a_profile_says_so(tmp_path: Path) -> None:
+async def test_devices_of_lower_priority_are_preempted_where_the_profile_allows_it(tmp_path: Path) -> None:
     async with scheduled_cluster(tmp_path, SchedulerProfile(device_preemption=True)) as s:
         await s.ready_node("a", devices=2)
         await s.device_class()

@@ -32,7 +32,7 @@ async def test_a_client_certificate_says_who_one_is(tmp_path: Path):
     assert found["groups"] == ["system:masters", "system:authenticated"]
 
 
-async def test_a_certificate_of_a_stranger_is_not_let_in(tmp_path: Path):
+async def test_a_client_certificate_of_another_authority_is_refused(tmp_path: Path):
     from dray.app import pki
 
     async with reached(tmp_path / "server") as it:

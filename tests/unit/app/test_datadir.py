@@ -7,7 +7,6 @@ import pytest
 
 from dray.app import datadir
 from dray.app.options import OptionError
-from dray.app.pki import write_private
 
 
 def state() -> datadir.ClusterState:
@@ -54,12 +53,3 @@ def test_what_a_dead_cluster_left_behind_is_no_running_cluster(tmp_path: Path):
 def test_a_broken_note_is_no_note(tmp_path: Path):
     (tmp_path / "dray.json").write_text("{")
     assert datadir.read_state(tmp_path) is None
-
-
-def test_private_files_are_private_from_the_first_byte(tmp_path: Path):
-    path = tmp_path / "key"
-    path.write_text("old")
-    path.chmod(0o644)
-    write_private(path, b"new")
-    assert path.read_bytes() == b"new" and path.stat().st_mode & 0o777 == 0o600
-    assert [p.name for p in tmp_path.iterdir()] == ["key"]

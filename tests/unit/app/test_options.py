@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.app.options import Address, OptionError, default_data, parse_listen, split_list
+from dray.app.options import OptionError, default_data, parse_listen, split_list
 
 
 @pytest.mark.parametrize(
@@ -42,16 +42,3 @@ def test_the_data_directory_follows_the_environment(monkeypatch):
 def test_lists_are_split_at_commas():
     assert split_list("a, b,,c") == ("a", "b", "c")
     assert split_list(None) == ()
-
-
-def test_the_next_free_port_is_taken_unless_one_was_named():
-    from dray.app.server import listen
-
-    first = listen(Address("127.0.0.1", 0, 1))
-    port = first.getsockname()[1]
-    with pytest.raises(OptionError, match="cannot listen"):
-        listen(Address("127.0.0.1", port, 1))
-    second = listen(Address("127.0.0.1", port, 20))
-    assert second.getsockname()[1] > port
-    first.close()
-    second.close()

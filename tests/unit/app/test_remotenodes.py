@@ -106,24 +106,3 @@ def test_a_node_that_does_not_answer_is_named(tmp_path: Path) -> None:
         port = gone.getsockname()[1]
     with pytest.raises(InternalError, match=f"error dialing backend: dial tcp 127.0.0.1:{port}"):
         asyncio.run(read(RemoteNodes(keys(tmp_path)), Address("127.0.0.1", port), "/metrics"))
-
-
-def test_a_nodes_own_certificate_is_kept_while_it_fits(tmp_path: Path) -> None:
-    first = pki.self_signed(tmp_path, "kubelet", ["las1", "127.0.0.1"]).certificate.read_bytes()
-    assert pki.self_signed(tmp_path, "kubelet", ["las1"]).certificate.read_bytes() == first
-    assert pki.self_signed(tmp_path, "kubelet", ["las1", "192.0.2.7"]).certificate.read_bytes() != first
-
-
-def test_a_port_that_is_taken_is_left_to_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = other.getsockname()[1]
-        monkeypatch.setattr(nodeserver, "KUBELET_PORT", taken)
-        with nodeserver.listen("127.0.0.1", None) as found:
-            assert found.getsockname()[1] != taken
-        with pytest.raises(OSError, match="in use"):
-            nodeserver.listen("127.0.0.1", taken)
-
-
-def test_the_address_of_this_machine_is_found() -> None:
-    assert nodeserver.node_ip("https://127.0.0.1:6443") == "127.0.0.1"
-    assert nodeserver.node_ip("https://no.such.host.invalid") == "127.0.0.1"

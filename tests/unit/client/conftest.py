@@ -22,3 +22,9 @@ def client(server: FakeAPIServer) -> Client:
 @pytest.fixture
 def timers() -> FakeTimers:
     return FakeTimers()
+
+
+@pytest.fixture
+def now() -> list[float]:
+    """The time that a recorder's clock shows, which a test may change."""
+    return [1000.0]

@@ -3,26 +3,10 @@ from __future__ import annotations
 import pytest
 
 from dray.api.errors import Conflict, Expired, NotFound
-from dray.backoff import Backoff
 from dray.client.client import PatchType
-from dray.client.resources import ALL, DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, key_of
-from dray.client.retry import retry_on_conflict
+from dray.client.resources import PODS, key_of
 
 PODS_PATH = "/api/v1/namespaces/a/pods"
-
-
-def test_resources_know_their_paths():
-    assert PODS.path("a", "b", "status") == "/api/v1/namespaces/a/pods/b/status"
-    assert PODS.path() == "/api/v1/pods"
-    assert NODES.path("ignored", "n") == "/api/v1/nodes/n"
-    assert RESOURCE_CLAIMS.path("a") == "/apis/resource.k8s.io/v1/namespaces/a/resourceclaims"
-    assert DEVICE_CLASSES.at("v1beta1").path("", "c") == "/apis/resource.k8s.io/v1beta1/deviceclasses/c"
-    assert (str(PODS), str(RESOURCE_CLAIMS)) == ("pods", "resourceclaims.resource.k8s.io")
-
-
-def test_every_resource_is_listed_once():
-    assert ALL["PODS"] is PODS
-    assert len(set(ALL.values())) == len(ALL)
 
 
 async def test_an_object_goes_through_its_life(client, server):
@@ -101,24 +85,3 @@ async def test_binding_and_eviction_are_posted_to_the_pod(client, server):
 async def test_an_empty_name_does_not_become_the_whole_collection(client):
     with pytest.raises(ValueError, match="no name"):
         await client.delete(PODS, "a", "")
-
-
-async def test_a_conflict_is_retried_with_a_fresh_look(server):
-    tries = []
-
-    async def write() -> str:
-        tries.append(None)
-        if len(tries) < 3:
-            raise Conflict("changed")
-        return "done"
-
-    assert await retry_on_conflict(write, backoff=Backoff(initial=0)) == "done"
-    tries.clear()
-    with pytest.raises(Conflict):
-        await retry_on_conflict(write, attempts=2, backoff=Backoff(initial=0))
-    assert len(tries) == 2
-
-
-def test_pauses_grow_up_to_a_bound_and_are_stretched_at_random():
-    pauses = Backoff(initial=1, factor=2, maximum=5, jitter=1).pauses(randomness=lambda: 0.5)
-    assert [next(pauses) for _ in range(5)] == [1.5, 3, 6, 7.5, 7.5]

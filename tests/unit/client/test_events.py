@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import re
 
 import pytest
@@ -9,6 +8,7 @@ from dray.api.times import CANONICAL_MICRO, MICROSECONDS, parse_time
 from dray.client.events import EventRecorder
 from dray.client.resources import NODES, PODS
 from dray.client.transport import Unreachable
+from tests.support.events import event_writes, wait_written
 
 POD = {"metadata": {"namespace": "a", "name": "p", "uid": "u", "resourceVersion": "7"}}
 REFERENCE = {
@@ -21,26 +21,10 @@ REFERENCE = {
 }
 
 
-@pytest.fixture
-def now() -> list[float]:
-    return [1000.0]
-
-
-async def written(recorder: EventRecorder) -> None:
-    task = asyncio.create_task(recorder.run())
-    await recorder.flush()
-    task.cancel()
-    await asyncio.wait([task])
-
-
-def writes(server) -> list[tuple[str, object]]:
-    return [(method, body) for method, _, _, body in server.requests]
-
-
 async def test_an_event_in_core_terms(client, server, now):
     recorder = EventRecorder(client, "scheduler", host="h", clock=lambda: now[0])
     recorder.event(PODS, POD, "Warning", "Failed", "no room")
-    await written(recorder)
+    await wait_written(recorder)
     method, path, _, body = server.requests[0]
     assert (method, path) == ("POST", "/api/v1/namespaces/a/events")
     assert body == {
@@ -66,7 +50,7 @@ async def test_an_event_in_core_terms(client, server, now):
 async def test_the_time_of_an_event_is_told_to_the_microsecond(client, server, moment):
     recorder = EventRecorder(client, "scheduler", api="events.k8s.io", clock=lambda: moment)
     recorder.event(PODS, POD, "Normal", "Scheduled", "ok", action="Binding")
-    await written(recorder)
+    await wait_written(recorder)
     told = server.requests[0][3]["eventTime"]
     assert re.match(CANONICAL_MICRO.replace("[12]", "[0-9]").replace("2[0-8]", "2[0-9]|3[01]"), told)
     assert moment - 2e-6 <= parse_time(told, layout=MICROSECONDS).timestamp() <= moment + 1e-6
@@ -77,7 +61,7 @@ async def test_an_event_in_the_terms_of_its_own_group(client, server, now):
     recorder.event(
         PODS, POD, "Normal", "Scheduled", "ok", action="Binding", related=(NODES, {"metadata": {"name": "n"}})
     )
-    await written(recorder)
+    await wait_written(recorder)
     method, path, _, body = server.requests[0]
     assert (method, path) == ("POST", "/apis/events.k8s.io/v1/namespaces/a/events")
     assert body == {
@@ -99,7 +83,7 @@ async def test_an_event_in_the_terms_of_its_own_group(client, server, now):
 async def test_about_something_without_a_namespace_it_is_in_default(client, server):
     recorder = EventRecorder(client, "c")
     recorder.event(NODES, {"metadata": {"name": "n"}}, "Normal", "Up", "up")
-    await written(recorder)
+    await wait_written(recorder)
     assert server.requests[0][1] == "/api/v1/namespaces/default/events"
 
 
@@ -107,77 +91,18 @@ async def test_a_name_that_no_event_can_have_is_replaced(client, server):
     recorder = EventRecorder(client, "c")
     recorder.event(PODS, {"metadata": {"name": "x" * 250}}, "Normal", "Up", "up")
     recorder.event(PODS, {"metadata": {"name": "system:thing"}}, "Normal", "Up", "up")
-    await written(recorder)
-    assert all(len(body["metadata"]["name"]) == 36 for _, body in writes(server))
-
-
-async def test_the_same_again_is_counted(client, server, now):
-    recorder = EventRecorder(client, "c", clock=lambda: now[0])
-    for version in range(3):
-        changed = {"metadata": {**POD["metadata"], "resourceVersion": str(version)}}
-        recorder.event(PODS, changed, "Normal", "Pulled", "image")
-        now[0] += 60
-    await written(recorder)
-    assert [method for method, _ in writes(server)] == ["POST", "PATCH", "PATCH"]
-    assert writes(server)[2][1] == {"count": 3, "lastTimestamp": "1970-01-01T00:18:40Z", "message": "image"}
-    (event,) = server.objects.values()
-    assert (event["count"], event["firstTimestamp"]) == (3, "1970-01-01T00:16:40Z")
-
-
-async def test_similar_ones_are_combined_from_the_tenth_on(client, server, now):
-    recorder = EventRecorder(client, "c", clock=lambda: now[0])
-    for n in range(12):
-        recorder.event(PODS, POD, "Normal", "Pulled", f"image {n}")
-        now[0] += 1
-    await written(recorder)
-    messages = [event["message"] for event in server.objects.values()]
-    assert messages == [*(f"image {n}" for n in range(9)), "(combined from similar events): image 11"]
-    assert list(server.objects.values())[-1]["count"] == 3
-
-
-async def test_similar_ones_long_after_are_not_combined(client, server, now):
-    recorder = EventRecorder(client, "c", clock=lambda: now[0])
-    for n in range(12):
-        recorder.event(PODS, POD, "Normal", "Pulled", f"image {n}")
-        now[0] += 601
-    await written(recorder)
-    assert len(server.objects) == 12
-
-
-async def test_too_many_about_one_object_are_dropped(client, server, now):
-    recorder = EventRecorder(client, "c", clock=lambda: now[0])
-    for n in range(40):
-        recorder.event(PODS, POD, "Normal", f"Reason{n}", "x")
-    recorder.event(PODS, {"metadata": {"name": "other"}}, "Normal", "Fine", "x")
-    now[0] += 300
-    recorder.event(PODS, POD, "Normal", "Later", "x")
-    await written(recorder)
-    assert len(server.objects) == 27
-
-
-async def test_the_same_again_becomes_a_series_that_is_written_when_it_ends(client, server, now):
-    recorder = EventRecorder(client, "c", api="events.k8s.io", clock=lambda: now[0])
-    for n in range(5):
-        recorder.event(PODS, POD, "Warning", "FailedScheduling", f"note {n}", action="Scheduling")
-        now[0] += 10
-    await written(recorder)
-    assert [method for method, _ in writes(server)] == ["POST", "PATCH"]
-    assert writes(server)[1][1] == {"series": {"count": 2, "lastObservedTime": "1970-01-01T00:16:50.000000Z"}}
-    assert not list(recorder._correlator.finish_series(now=now[0]))
-    now[0] += 400
-    (last,) = recorder._correlator.finish_series(now=now[0])
-    assert last.patch == {"series": {"count": 5, "lastObservedTime": "1970-01-01T00:17:20.000000Z"}}
-    assert not list(recorder._correlator.finish_series(now=now[0] + 1000))
+    await wait_written(recorder)
+    assert all(len(body["metadata"]["name"]) == 36 for _, body in event_writes(server))
 
 
 async def test_an_event_that_has_expired_is_written_anew_with_its_count(client, server, now):
     recorder = EventRecorder(client, "c", clock=lambda: now[0])
     recorder.event(PODS, POD, "Normal", "Pulled", "image")
-    await written(recorder)
+    await wait_written(recorder)
     server.objects.clear()
     recorder.event(PODS, POD, "Normal", "Pulled", "image")
-    await written(recorder)
-    assert [method for method, _ in writes(server)] == ["POST", "PATCH", "POST"]
+    await wait_written(recorder)
+    assert [method for method, _ in event_writes(server)] == ["POST", "PATCH", "POST"]
     (event,) = server.objects.values()
     assert event["count"] == 2
 
@@ -187,7 +112,7 @@ async def test_a_server_that_is_away_gets_the_event_later(client, server, monkey
     recorder = EventRecorder(client, "c")
     server.failures += [Unreachable("away"), Unreachable("away")]
     recorder.event(PODS, POD, "Normal", "Pulled", "image")
-    await written(recorder)
+    await wait_written(recorder)
     assert len(server.objects) == 1
 
 
@@ -195,6 +120,6 @@ async def test_when_too_many_wait_new_ones_are_dropped(client, server, caplog):
     recorder = EventRecorder(client, "c", api="events.k8s.io")
     for n in range(1100):
         recorder.event(PODS, POD, "Normal", f"Reason{n}", "x")
-    await written(recorder)
+    await wait_written(recorder)
     assert len(server.objects) == 1000
     assert "too many events" in caplog.text

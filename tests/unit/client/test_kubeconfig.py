@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.client.config import Config, ConfigError, Credentials
+from dray.client.config import Config, ConfigError
 from dray.client.kubeconfig import in_cluster, load
 
 
@@ -140,23 +140,3 @@ def test_a_pod_finds_its_service_account(tmp_path):
     assert config.token_file == tmp_path / "token"
     with pytest.raises(ConfigError, match="not a pod"):
         in_cluster(environment={}, directory=tmp_path)
-
-
-def test_secrets_are_not_printed():
-    config = Config(server="https://x", token="hidden", password="hidden", key=b"hidden")
-    assert "hidden" not in repr(config)
-
-
-def test_a_token_file_is_read_anew_after_a_while(tmp_path):
-    now = [0.0]
-    token = tmp_path / "token"
-    token.write_text("one")
-    credentials = Credentials(Config(server="https://x", token_file=token), clock=lambda: now[0])
-    assert credentials.headers() == [("Authorization", "Bearer one")]
-    token.write_text("two")
-    assert credentials.headers() == [("Authorization", "Bearer one")]
-    now[0] += 61
-    assert credentials.headers() == [("Authorization", "Bearer two")]
-    token.unlink()
-    now[0] += 61
-    assert credentials.headers() == [("Authorization", "Bearer two")]

@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 
 from dray.api.errors import NotFound, ServiceUnavailable
 from dray.client.client import Client
-from dray.client.resources import RESOURCE_CLAIMS, Resource
+from dray.client.resources import Resource
 from dray.client.transport import Reply
 from dray.controllers.discovery import APIResource, APIResourceList, discover, preferred_resources
-from tests.support.controlplane import server
 
 ALL = frozenset({"get", "list", "watch", "delete"})
 
@@ -42,15 +41,6 @@ def test_groups_that_do_not_answer_are_named():
     assert found.problem == (
         "unable to retrieve the complete list of server APIs: metrics/v1: stale GroupVersion discovery: metrics/v1"
     )
-
-
-async def test_the_real_server_tells_all_at_once():
-    async with server() as s:
-        found = await discover(s.client)
-    assert found.first_served(RESOURCE_CLAIMS, ("v1",)) == RESOURCE_CLAIMS
-    assert not found.failed
-    (pods,) = (s for s in found.resources if str(s.resource) == "pods")
-    assert pods.allows("delete", "deletecollection", "list", "watch")
 
 
 class OldServer:

@@ -1,4 +1,4 @@
-"""Budgets, endpoints and aggregated roles: what the numbers and lists should be."""
+"""How many pods a PodDisruptionBudget allows to evict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.controllers import clusterroleaggregation, disruption, endpoints, endpointslice
+from dray.controllers import disruption
 
 Object = dict[str, Any]
 
@@ -61,57 +61,3 @@ def test_nothing_may_be_evicted_by_unknown_numbers():
     assert failed["disruptionsAllowed"] == 0 and failed["conditions"][0]["reason"] == "SyncFailed"
     nobody = disruption.status_of(budget(), [], disruption.ExpectedPods(0, 0), now=0.0)
     assert nobody["disruptionsAllowed"] == 0
-
-
-def service(**spec: Any) -> Object:
-    ports = [{"port": 80, "protocol": "TCP"}]
-    return {
-        "metadata": {"name": "s", "namespace": "default"},
-        "spec": {"selector": {"app": "x"}, "ports": ports, **spec},
-    }
-
-
-def test_services_lead_to_running_pods_with_their_labels_and_an_address():
-    ended = pod("ended", app="x")
-    ended["status"]["phase"] = "Failed"
-    pods = [pod("b", app="x"), pod("a", app="x"), pod("c", app="y"), pod("d", ip="", app="x"), ended]
-    assert [p["metadata"]["name"] for p in endpointslice.service_pods(service(), pods)] == ["a", "b"]
-    assert endpointslice.service_pods(service(selector=None), pods) == []
-
-
-def test_slices_hold_a_hundred_endpoints_of_one_family_each():
-    pods = [pod(f"p{i:03}", ip=f"10.0.{i // 250}.{i % 250}", app="x") for i in range(150)]
-    made = endpointslice.slices_for(service(), pods)
-    assert [len(s["endpoints"]) for s in made] == [100, 50]
-    assert {s["addressType"] for s in made} == {"IPv4"}
-    assert [s["endpoints"] for s in endpointslice.slices_for(service(), [])] == [[]]
-
-
-def test_pods_that_are_not_ready_are_listed_apart():
-    (subset,) = endpoints.subsets_for(service(), [pod("a"), pod("b", ready=False, ip="10.0.0.2")])
-    assert [a["ip"] for a in subset["addresses"]] == ["10.0.0.1"]
-    assert [a["ip"] for a in subset["notReadyAddresses"]] == ["10.0.0.2"]
-    eager = service(publishNotReadyAddresses=True)
-    assert len(endpoints.subsets_for(eager, [pod("b", ready=False)])[0]["addresses"]) == 1
-
-
-def test_aggregated_rules_come_in_order_once_and_never_from_the_role_itself():
-    def role(name: str, *resources: str, **labels: str) -> Object:
-        return {
-            "metadata": {"name": name, "labels": labels},
-            "rules": [{"resources": [r]} for r in resources],
-        }
-
-    selectors = [{"matchLabels": {"late": "y"}}, {"matchLabels": {"part": "y"}}]
-    whole = {**role("whole", "old", part="y"), "aggregationRule": {"clusterRoleSelectors": selectors}}
-    others = [
-        role("b", "pods", "nodes", part="y"),
-        role("a", "nodes", part="y"),
-        role("z", "jobs", late="y"),
-        whole,
-    ]
-    assert [r["resources"][0] for r in clusterroleaggregation.aggregated_rules(whole, others)] == [
-        "jobs",
-        "nodes",
-        "pods",
-    ]

@@ -36,7 +36,7 @@ def hint(stage: Harness, pod: PodInfo) -> str:
     return message.removeprefix(UPSTREAM).strip()
 
 
-def test_upstreams_words_alone_where_a_release_is_stood_in_for() -> None:
+def test_an_emulated_release_gives_no_advice() -> None:
     stage = two_nodes(gpu("d0"), advice=False)
     decision = failed(stage, stage.user(claim(selector=BIG)))
     assert decision.message == UPSTREAM
@@ -60,7 +60,7 @@ def test_devices_in_use_and_devices_that_do_not_suit_are_counted_apart() -> None
     )
 
 
-def test_too_many_for_one_node_is_said() -> None:
+def test_advice_says_that_one_node_has_too_few_devices() -> None:
     stage = two_nodes(gpu("d0"), gpu("d1"))
     assert hint(stage, stage.user(claim("c", count=3))) == (
         "Request gpu of claim c wants 3 devices; of 4 on 2 nodes: 4 free, but not enough on one node."
@@ -74,20 +74,20 @@ def test_a_taint_is_named() -> None:
     )
 
 
-def test_a_cluster_without_devices_is_said_to_have_none() -> None:
+def test_advice_says_that_a_cluster_has_no_devices() -> None:
     stage = two_nodes()
     assert hint(stage, stage.user(claim("c"))) == (
         "Request gpu of claim c wants 1 device, and there are none on 2 nodes."
     )
 
 
-def test_the_second_pod_of_a_shape_is_told_as_much_as_the_first() -> None:
+def test_the_second_pod_of_a_shape_gets_the_same_advice_as_the_first() -> None:
     stage = two_nodes(gpu("d0"))
     first, second = stage.user(claim("c", selector=BIG)), stage.user(claim("d", selector=BIG))
     assert hint(stage, first).replace("claim c ", "claim d ") == hint(stage, second)
 
 
-def test_a_message_stays_short_in_a_large_cluster() -> None:
+def test_advice_stays_short_in_a_large_cluster() -> None:
     long = " || ".join(f'device.driver == "d{i}"' for i in range(40))
     stage = Harness({f"n{i}": [gpu("d0")] for i in range(200)})
     message = failed(stage, stage.user(claim("c", selector=long))).message

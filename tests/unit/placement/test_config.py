@@ -65,7 +65,7 @@ def test_configuration_takes_profiles_weights_and_device_arguments() -> None:
         ({"colour": "blue"}, "colour: not supported"),
     ],
 )
-def test_what_is_not_supported_is_named(extra: dict[str, Any], complaint: str) -> None:
+def test_the_error_names_what_is_not_supported(extra: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         parse({**HEAD, **extra})
 
@@ -75,26 +75,26 @@ def profile(**more: Any) -> SchedulerProfile:
     return one
 
 
-def test_a_file_that_says_nothing_is_upstreams_defaults() -> None:
+def test_an_empty_configuration_has_upstreams_defaults() -> None:
     config = parse(HEAD)
     assert config.profiles == Configuration().profiles
     assert config.leader_election.enabled
     assert (config.initial_backoff, config.max_backoff) == (1.0, 10.0)
 
 
-def test_a_score_can_be_left_out_without_its_filter() -> None:
+def test_a_score_can_be_disabled_without_its_filter() -> None:
     one = profile(plugins={"score": {"disabled": [{"name": "TaintToleration"}]}})
     assert one.enabled("TaintToleration")
     assert "TaintToleration" not in one.plugins.scoring.weights
 
 
-def test_a_filter_can_be_left_out_without_its_score() -> None:
+def test_a_filter_can_be_disabled_without_its_score() -> None:
     one = profile(plugins={"filter": {"disabled": [{"name": "TaintToleration"}]}})
     assert not one.enabled("TaintToleration")
     assert "TaintToleration" in one.plugins.scoring.weights
 
 
-def test_everything_but_the_named_can_be_left_out() -> None:
+def test_all_plugins_but_the_enabled_ones_can_be_disabled() -> None:
     named = {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeName"}, {"name": "DynamicResources"}]}
     one = profile(plugins={"multiPoint": named})
     assert one.enabled("NodeName") and one.enabled("DynamicResources")
@@ -129,7 +129,7 @@ def test_everything_but_the_named_can_be_left_out() -> None:
         ),
     ],
 )
-def test_a_plugin_that_is_left_out_says_nothing(
+def test_a_disabled_plugin_rejects_no_node(
     plugin: str, spec: dict[str, Any], nodes: list[dict[str, Any]]
 ) -> None:
     left_out = profile(plugins={"multiPoint": {"disabled": [{"name": plugin}]}})
@@ -165,7 +165,9 @@ def plugin_args(name: str, **args: Any) -> dict[str, Any]:
         ({"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "is not kubescheduler.config.k8s.io/v1"),
     ],
 )
-def test_what_dray_has_no_equal_of_is_named_too(extra: dict[str, Any], complaint: str) -> None:
+def test_the_error_names_plugin_arguments_that_are_not_supported(
+    extra: dict[str, Any], complaint: str
+) -> None:
     with pytest.raises(ConfigError, match=complaint):
         parse({**HEAD, **extra})
 

@@ -45,7 +45,9 @@ def test_a_taint_is_named_until_1_34(release: Release, said: str) -> None:
 
 
 @pytest.mark.parametrize(("release", "helps"), [(V1_30, True), (V1_36, False)])
-def test_that_a_node_is_too_small_altogether_is_known_since_1_34(release: Release, helps: bool) -> None:
+def test_a_node_that_is_too_small_even_without_its_pods_is_unresolvable_since_1_34(
+    release: Release, helps: bool
+) -> None:
     placement = Placement(cluster(node("a", cpu="1")), rng=random.Random(0), quirks=quirks(release))
     outcome = placement.find(pod(requests={"cpu": "2"}), None)
     assert isinstance(outcome, Diagnosis)
@@ -74,7 +76,7 @@ def test_nodes_that_a_pod_does_not_name_are_counted_since_1_32() -> None:
         (V1_36, "node(s) didn't match PersistentVolume's node affinity"),
     ],
 )
-def test_a_volume_that_is_elsewhere_is_spoken_of_as_the_release_does(release: Release, said: str) -> None:
+def test_the_reason_for_a_volume_on_another_node_depends_on_the_release(release: Release, said: str) -> None:
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["x"]}]}]
     volume = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
     storage = VolumeBinding(
@@ -89,13 +91,13 @@ def test_a_volume_that_is_elsewhere_is_spoken_of_as_the_release_does(release: Re
     assert rejection is not None and rejection.reasons == (said,)
 
 
-def test_terms_that_contradict_themselves_fit_no_node() -> None:
+def test_affinity_terms_that_contradict_themselves_fit_no_node() -> None:
     stage = Harness({"a": []})
     message = refused(stage, pod(affinity=pinned("a", "b"))).message
     assert message.startswith("0/1 nodes are available: pod affinity terms conflict. no new claims")
 
 
-def test_an_emulated_release_fails_to_find_what_it_never_wrote_down() -> None:
+def test_in_an_emulated_release_postfilter_does_not_find_its_cycle_state() -> None:
     stage = Harness(
         {"a": []},
         quirks=PlacementQuirks(adds_advice=False, postfilter_needs_cycle_state=True),
@@ -110,7 +112,7 @@ def shared(users: int) -> dict[str, Any]:
     return claim(allocation=allocation, reservedFor=[{"resource": "pods", "name": f"p{i}", "uid": f"u{i}"} for i in range(users)])  # fmt: skip
 
 
-def test_a_claim_with_as_many_users_as_it_may_have_is_in_use() -> None:
+def test_a_claim_with_the_maximum_of_consumers_is_in_use() -> None:
     stage = Harness({"a": []})
     message = refused(stage, stage.user(shared(256))).message
     assert message == (
@@ -119,12 +121,12 @@ def test_a_claim_with_as_many_users_as_it_may_have_is_in_use() -> None:
     )
 
 
-def test_a_claim_that_has_room_for_one_more_user_is_shared() -> None:
+def test_a_claim_with_fewer_consumers_than_the_maximum_is_shared() -> None:
     stage = Harness({"a": []})
     assert isinstance(stage.decide(stage.user(shared(255))), Bind)
 
 
-def test_a_user_of_a_claim_that_is_full_goes_on_with_it() -> None:
+def test_a_consumer_of_a_full_claim_can_use_it() -> None:
     stage = Harness({"a": []})
     full = shared(256)
     user = stage.user(full)
@@ -137,21 +139,21 @@ def elsewhere() -> dict[str, Any]:
     return claim(allocation={"devices": {"results": []}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}})  # fmt: skip
 
 
-def test_a_claim_in_the_way_is_freed_where_all_others_could_be_had() -> None:
+def test_an_unavailable_claim_is_deallocated_if_the_other_claims_can_be_allocated() -> None:
     stage = Harness({"a": ["gpu-0"]})
     blocking = elsewhere()
     refusal = refused(stage, stage.user(blocking, claim()))
     assert refusal.writes == (Deallocate(blocking),)
 
 
-def test_no_claim_is_freed_where_another_could_not_be_had_anyway() -> None:
+def test_no_claim_is_deallocated_if_another_claim_cannot_be_allocated() -> None:
     stage = Harness({"a": ["gpu-0"]}, quirks=PlacementQuirks(adds_advice=False))
     refusal = refused(stage, stage.user(elsewhere(), claim(count=2)))
     assert refusal.writes == ()
     assert "1 cannot allocate all claims. still not schedulable" in refusal.message
 
 
-def test_an_emulated_release_fails_over_one_node_where_a_selector_fails() -> None:
+def test_in_an_emulated_release_a_selector_error_on_one_node_fails_the_attempt() -> None:
     """Otherwise the pod goes where it can."""
     devices: dict[str, Any] = {"a": [{"name": "gpu-0", "attributes": {"size": {"int": 1}}}], "b": ["gpu-0"]}
     picky = 'device.attributes["gpu.example.com"].size == 1'
@@ -164,7 +166,7 @@ def test_an_emulated_release_fails_over_one_node_where_a_selector_fails() -> Non
         assert isinstance(decision, outcome)
 
 
-def test_nothing_is_said_of_a_claim_that_has_gone_since_the_pod_was_let_in() -> None:
+def test_a_pod_whose_claim_was_deleted_while_it_was_queued_is_gated() -> None:
     stage = Harness({"a": ["gpu-0"]})
     leaving = claim("c")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

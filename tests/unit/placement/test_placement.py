@@ -37,7 +37,7 @@ def test_pods_spread_over_equal_nodes() -> None:
     assert {c.node for c in chosen if isinstance(c, ScheduleResult)} == {"n0", "n1", "n2", "n3"}
 
 
-def test_a_full_cluster_says_what_is_missing() -> None:
+def test_the_message_names_the_resources_that_are_insufficient() -> None:
     p = placement(cluster(node("a", cpu="1"), node("b", memory="1Gi")))
     outcome = place(p, pod(requests={"cpu": "2", "memory": "2Gi"}))
     assert isinstance(outcome, Diagnosis)
@@ -46,7 +46,7 @@ def test_a_full_cluster_says_what_is_missing() -> None:
     )
 
 
-def test_room_that_a_pod_frees_is_found_again() -> None:
+def test_resources_that_a_pod_frees_are_used_again() -> None:
     p = placement(cluster(node("a", cpu="1")))
     first = pod(requests={"cpu": "1"})
     assert isinstance(place(p, first), ScheduleResult)
@@ -84,7 +84,7 @@ def test_a_deleted_node_is_not_used() -> None:
         (node("a"), {"requests": {"vendor.com/gpu": "1"}}, "Insufficient vendor.com/gpu"),
     ],
 )
-def test_a_node_is_turned_down_in_upstreams_words(
+def test_a_node_is_rejected_in_upstreams_words(
     document: dict[str, Any], spec: dict[str, Any], reason: str
 ) -> None:
     assert reasons(place(placement(cluster(document)), pod(**spec))) == {reason}
@@ -106,7 +106,7 @@ def test_host_ports_exclude_each_other() -> None:
     }
 
 
-def test_anti_affinity_keeps_pods_apart_and_binds_newcomers() -> None:
+def test_anti_affinity_of_running_pods_holds_for_new_pods() -> None:
     p = placement(cluster(node("a"), node("b")))
     term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
     lonely = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -129,7 +129,7 @@ def test_affinity_brings_pods_together() -> None:
     assert len({c.node for c in chosen if isinstance(c, ScheduleResult)}) == 1
 
 
-def test_topology_spread_refuses_skew() -> None:
+def test_topology_spread_rejects_skew() -> None:
     p = placement(cluster(node("a", labels={"zone": "1"}), node("b", labels={"zone": "2"})))
     spec = {
         "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
@@ -161,7 +161,7 @@ def test_soft_taints_are_avoided() -> None:
     assert place(p, pod()).node == "b"  # type: ignore[union-attr]
 
 
-def test_room_promised_to_a_higher_priority_is_kept() -> None:
+def test_resources_for_a_nominated_pod_of_higher_priority_are_kept() -> None:
     p = placement(cluster(node("a", cpu="1")))
     p.nominator.nominate(pod(priority=10, requests={"cpu": "1"}), "a")
     assert reasons(place(p, pod(requests={"cpu": "1"}))) == {"Insufficient cpu"}
@@ -188,7 +188,7 @@ class Devices:
         return 0
 
 
-def test_devices_are_asked_once_per_placement_not_once_per_node() -> None:
+def test_devices_are_filtered_once_per_placement_not_once_per_node() -> None:
     names = [f"n{i}" for i in range(200)]
     p = placement(cluster(*(node(n) for n in names)))
     devices: Any = Devices(dict.fromkeys(names, 1))
@@ -202,7 +202,7 @@ def test_devices_are_asked_once_per_placement_not_once_per_node() -> None:
     assert reasons(p.find(pod(), devices)) == {"cannot allocate all claims"}
 
 
-def test_a_spread_pod_asks_the_best_nodes_for_devices_first_and_finds_the_last_that_has_one() -> None:
+def test_for_a_spread_pod_devices_are_filtered_on_the_best_nodes_first() -> None:
     names = [f"n{i:03}" for i in range(300)]
     spec = {
         "topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
@@ -233,7 +233,7 @@ _actions = st.lists(
 
 @given(_actions)
 @settings(max_examples=150, deadline=None)
-def test_the_index_agrees_with_judging_every_node_afresh(actions: list[tuple[str, int, int]]) -> None:
+def test_the_shape_index_agrees_with_filtering_every_node(actions: list[tuple[str, int, int]]) -> None:
     p = placement(cluster(node("n0"), node("n1", cpu="2")))
     placed: list[PodInfo] = []
     for action, which, size in actions:

@@ -36,7 +36,7 @@ def test_the_cheapest_victims_are_chosen() -> None:
     assert attempt(pod(priority=10, requests={"cpu": "1"}), where) == Candidate("a", (cheap,))
 
 
-def test_no_more_pods_go_than_must() -> None:
+def test_no_more_pods_are_evicted_than_necessary() -> None:
     where = cluster(node("a", cpu="4"))
     pods = [pod(priority=i, requests={"cpu": "1"}) for i in range(4)]
     for p in pods:
@@ -53,7 +53,7 @@ def test_equals_are_never_preempted() -> None:
     assert outcome == NoCandidate("0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 
 
-def test_what_eviction_cannot_mend_is_not_tried() -> None:
+def test_nodes_that_eviction_cannot_help_are_not_considered() -> None:
     where = cluster(node("a"))
     where.add_pod(pod(), "a")
     stubborn = Rejection("DynamicResources", ("cannot allocate all claims",), resolvable=False)
@@ -66,7 +66,7 @@ def test_a_pod_may_decline_to_preempt() -> None:
     assert outcome == NoCandidate("not eligible due to preemptionPolicy=Never.", eligible=False)
 
 
-def test_budgets_are_spared_where_possible() -> None:
+def test_disruption_budgets_are_not_violated_where_possible() -> None:
     where = cluster(node("a", cpu="1"), node("b", cpu="1"))
     guarded, free = pod(labels={"app": "db"}, requests={"cpu": "1"}), pod(priority=1, requests={"cpu": "1"})
     where.add_pod(guarded, "a")
@@ -81,7 +81,7 @@ def test_budgets_are_spared_where_possible() -> None:
     assert attempt(pod(priority=10, requests={"cpu": "1"}), where, (budget,)) == Candidate("b", (free,))
 
 
-def test_a_node_that_lacks_no_room_has_no_victims() -> None:
+def test_a_node_that_was_not_rejected_for_its_pods_has_no_victims() -> None:
     where = cluster(node("a"))
     where.add_pod(pod(), "a")
     outcome = preempt(pod(priority=5), where, {"a": FULL}, fits=lambda n: None)
@@ -93,7 +93,7 @@ def apart_from(**labels: str) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def test_those_that_a_pod_will_not_be_with_make_room_and_nobody_else() -> None:
+def test_pods_that_the_pod_has_anti_affinity_to_are_evicted_and_no_others() -> None:
     stage = Harness({"a": []})
     disliked, other = pod(labels={"app": "noisy"}), pod()
     stage.cluster.add_pod(other, "a")
@@ -103,7 +103,7 @@ def test_those_that_a_pod_will_not_be_with_make_room_and_nobody_else() -> None:
     assert decision.candidate == Candidate("a", (disliked,))
 
 
-def test_those_that_will_not_be_with_a_pod_make_room() -> None:
+def test_pods_with_anti_affinity_to_the_pod_are_evicted() -> None:
     stage = Harness({"a": []})
     disliking = pod(affinity=apart_from(app="noisy"))
     stage.cluster.add_pod(disliking, "a")
@@ -112,7 +112,7 @@ def test_those_that_will_not_be_with_a_pod_make_room() -> None:
     assert decision.candidate == Candidate("a", (disliking,))
 
 
-def test_as_many_of_a_kind_make_room_as_spreading_asks_for() -> None:
+def test_as_many_pods_are_evicted_as_topology_spread_needs() -> None:
     where = cluster(node("a"), node("b", cpu="0"))
     alike = [pod(priority=i, labels={"app": "web"}) for i in range(2)]
     for one in alike:
@@ -135,7 +135,7 @@ def test_as_many_of_a_kind_make_room_as_spreading_asks_for() -> None:
     assert chosen == Candidate("a", (alike[0],))
 
 
-def test_volumes_are_looked_at_before_neighbours() -> None:
+def test_volumes_are_filtered_before_inter_pod_affinity() -> None:
     where = cluster(node("a"))
     where.add_pod(pod(labels={"app": "noisy"}), "a")
     unreachable = Rejection("VolumeBinding", ("elsewhere",), resolvable=False)

@@ -45,7 +45,7 @@ def free(s: Harness, name: str) -> None:
     )
 
 
-def test_it_is_off_by_default() -> None:
+def test_preemption_of_devices_is_off_by_default() -> None:
     s = Harness({"a": ["d0"]})
     s.place(s.user(claim(), priority=1))
     decision = failed(s, s.user(claim(), priority=10))
@@ -82,7 +82,7 @@ def test_a_pod_may_decline() -> None:
     assert "not eligible due to preemptionPolicy=Never." in decision.message
 
 
-def test_the_lowest_priorities_go_and_no_more_than_must() -> None:
+def test_the_lowest_priorities_are_evicted_and_no_more_than_necessary() -> None:
     s = stage(a=2, b=2)
     # Filled one after the other: each node gets one of the two pods of either kind.
     for priority in (5, 5, 1, 1):
@@ -91,14 +91,14 @@ def test_the_lowest_priorities_go_and_no_more_than_must() -> None:
     assert victims == {"p1"}
 
 
-def test_one_large_pod_goes_rather_than_two_small_ones() -> None:
+def test_one_pod_with_two_devices_is_evicted_rather_than_two_pods_with_one() -> None:
     s = stage(a=4)
     for name, count in (("large", 2), ("small", 1), ("smaller", 1)):
         s.place(s.user(claim(count=count), name=name, priority=1))
     assert evicted(s, s.user(claim(count=2), priority=10)) == ("a", {"large"})
 
 
-def test_whoever_has_no_device_the_pod_could_use_stays() -> None:
+def test_pods_without_a_suitable_device_are_not_evicted() -> None:
     model = 'device.attributes["gpu.example.com"].model == "{}"'
     devices: list[str | dict[str, Any]] = [
         {"name": m, "attributes": {"model": {"string": m}}} for m in ("big", "little")
@@ -111,7 +111,7 @@ def test_whoever_has_no_device_the_pod_could_use_stays() -> None:
     assert hopeless.candidate is None
 
 
-def test_a_shared_claim_is_free_only_when_all_its_users_go() -> None:
+def test_a_shared_claim_is_free_only_when_all_its_users_are_evicted() -> None:
     s = stage(a=1)
     shared = claim("shared")
     for name, priority in (("one", 1), ("two", 2)):
@@ -130,7 +130,7 @@ def test_a_user_that_cannot_be_evicted_keeps_a_shared_claim() -> None:
     assert failed(s, s.user(claim(), priority=10)).candidate is None
 
 
-def test_budgets_are_spared_where_possible() -> None:
+def test_disruption_budgets_are_not_violated_where_possible() -> None:
     s = stage(a=1, b=1)
     s.place(s.user(claim(), name="guarded", priority=1, labels={"app": "db"}))
     s.place(s.user(claim(), name="unguarded", priority=5))
@@ -147,7 +147,7 @@ def test_budgets_are_spared_where_possible() -> None:
     assert victims == {"unguarded"}
 
 
-def test_nobody_else_goes_while_the_devices_are_on_their_way() -> None:
+def test_no_further_pod_is_evicted_while_the_devices_are_being_freed() -> None:
     s = stage(a=1, b=1)
     lows = [s.user(claim(f"held-{i}"), priority=1, name=f"low-{i}") for i in range(2)]
     for low in lows:
@@ -163,7 +163,7 @@ def test_nobody_else_goes_while_the_devices_are_on_their_way() -> None:
 
 
 @pytest.mark.parametrize(("priority", "gets_it"), [(1, False), (10, False), (11, True)])
-def test_what_was_freed_is_kept_for_whom_it_was_freed(priority: int, *, gets_it: bool) -> None:
+def test_freed_devices_are_kept_for_the_preemptor(priority: int, *, gets_it: bool) -> None:
     s = stage(a=1)
     low = s.user(claim("held"), priority=1)
     s.place(low)
@@ -177,7 +177,7 @@ def test_what_was_freed_is_kept_for_whom_it_was_freed(priority: int, *, gets_it:
     assert isinstance(s.decide(thief), Bind)
 
 
-def test_devices_behind_extended_resources_are_freed_and_kept_too() -> None:
+def test_devices_for_extended_resources_are_freed_and_kept_too() -> None:
     s = stage(a=1)
     s.claim_cache.set_class(
         {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}

@@ -43,7 +43,9 @@ def scheduling(informers: Informers, gates: Gates, told: Told | None = None, **m
 
 @pytest.mark.parametrize("resource", [PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES])
 @pytest.mark.parametrize(("plugin", "requeues"), [("VolumeBinding", True), ("NodePorts", False)])
-def test_storage_wakes_those_that_wait_for_it(resource: Resource, plugin: str, requeues: bool) -> None:
+def test_storage_events_requeue_pods_that_volume_plugins_rejected(
+    resource: Resource, plugin: str, requeues: bool
+) -> None:
     informers = Informers(cast(Client, None))
     scheduler = scheduling(informers, EffectiveVersion().gates())
     scheduler.queue.add(pod())
@@ -63,7 +65,7 @@ def test_storage_wakes_those_that_wait_for_it(resource: Resource, plugin: str, r
         (False, True, False, False),
     ],
 )
-def test_a_pod_is_skipped_aloud_if_it_is_deleted_when_its_turn_comes(
+def test_a_skipped_pod_is_reported_if_it_is_deleted_when_it_is_due(
     hints: bool, asleep: bool, rested: bool, told: bool
 ) -> None:
     """Asleep it is not tried any more, unless any change of a pod wakes it and it has rested."""

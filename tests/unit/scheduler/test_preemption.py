@@ -13,7 +13,7 @@ from tests.support.scheduler import pod
 
 
 @pytest.mark.parametrize("names", [True, False])
-def test_whoever_is_preempted_is_referred_to_the_preemptor(names: bool) -> None:
+def test_the_event_of_a_victim_refers_to_the_preemptor(names: bool) -> None:
     told = FakeRecorder()
     mighty, victim = pod("mighty"), pod("victim")
     work = writer(FakeClient(), told, refers_to_preemptor=names).preemption.preempt(
@@ -23,7 +23,7 @@ def test_whoever_is_preempted_is_referred_to_the_preemptor(names: bool) -> None:
     assert told.events == [("Preempted", (PODS, mighty.document) if names else None)]
 
 
-def test_less_important_pods_lose_the_node_that_is_taken_from_under_them() -> None:
+def test_pods_of_lower_priority_lose_their_nomination_to_the_node() -> None:
     server = FakeClient()
     work = writer(server).preemption.preempt(
         pod("mighty"), Candidate("a", ()), scheduler="default-scheduler", lower_nominated=[pod("humble")]
@@ -33,7 +33,7 @@ def test_less_important_pods_lose_the_node_that_is_taken_from_under_them() -> No
 
 
 @pytest.mark.parametrize("cancels_waiting_pods", [True, False])
-def test_a_pod_that_waits_for_its_devices_loses_its_place_but_not_its_life(
+def test_a_victim_that_waits_for_binding_conditions_is_cancelled_and_not_deleted(
     cancels_waiting_pods: bool,
 ) -> None:
     told, server, humble = FakeRecorder(), FakeClient(), pod("humble")

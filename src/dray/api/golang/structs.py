@@ -25,7 +25,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "iqn": "IQN", "wwids": "WWIDs", "gmsaCredentialSpec": "GMSACredentialSpec", "qosClass": "QOSClass",
     "gmsaCredentialSpecName": "GMSACredentialSpecName", "podCIDRs": "PodCIDRs", "reportingComponent": "ReportingController",
 }  # fmt: skip
-#: Structs whose internal twin has its fields in another order, or fewer of them.
+#: Structs whose internal counterpart has its fields in another order, or fewer of them.
 _ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "core/v1.PodSpec": (
         "volumes", "initContainers", "containers", "ephemeralContainers", "restartPolicy",
@@ -83,7 +83,7 @@ def _lines(value: Any) -> list[str]:
 
 def _struct(type_: Struct, value: Mapping[str, Any]) -> dict[str, Any]:
     if type_.name.startswith("meta/"):
-        # These have no internal twin: they are printed as on the wire.
+        # These have no internal counterpart: they are printed as on the wire.
         return {f.name: _any(f.type, value[f.name]) for f in type_.fields if value.get(f.name) is not None}
     if type_.name == "core/v1.PodTemplateSpec":
         about = render("meta/v1.ObjectMeta", value.get("metadata") or {})

@@ -47,9 +47,9 @@ class Applied(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Applier:
-    """Who applies through which door. Objects are in the version of the request, ``api_version``.
+    """Who applies, and through which subresource. Objects are in the version of the request, ``api_version``.
 
-    ``reset`` are the fields that the door never changes; ``convert`` gives an object in another version, its
+    ``reset`` are the fields that this resource never changes; ``convert`` gives an object in another version, its
     ``apiVersion`` saying which one it is in, and is needed once managers have used several.
     """
 

@@ -153,7 +153,7 @@ def track(
 ) -> list[Entry]:
     """The managedFields of ``new`` after a create (``old`` is None), an update or a patch.
 
-    Both objects are in the request's version. ``reset`` are the fields this door never changes (``status`` for the
+    Both objects are in the request's version. ``reset`` are the fields this resource never changes (``status`` for the
     main resource). Objects whose ownership nobody tracks, because it was reset, stay untracked.
     """
     try:
@@ -196,7 +196,7 @@ def _entries(obj: Object | None) -> list[Entry] | None:
 
 
 def changed_fields(type_: Struct, old: Object, new: Object, reset: FieldSet | None) -> Changes:
-    """What a write through a door changes; ``reset`` it cannot."""
+    """The fields that a write changes; it cannot change those in ``reset``."""
     changes = compare(type_, old, new)
     if not reset:
         return changes

@@ -35,7 +35,7 @@ _ITEMS: Final = "items"
 
 
 def decode(type_: Struct, data: bytes) -> dict[str, Any]:
-    """The message as an object, not yet shaped. Malformed, in the words of Go's generated code, if it is none."""
+    """The message as an object, not yet shaped. Raises ``Malformed`` with the message of Go's generated code if it is none."""
     found: dict[str, Any] = {}
     try:
         _struct(type_).read(data, 0, len(data), found)

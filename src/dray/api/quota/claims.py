@@ -6,10 +6,13 @@ can hold, and of several alternatives the dearest one of each class counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.resource import limits
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceRequest, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
 
 CLAIM_COUNT: Final = "count/resourceclaims.resource.k8s.io"
 PER_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
@@ -24,7 +27,7 @@ def devices_of_class(name: str) -> str:
 
 
 def charges(
-    claim: Mapping[str, Any],
+    claim: ResourceClaim,
     *,
     extended_resources: Mapping[str, str] | None = None,
     pod_usage: Mapping[str, int] | None = None,
@@ -57,17 +60,20 @@ def matching(resources: Iterable[str], *, extended_resources: Mapping[str, str] 
     ]
 
 
-def _of_request(request: Mapping[str, Any]) -> dict[str, int]:
+def _of_request(request: DeviceRequest) -> dict[str, int]:
     found: dict[str, int] = {}
     exactly = request.get("exactly")
-    wanted = request.get("firstAvailable") or ([exactly] if exactly is not None else [])
+    alternatives = request.get("firstAvailable")
+    wanted: Sequence[ExactDeviceRequest | DeviceSubRequest] = alternatives or (
+        () if exactly is None else (exactly,)
+    )
     for one in wanted:
         name = devices_of_class(one.get("deviceClassName", ""))
         found[name] = max(found.get(name, 0), _devices(one))
     return found
 
 
-def _devices(request: Mapping[str, Any]) -> int:
+def _devices(request: ExactDeviceRequest | DeviceSubRequest) -> int:
     mode = request.get("allocationMode")
     if mode == "All":
         return limits.RESULTS

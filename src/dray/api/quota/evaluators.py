@@ -7,14 +7,26 @@ for resource claims are in ``dray.api.quota.claims``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dray.api.groups.core import resourcenames
 from dray.api.groups.core.pod.resources import qos_class
 from dray.api.quantity import Quantity
 from dray.api.times import to_epoch
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from dray.api.types.core import (
+        Affinity,
+        Container,
+        PersistentVolumeClaim,
+        Pod,
+        PodSpec,
+        PodStatus,
+        ResourceQuota,
+        ScopedResourceSelectorRequirement,
+        Service,
+    )
+
 Usage = dict[str, Quantity]
 
 ONE: Final = Quantity(1)
@@ -78,7 +90,7 @@ def _is_of_volumes(name: str) -> bool:
 # -- usage ----------------------------------------------------------------------------------------------------------
 
 
-def usage(group: str, plural: str, obj: Document, *, now: float) -> Usage:
+def usage(group: str, plural: str, obj: Any, *, now: float) -> Usage:
     """What one object is charged."""
     match group, plural:
         case "", "pods":
@@ -91,7 +103,7 @@ def usage(group: str, plural: str, obj: Document, *, now: float) -> Usage:
     return found | {plural: ONE} if not group and plural in ALIASES else found
 
 
-def pod_usage(pod: Document, *, now: float) -> Usage:
+def pod_usage(pod: Pod, *, now: float) -> Usage:
     """A pod that has ended, or should have by now, counts only as an object."""
     found = {"count/pods": ONE}
     if not is_charged(pod, now=now):
@@ -99,7 +111,7 @@ def pod_usage(pod: Document, *, now: float) -> Usage:
     return found | _compute(_requests(pod), _limits(pod))
 
 
-def is_charged(pod: Document, *, now: float) -> bool:
+def is_charged(pod: Pod, *, now: float) -> bool:
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return False
     metadata = pod["metadata"]
@@ -108,7 +120,7 @@ def is_charged(pod: Document, *, now: float) -> bool:
     return deleted is None or grace is None or now <= to_epoch(deleted) + grace
 
 
-def service_usage(service: Document) -> Usage:
+def service_usage(service: Service) -> Usage:
     spec = service.get("spec") or {}
     ports, kind = spec.get("ports") or (), spec.get("type")
     node_ports = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
@@ -122,7 +134,7 @@ def service_usage(service: Document) -> Usage:
     }
 
 
-def volume_claim_usage(claim: Document) -> Usage:
+def volume_claim_usage(claim: PersistentVolumeClaim) -> Usage:
     found = {"count/persistentvolumeclaims": ONE, "persistentvolumeclaims": ONE}
     annotations = claim["metadata"].get("annotations") or {}
     spec = claim.get("spec") or {}
@@ -168,13 +180,13 @@ def larger(a: Mapping[str, Quantity], b: Mapping[str, Quantity]) -> Usage:
     return {**a, **{name: max(a[name], amount) if name in a else amount for name, amount in b.items()}}
 
 
-def _requests(pod: Document) -> Usage:
+def _requests(pod: Pod) -> Usage:
     total = _over_containers(pod, "requests")
     total |= _of_whole_pod(pod["spec"], "requests")
     return add(total, _parsed(pod["spec"].get("overhead")))
 
 
-def _limits(pod: Document) -> Usage:
+def _limits(pod: Pod) -> Usage:
     total = _over_containers(pod, "limits")
     total |= _of_whole_pod(pod["spec"], "limits")
     overhead = _parsed(pod["spec"].get("overhead"))
@@ -184,12 +196,12 @@ def _limits(pod: Document) -> Usage:
     }
 
 
-def _of_whole_pod(spec: Document, part: str) -> Usage:
+def _of_whole_pod(spec: Mapping[str, Any], part: str) -> Usage:
     own = (spec.get("resources") or {}).get(part) or {}
     return _parsed({n: v for n, v in own.items() if n in ("cpu", "memory") or resourcenames.is_huge_pages(n)})
 
 
-def _over_containers(pod: Document, part: str) -> Usage:
+def _over_containers(pod: Pod, part: Literal["requests", "limits"]) -> Usage:
     """Containers and sidecars run together; an ordinary init container runs beside the sidecars before it."""
     spec = pod["spec"]
     total: Usage = {}
@@ -207,7 +219,7 @@ def _over_containers(pod: Document, part: str) -> Usage:
     return larger(total, peak)
 
 
-def _of_container(pod: Document, container: Document, part: str) -> Usage:
+def _of_container(pod: Pod, container: Container, part: Literal["requests", "limits"]) -> Usage:
     """While a container is being resized, the larger of what it has and what it is to have."""
     asked = _parsed((container.get("resources") or {}).get(part))
     status = pod.get("status") or {}
@@ -220,7 +232,7 @@ def _of_container(pod: Document, container: Document, part: str) -> Usage:
     return asked
 
 
-def _is_infeasible(status: Document) -> bool:
+def _is_infeasible(status: PodStatus) -> bool:
     conditions = status.get("conditions") or ()
     return any(c["type"] == "PodResizePending" and c.get("reason") == "Infeasible" for c in conditions)
 
@@ -232,8 +244,8 @@ def _parsed(amounts: Mapping[str, str] | None) -> Usage:
 # -- what quotas ask of pods, and which pods they are about ----------------------------------------------------------
 
 
-def constraint_problem(pod: Document, names: Collection[str]) -> str:
-    """What containers leave unsaid that a quota over ``names`` needs to know, in the words of the refusal."""
+def constraint_problem(pod: Pod, names: Collection[str]) -> str:
+    """The message that refuses a pod whose containers do not state what a quota over ``names`` charges; or nothing."""
     required = _MANDATORY.intersection(names)
     spec = pod["spec"]
     if not required or any(_of_whole_pod(spec, part) for part in ("requests", "limits")):
@@ -248,23 +260,25 @@ def constraint_problem(pod: Document, names: Collection[str]) -> str:
     return f"must specify {'; '.join(listed)}" if missing else ""
 
 
-def in_scope(group: str, plural: str, obj: Document, quota: Document) -> bool:
+def in_scope(group: str, plural: str, obj: Any, quota: ResourceQuota) -> bool:
     """Whether a quota is about an object: it is if the object is in all of the quota's scopes."""
     return all(_TESTS.get((group, plural), _never)(term, obj) for term in scopes(quota))
 
 
-def scopes(quota: Document) -> list[Document]:
+def scopes(quota: ResourceQuota) -> list[ScopedResourceSelectorRequirement]:
     """A quota's scopes, all of them as terms of a selector."""
     spec = quota.get("spec") or {}
-    plain = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
+    plain: list[ScopedResourceSelectorRequirement] = [
+        {"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()
+    ]
     return [*plain, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
 
 
-def _never(term: Document, obj: Document) -> bool:
+def _never(term: ScopedResourceSelectorRequirement, obj: Any) -> bool:
     return False
 
 
-def _pod_in(term: Document, pod: Document) -> bool:
+def _pod_in(term: ScopedResourceSelectorRequirement, pod: Pod) -> bool:
     spec = pod["spec"]
     match term["scopeName"]:
         case "Terminating":
@@ -282,12 +296,12 @@ def _pod_in(term: Document, pod: Document) -> bool:
     return False
 
 
-def _ends_by_itself(spec: Document) -> bool:
+def _ends_by_itself(spec: PodSpec) -> bool:
     seconds = spec.get("activeDeadlineSeconds")
     return seconds is not None and seconds >= 0
 
 
-def _selects(term: Document, value: str | None) -> bool:
+def _selects(term: ScopedResourceSelectorRequirement, value: str | None) -> bool:
     values = term.get("values") or ()
     match term["operator"]:
         case "Exists":
@@ -301,7 +315,7 @@ def _selects(term: Document, value: str | None) -> bool:
     return False
 
 
-def _looks_elsewhere(affinity: Document) -> bool:
+def _looks_elsewhere(affinity: Affinity) -> bool:
     """Whether a pod wants to be near, or far from, pods of other namespaces."""
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind) or {}
@@ -317,7 +331,7 @@ def _looks_elsewhere(affinity: Document) -> bool:
     return False
 
 
-def _volume_in(term: Document, claim: Document) -> bool:
+def _volume_in(term: ScopedResourceSelectorRequirement, claim: PersistentVolumeClaim) -> bool:
     """A claim is in the scope of every attributes class that it wants or has."""
     if term["scopeName"] != "VolumeAttributesClass":
         return False
@@ -332,7 +346,7 @@ def _volume_in(term: Document, claim: Document) -> bool:
     return any(_selects(term, name) for name in names)
 
 
-_TESTS: Final[Mapping[tuple[str, str], Callable[[Document, Document], bool]]] = {
+_TESTS: Final[Mapping[tuple[str, str], Callable[[ScopedResourceSelectorRequirement, Any], bool]]] = {
     ("", "pods"): _pod_in,
     ("", "persistentvolumeclaims"): _volume_in,
 }

@@ -148,7 +148,7 @@ def immutable(new: Any, old: Any, path: Path, *, type_name: str = "") -> Sequenc
     return (field.invalid(path, shown, "field is immutable"),)
 
 
-def generation(obj: Object | Mapping[str, Any]) -> int:
+def generation(obj: Object) -> int:
     return int(obj["metadata"].get("generation", 0))
 
 

@@ -12,7 +12,7 @@ The types exist for the type checker alone. A document is a plain dict, and a mo
 
 - A key is ``Required`` where Go always writes it and the struct only stands in lists and maps: an element is whole or
   not there. Any other struct may be missing as a whole, and is read by ``claim.get("status") or {}``.
-- Fields of all releases are there, whichever release is stood in for.
+- Fields of all releases are there, whichever release is emulated.
 - Lists and maps are ``Sequence`` and ``Mapping``: documents are shared, and whoever changes one builds a new one.
 - Quantities, times and bytes are text, as the hub holds them. ``Any`` is what the API itself does not describe:
   opaque parameters, patches, custom resources.

@@ -140,10 +140,6 @@ def each_invalid(path: Path, value: Any, details: Iterable[str]) -> list[FieldEr
     return [FieldError(ErrorType.INVALID, str(path), value, detail) for detail in details]
 
 
-def type_invalid(path: Path, value: Any, detail: str) -> FieldError:
-    return FieldError(ErrorType.TYPE_INVALID, str(path), value, detail)
-
-
 def required(path: Path, detail: str = "") -> FieldError:
     return FieldError(ErrorType.REQUIRED, str(path), "", detail)
 
@@ -181,13 +177,6 @@ def too_many(path: Path, actual: int, limit: int) -> FieldError:
         f"must have at most {limit} item{'' if limit == 1 else 's'}" if limit >= 0 else "has too many items"
     )
     return FieldError(ErrorType.TOO_MANY, str(path), actual if actual >= 0 else _OMIT, detail)
-
-
-def too_few(path: Path, actual: int, limit: int) -> FieldError:
-    detail = (
-        f"must have at least {limit} item{'' if limit == 1 else 's'}" if limit >= 0 else "has too few items"
-    )
-    return FieldError(ErrorType.TOO_FEW, str(path), actual if actual >= 0 else _OMIT, detail)
 
 
 def internal(path: Path | None, problem: str) -> FieldError:

@@ -12,7 +12,6 @@ _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _UNDERSCORE_LABEL: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _UNDERSCORE_SUBDOMAIN: Final = rf"{_UNDERSCORE_LABEL}(\.{_UNDERSCORE_LABEL})*"
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_WILDCARD: Final = rf"\*\.{_SUBDOMAIN}"
 _KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = f"({_KEY})?"
 _C_IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]*"
@@ -31,7 +30,6 @@ _subdomain: Final[_Match] = re.compile(_SUBDOMAIN).fullmatch
 _caseless_subdomain: Final[_Match] = re.compile(_SUBDOMAIN, re.IGNORECASE | re.ASCII).fullmatch
 _underscore_subdomain: Final[_Match] = re.compile(_UNDERSCORE_SUBDOMAIN).fullmatch
 _label_1035: Final[_Match] = re.compile(_LABEL_1035).fullmatch
-_wildcard: Final[_Match] = re.compile(_WILDCARD).fullmatch
 _key: Final[_Match] = re.compile(_KEY).fullmatch
 _qualified: Final[_Match] = re.compile(f"(?:{_SUBDOMAIN}/)?(?:{_KEY})").fullmatch
 _value: Final[_Match] = re.compile(_VALUE).fullmatch
@@ -61,10 +59,6 @@ _UNDERSCORE_WORDS: Final = (
 _LABEL_1035_WORDS: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
     "character, and end with an alphanumeric character"
-)
-_WILDCARD_WORDS: Final = (
-    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
-    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
 )
 _KEY_WORDS: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {_ALPHANUMERIC}"
 _VALUE_WORDS: Final = (
@@ -103,10 +97,6 @@ def regex_message(words: str, pattern: str, *examples: str) -> str:
 
 def length_message(limit: int, *, unit: str = "characters") -> str:
     return f"must be no more than {limit} {unit}"
-
-
-def range_message(low: int, high: int) -> str:
-    return f"must be between {low} and {high}, inclusive"
 
 
 def size(text: str) -> int:
@@ -155,10 +145,6 @@ def dns1123_subdomain_with_underscore(value: str) -> Sequence[str]:
 
 def dns1035_label(value: str) -> Sequence[str]:
     return _limited(value, _label_1035, LABEL_LENGTH, _LABEL_1035_WORDS, _LABEL_1035, "my-name", "abc-123")
-
-
-def wildcard_dns1123_subdomain(value: str) -> Sequence[str]:
-    return _limited(value, _wildcard, SUBDOMAIN_LENGTH, _WILDCARD_WORDS, _WILDCARD, "*.example.com")
 
 
 def _limited(

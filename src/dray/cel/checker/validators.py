@@ -140,7 +140,7 @@ class _Unformattable(EvaluationError):
 
 
 def _formats(calls: list[Call]) -> Iterator[Issue]:
-    """Format strings that are written down, held against the types of arguments that are."""
+    """Literal format strings, checked against the types of literal arguments."""
     for call in calls:
         match call:
             case Call(

@@ -16,7 +16,7 @@ Price = int | Callable[[Sequence[Value], Value], int]
 
 
 class ResultPrice:
-    """A price that can be told only once the result is there; every other one is known, and paid, beforehand."""
+    """A price that depends on the result; every other price is known, and paid, before the call."""
 
     __slots__ = ("price",)
 

@@ -1,7 +1,7 @@
 """Expressions of admission policies: ``object``, ``oldObject``, ``request``, ``params`` and the rest.
 
-A policy's variables are expressions of their own that later ones may refer to; they are evaluated when first
-looked at, once per evaluation of the policy, and what they cost counts against the same budget.
+A policy's variables are expressions of their own that later ones may refer to. A variable is evaluated at its first
+use, once per evaluation of the policy, and its cost counts against the same budget.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def compile_variables(
     patch_types: bool = False,
     stored: bool = True,
 ) -> Variables:
-    """The variables of a policy in their order. One that does not compile fails whoever looks at it."""
+    """The variables of a policy in their order. An expression that uses one which does not compile fails."""
     variables = Variables()
     for name, text in definitions:
         found: Expression | CompileError
@@ -286,13 +286,13 @@ class Activation(Mapping[str, Value]):
         self._spent += cost
 
     def collect(self) -> int:
-        """What variables have cost since last asked."""
+        """What variables have cost since the last call."""
         spent, self._spent = self._spent, 0
         return spent
 
 
 class _LazyVariables(dict[str, Value]):
-    """Variables by name, each evaluated when first asked for."""
+    """Variables by name, each evaluated at its first use."""
 
     __slots__ = ("_activation", "_compiled")
 

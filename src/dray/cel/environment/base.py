@@ -9,6 +9,7 @@ from dray.api.release import NEWEST, V1_27, V1_28, V1_29, V1_30, V1_31, V1_32, V
 from dray.api.semver import Version
 from dray.cel.common.decls import Environment, Library
 from dray.cel.library.authz import AUTHZ, AUTHZ_SELECTORS
+from dray.cel.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
 from dray.cel.library.formats import FORMATS
 from dray.cel.library.lists import KUBERNETES_LISTS, lists
 from dray.cel.library.network import CIDR_LIBRARY, IP_LIBRARY
@@ -17,7 +18,7 @@ from dray.cel.library.quantities import QUANTITIES
 from dray.cel.library.regex import REGEX
 from dray.cel.library.semver import semver
 from dray.cel.library.sets import SETS
-from dray.cel.library.stdlib import STANDARD, TWO_VARIABLE_COMPREHENSIONS
+from dray.cel.library.stdlib import STANDARD
 from dray.cel.library.strings import strings
 from dray.cel.library.urls import URLS
 

@@ -1,8 +1,8 @@
 """Device selectors: the ``device`` variable, and expressions compiled to match devices.
 
-A selector is evaluated for every device of a cluster, so it has two forms: a fast one that is taken when all goes
-well, and the exact one that gives upstream's errors and counts the cost. Looking up a domain that a device does
-not have gives an empty map; names without a domain belong to the device's driver.
+A selector is evaluated for every device of a cluster, so it has two forms: generated code that is fast as long as
+nothing fails, and the exact program, which gives upstream's errors and counts the cost. The look-up of a domain that a
+device does not have gives an empty map; names without a domain belong to the device's driver.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dray.cel.environment.base import COMPATIBILITY_RELEASE, PER_CALL_LIMIT, bas
 from dray.cel.environment.reads import reads
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.interpreter import codegen
-from dray.cel.library.stdlib import BINDINGS
+from dray.cel.library.bindings import BINDINGS
 
 if TYPE_CHECKING:
     from dray.api.types import resource
@@ -53,7 +53,7 @@ _EMPTY: Final[dict[str, Value]] = {}
 
 
 class Device:
-    """What a selector sees of a device; attributes and capacities are converted when first looked at."""
+    """What a selector sees of a device; attributes and capacities are converted at their first use."""
 
     __slots__ = (
         "_document",
@@ -87,7 +87,7 @@ class Device:
     def convert(self, *, lists: bool) -> None:
         """Fill in the values; EvaluationError if the device has an attribute that cannot be used.
 
-        Without list attributes a device that has one is such a device, as a whole: rather none than wrong.
+        Without list attributes a device that has one cannot be used at all.
         """
         if not hasattr(self, "capacity"):
             self.capacity, self.capacity_by_name = self._by_domain(
@@ -173,11 +173,11 @@ class Selector:
         self._program = compiler.program(node, declared)
         self._lists = list_attributes
         self._source: tuple[Node, Environment] | None = (node, declared)
-        # Beyond the limit somebody has to count, and the fast form does not.
+        # An expression that may exceed the limit has to be counted, which the fast form does not do.
         self.matches = self._match_first if max_cost <= MAX_COST else self._match_exactly
 
     def _match_first(self, device: Device) -> bool:
-        """Make the fast form, if there is one, when a device is held against the selector for the first time."""
+        """Generate the fast form, if there is one, when the selector is evaluated for the first time."""
         source, self._source = self._source, None
         if source is not None:
             node, declared = source
@@ -222,7 +222,7 @@ class Selector:
         return self.match_with_cost(device)[0]
 
     def _match_again(self, device: Device) -> bool:
-        """The fast form failed: because the device is not converted yet, or because it takes a closer look."""
+        """The fast form failed: because the device is not converted yet, or for a reason that the exact form finds."""
         if not hasattr(device, "list_attributes" if self._lists else "scalar_attributes"):
             device.convert(lists=self._lists)
             return self.matches(device)

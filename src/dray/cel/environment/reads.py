@@ -1,4 +1,4 @@
-"""What a selector looks at: devices that agree on that need only one evaluation."""
+"""What a selector reads of a device: for devices that agree in that, one evaluation is enough."""
 
 from __future__ import annotations
 

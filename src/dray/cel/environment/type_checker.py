@@ -1,7 +1,7 @@
-"""Expressions of admission policies held against the types of the objects they are about.
+"""The expressions of admission policies checked against the types of the objects that the policy matches.
 
-A policy's expressions run on documents, whatever their shape. Knowing the kinds that a policy matches, mistakes such
-as a misspelt field can be told beforehand; they are warnings, for the policy may be right about other kinds.
+A policy's expressions run on documents of any shape. Where the kinds that a policy matches are known, the type checker
+finds mistakes such as a misspelt field. They are warnings, because the expression may be right for other kinds.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def scope(schema: JSONSchemaProps, *, root: bool = False) -> Scope:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule as validation wants it. What did not compile is told by its verdict and never evaluated."""
+    """A rule as validation uses it. The verdict says whether it compiled; a rule that did not is never evaluated."""
 
     verdict: CompilationResult
     message_verdict: CompilationResult = _FINE

@@ -1,6 +1,6 @@
 """Questions to the authorizer: ``authorizer.group("apps").resource("deployments").check("create").allowed()``.
 
-Who answers is given from outside: a function from the question to a decision.
+The server passes in the authorizer: a function from the attributes of a request to a decision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DECISION_TYPE: Final = t.object_type(_PREFIX + "Decision")
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationAttributes:
-    """May somebody do this? ``service_account`` is the namespace and name of another one than who asked."""
+    """What the authorizer decides about. ``service_account`` is the namespace and name of one other than the requester."""
 
     verb: str
     path: str = ""

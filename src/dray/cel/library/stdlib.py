@@ -9,10 +9,9 @@ from typing import Any, Final
 from dray.cel.common import conversions, operators, timestamps
 from dray.cel.common import types as t
 from dray.cel.common.decls import Function, Library, Overload, overload
-from dray.cel.common.go_format import go_string
 from dray.cel.common.regex import matches
-from dray.cel.common.values import Duration, Map, Timestamp, Value, make_map, size
-from dray.cel.errors import EvaluationError, no_such_overload
+from dray.cel.common.values import Duration, Timestamp, Value, size
+from dray.cel.errors import no_such_overload
 from dray.cel.parser import macros
 
 
@@ -286,26 +285,3 @@ STANDARD: Final = Library(
         t.map_of(t.type_param("A"), t.type_param("B")), t.NULL, t.STRING, t.TIMESTAMP, t.TYPE, t.UINT,
     ),
 )  # fmt: skip
-
-
-def _map_insert(target: Value, *update: Value) -> Value:
-    """A map with one entry, or all entries of another map, added; an entry that is there is an error."""
-    entries = list(target.items())
-    known = Map(entries)
-    added = [update] if len(update) == 2 else list(update[0].items())
-    for key, value in added:
-        if key in known:
-            raise EvaluationError(f"insert failed: key {go_string(key)} already exists")
-        entries.append((key, value))
-    return make_map(entries)
-
-
-TWO_VARIABLE_COMPREHENSIONS: Final = Library(
-    name="cel.lib.ext.comprev2",
-    macros=macros.TWO_VARIABLES,
-    overloads=(
-        overload("cel.@mapInsert", "@mapInsert_map_key_value", "(map(K, V), K, V) -> map(K, V)", _map_insert),
-        overload("cel.@mapInsert", "@mapInsert_map_map", "(map(K, V), map(K, V)) -> map(K, V)", _map_insert),
-    ),
-)
-BINDINGS: Final = Library(name="cel.lib.ext.cel.bindings", macros=macros.BINDINGS)

@@ -80,15 +80,15 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             self._all_rules.add_handler(
                 on_add=lambda rule: self._rule_changed(None, rule),
                 on_update=self._rule_changed,
-                on_delete=self._rule_gone,
+                on_delete=self._rule_deleted,
             )
         self._claims.add_handler(
-            on_add=self._claim_added, on_update=self._claim_changed, on_delete=self._claim_gone
+            on_add=self._claim_added, on_update=self._claim_changed, on_delete=self._claim_deleted
         )
         self._pods.add_handler(
             on_add=self._check_pod,
             on_update=self._pod_changed,
-            on_delete=self._pod_gone,
+            on_delete=self._pod_deleted,
         )
 
     # -- slices and rules -------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             return
         self._update_all_evictions()
 
-    def _rule_gone(self, rule: DeviceTaintRule) -> None:
+    def _rule_deleted(self, rule: DeviceTaintRule) -> None:
         self._evicted_by_rule.pop(rule["metadata"]["uid"], None)
         if self._rules.pop(rule["metadata"]["name"], None) is not None:
             self._update_all_evictions()
@@ -160,13 +160,13 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
 
     def _claim_changed(self, old: ResourceClaim, new: ResourceClaim) -> None:
         if old["metadata"]["uid"] != new["metadata"]["uid"]:
-            self._claim_gone(old)
+            self._claim_deleted(old)
             self._claim_added(new)
             return
         # An allocation never changes; it comes and goes.
         before, after = eviction.allocation_results(old), eviction.allocation_results(new)
         if before and not after:
-            self._claim_gone(old)
+            self._claim_deleted(old)
         elif after and not before:
             self._claim_allocated(new, after)
         elif after and (self._pending_evictions or key_of(new) in self._evictions):
@@ -174,7 +174,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
                 self._check_consumers(old)
             self._check_consumers(new)
 
-    def _claim_gone(self, claim: ResourceClaim) -> None:
+    def _claim_deleted(self, claim: ResourceClaim) -> None:
         key = key_of(claim)
         for result in eviction.allocation_results(claim):
             pool_id = PoolID(result["driver"], result["pool"])
@@ -213,7 +213,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             if pod is not None and pod["metadata"]["uid"] == consumer["uid"]:
                 self._check_pod(pod)
 
-    def _pod_gone(self, pod: Pod) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         self._pending_evictions.pop(_pod_ref(pod), None)
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:

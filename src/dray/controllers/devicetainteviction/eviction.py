@@ -43,7 +43,7 @@ class TrackedTaint(NamedTuple):
     driver: str = ""
     pool: str = ""
     device: str = ""
-    place: int = 0  # among the device's taints
+    position: int = 0  # among the device's taints
 
 
 class Eviction(NamedTuple):
@@ -60,9 +60,9 @@ class Eviction(NamedTuple):
 
 
 class IndexedTaint(NamedTuple):
-    """A NoExecute taint at its place in a slice."""
+    """A NoExecute taint at its position in a slice."""
 
-    place: int
+    position: int
     taint: DeviceTaint
 
 
@@ -161,8 +161,11 @@ def _taints(
     driver, name, device = result["driver"], result["pool"], result["device"]
     pool = pools.get(PoolID(driver, name))
     if pool is not None and pool.tainted:
-        for place, taint in pool.tainted.get(device, ()):
-            yield TrackedTaint(from_slice=True, driver=driver, pool=name, device=device, place=place), taint
+        for position, taint in pool.tainted.get(device, ()):
+            yield (
+                TrackedTaint(from_slice=True, driver=driver, pool=name, device=device, position=position),
+                taint,
+            )
     for rule in rules:
         if rule_selects(rule, driver, name, device):
             metadata = rule["metadata"]

@@ -106,7 +106,7 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
         if not wanted or (kinds == self._kinds and wanted == self._monitors.resources):
             return
         self._kinds = kinds
-        self._monitors.follow(wanted, tasks)
+        self._monitors.sync(wanted, tasks)
         for uid in list(self._retries):
             self.enqueue(AttemptToDelete(uid))  # perhaps it waits for a kind that is there now
 
@@ -166,7 +166,7 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
         except NotFound:
             latest = None
         if latest is None or latest["uid"] != identity.uid:
-            self._report(self.graph.missing(identity))
+            self._report(self.graph.absent(identity))
             return
         if node.deleting_dependents:
             await self._process_deleting_dependents(node)
@@ -289,7 +289,7 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
                     raise
                 await self.context.client.delete(resource, namespace, identity.name, **options)
         except NotFound:
-            self._report(self.graph.missing(identity))
+            self._report(self.graph.absent(identity))
 
     async def _remove_finalizer(self, identity: ObjectReference, finalizer: str) -> None:
         resource, namespace = self._address(identity)

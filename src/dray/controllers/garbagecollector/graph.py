@@ -166,7 +166,7 @@ class Graph:
 
     # -- events from the server
 
-    def seen(self, kind: str, api_version: str, metadata: ObjectMeta) -> Sequence[Effect]:
+    def observed(self, kind: str, api_version: str, metadata: ObjectMeta) -> Sequence[Effect]:
         """An object is there, new or changed."""
         uid = metadata["uid"]
         node = self._nodes.get(uid)
@@ -190,12 +190,12 @@ class Graph:
             effects += self._transition(node, metadata)
         return effects or _NOTHING
 
-    def gone(self, uid: str) -> Sequence[Effect]:
+    def deleted(self, uid: str) -> Sequence[Effect]:
         """An object is there no more."""
         node = self._nodes.get(uid)
         return _NOTHING if node is None else self._remove(node, node.identity)
 
-    def missing(self, identity: ObjectReference) -> Sequence[Effect]:
+    def absent(self, identity: ObjectReference) -> Sequence[Effect]:
         """The server knows nothing by this name, which a node or a reference to it had."""
         node = self._nodes.get(identity.uid)
         if node is None:

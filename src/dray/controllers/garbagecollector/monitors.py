@@ -61,7 +61,7 @@ class Monitors:
         self._watches: dict[GroupResource, asyncio.Task[None]] = {}
         self.crds_changed = asyncio.Event()
 
-    def follow(self, wanted: Mapping[GroupResource, Resource[Any]], tasks: asyncio.TaskGroup) -> None:
+    def sync(self, wanted: Mapping[GroupResource, Resource[Any]], tasks: asyncio.TaskGroup) -> None:
         """Watch these kinds and no others."""
         gone = [key for key, resource in self.resources.items() if wanted.get(key) != resource]
         new = [key for key, resource in wanted.items() if self.resources.get(key) != resource]
@@ -82,10 +82,10 @@ class Monitors:
             self._watches[key] = tasks.create_task(self._watch(resource), name=f"garbage-{resource}")
             return
         handler = informer.add_handler(
-            on_add=partial(self._seen, resource),
+            on_add=partial(self._observed, resource),
             on_update=partial(self._changed, resource),
-            on_set=self._crd_seen if _is_crd(resource) else None,
-            on_delete=self._gone,
+            on_set=self._crd_observed if _is_crd(resource) else None,
+            on_delete=self._deleted,
         )
         self._borrowed[key] = (informer, handler)
 
@@ -98,25 +98,25 @@ class Monitors:
 
     # -- events
 
-    def _seen(self, resource: Resource[Any], obj: Object) -> None:
-        if effects := self._graph.seen(resource.kind, resource.api_version, obj["metadata"]):
+    def _observed(self, resource: Resource[Any], obj: Object) -> None:
+        if effects := self._graph.observed(resource.kind, resource.api_version, obj["metadata"]):
             self._report(effects)
 
-    def _crd_seen(self, obj: Object) -> None:
+    def _crd_observed(self, obj: Object) -> None:
         self.crds_changed.set()
 
     def _changed(self, resource: Resource[Any], old: Object, new: Object) -> None:
         before, after = old["metadata"], new["metadata"]
         if before["uid"] != after["uid"]:
-            self._gone(old)  # deleted and created anew between two events
+            self._deleted(old)  # deleted and created anew between two events
         elif "deletionTimestamp" not in after and before.get("ownerReferences") == after.get(
             "ownerReferences"
         ):
             return  # it belongs to whom it belonged to and stays: nothing else of it is in the graph
-        self._seen(resource, new)
+        self._observed(resource, new)
 
-    def _gone(self, obj: Object) -> None:
-        if effects := self._graph.gone(obj["metadata"]["uid"]):
+    def _deleted(self, obj: Object) -> None:
+        if effects := self._graph.deleted(obj["metadata"]["uid"]):
             self._report(effects)
 
     # -- a watch of our own
@@ -136,11 +136,11 @@ class Monitors:
                             obj: Object = event.object
                             version = obj["metadata"]["resourceVersion"]
                             if event.type == "DELETED":
-                                self._gone(obj)
+                                self._deleted(obj)
                             elif event.type != "BOOKMARK":
-                                self._seen(resource, obj)
+                                self._observed(resource, obj)
                                 if _is_crd(resource):
-                                    self._crd_seen(obj)
+                                    self._crd_observed(obj)
                         pauses = _BACKOFF.pauses()
             except (Expired, Gone):
                 version = ""
@@ -154,7 +154,7 @@ class Monitors:
         there = set()
         for item in found.items:
             there.add(item["metadata"]["uid"])
-            self._seen(resource, item)
+            self._observed(resource, item)
         if found.items and _is_crd(resource):
             self.crds_changed.set()
         kind = (resource.kind, resource.api_version)
@@ -166,7 +166,7 @@ class Monitors:
             and node.identity.uid not in there
         ]
         for uid in vanished:
-            if effects := self._graph.gone(uid):
+            if effects := self._graph.deleted(uid):
                 self._report(effects)
         return found.resource_version
 

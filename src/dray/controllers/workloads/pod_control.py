@@ -53,7 +53,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
         context.informers.owner_events(PODS).add_handler(
             self.resource.kind,
             on_change=self._pod_changed,
-            on_delete=self._pod_gone,
+            on_delete=self._pod_deleted,
             on_orphan=self._pod_orphaned,
         )
 
@@ -68,7 +68,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
             self._expected.creation_observed(key, pod)
             self.enqueue(key)
 
-    def _pod_gone(self, pod: Pod) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         key = self._owner_of(pod)
         if key is not None:
             self._expected.deletion_observed(key, pod["metadata"]["uid"])

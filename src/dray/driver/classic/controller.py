@@ -267,7 +267,10 @@ class Controller:
         claim = self._newest(known)
         if entry.generated and claims.not_for_pod(pod, claim):
             return None
-        if claim["spec"].get("allocationMode") == "Immediate" or claims.allocation(claim) is not None:
+        if (
+            claim["spec"].get("allocationMode") == "Immediate"
+            or (claim.get("status") or {}).get("allocation") is not None
+        ):
             return None
         if "deletionTimestamp" in claim["metadata"]:
             return None
@@ -318,7 +321,7 @@ class Controller:
     def _others(self) -> list[ResourceClaim]:
         """Claims that hold something of this driver."""
         found = (self._newest(claim) for claim in list(self._claims.items()))
-        return [c for c in found if (c.get("status") or {}).get("driverName") == self._driver.name and claims.allocation(c)]  # fmt: skip
+        return [c for c in found if (c.get("status") or {}).get("driverName") == self._driver.name and (c.get("status") or {}).get("allocation")]  # fmt: skip
 
     async def _lookup(
         self, reference: ParametersReference | None, namespace: str

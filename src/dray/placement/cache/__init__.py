@@ -1,1 +1,4 @@
-"""The scheduler's cache: nodes with their pods, claims and devices, with what is assumed but not written yet. Whoever owns the cache feeds it: informers in the scheduler, a snapshot in explain."""
+"""The scheduler's cache: nodes with their pods, claims and devices, and what is assumed but not written yet.
+
+The owner of a cache fills it: the scheduler from its informers, ``dray explain`` from a snapshot.
+"""

@@ -31,7 +31,7 @@ class NodeDriver(NamedTuple):
 
 
 class SuitabilityError(Exception):
-    """Whether a node suits cannot be told: a selector failed."""
+    """A selector failed, so it is unknown whether a node suits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Filters that look at one pod and one node: name, cordon, taints, affinity, ports and resources.
 
-Each returns None or the ``Rejection`` upstream's plugin of the same name gives, asked in upstream's order.
+Each returns None or the ``Rejection`` of upstream's plugin of the same name.
 """
 
 from __future__ import annotations

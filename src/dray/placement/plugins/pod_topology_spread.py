@@ -27,7 +27,7 @@ _SPREAD_LABEL = Rejection(
     ("node(s) didn't match pod topology spread constraints (missing required label)",),
     resolvable=False,
 )
-#: what upstream does for pods that say nothing themselves
+#: upstream's constraints for pods that have none themselves
 SYSTEM_DEFAULT_CONSTRAINTS: tuple[TopologySpreadConstraint, ...] = (
     {"topologyKey": "kubernetes.io/hostname", "maxSkew": 3, "whenUnsatisfiable": "ScheduleAnyway"},
     {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 5, "whenUnsatisfiable": "ScheduleAnyway"},

@@ -44,7 +44,7 @@ class Scoring:
 
 
 def least_allocated(pod: PodInfo, node: NodeInfo) -> int:
-    """The freer the node would be left, the better."""
+    """A node with more free cpu and memory scores higher."""
     cpu = _free_share(node.allocatable.cpu, node.score_cpu + pod.score_cpu)
     memory = _free_share(node.allocatable.memory, node.score_memory + pod.score_memory)
     return (cpu + memory) // 2
@@ -86,7 +86,7 @@ def untolerated_soft_taints(pod: PodInfo, node: NodeInfo) -> int:
 
 
 def normalised(scores: Mapping[str, int], *, reverse: bool = False) -> dict[str, int]:
-    """Stretched so that the best has 100."""
+    """Scaled so that the best node has 100."""
     high = max(scores.values(), default=0)
     if high == 0:
         return dict.fromkeys(scores, MAX if reverse else 0)

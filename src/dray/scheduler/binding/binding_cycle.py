@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dray.scheduler.writers import Writers
 
 #: starts a task that nobody waits for, and that ends with the scheduler
-Spawn = Callable[[Coroutine[Any, Any, Any]], None]
+Spawn = Callable[[Coroutine[Any, Any, object]], None]
 #: pods being bound at the same time
 MAX_CONCURRENT_BINDINGS = 512
 

@@ -353,7 +353,7 @@ class DeviceClaimBinding:
     async def _clear_node_allocatable(self) -> None:
         """The claims of the pod take nothing of the node's resources."""
         try:
-            await self._binders.statuses.patch(self._pod, {NODE_ALLOCATABLE_CLAIM_STATUSES: None})
+            await self._binders.statuses.patch(self._pod, {}, clears=(NODE_ALLOCATABLE_CLAIM_STATUSES,))
         except NotFound:
             pass
         except StatusError as problem:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, cast
 
 from dray.api import pods
 from dray.client.client import Client, PatchType
@@ -14,7 +14,9 @@ from dray.placement.cache.pods import PodInfo
 from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Pod, PodCondition
+    from dray.api.types.core import Pod, PodCondition, PodStatus
+
+ClearedField = Literal["nominatedNodeName", "nodeAllocatableResourceClaimStatuses"]
 
 
 class PodStatusWriter:
@@ -27,13 +29,17 @@ class PodStatusWriter:
         self._quirks = quirks
         self._clock = clock
 
-    async def patch(self, pod: PodInfo, status: Mapping[str, Any], *, version: str = "") -> Pod:
-        """``status`` is a patch: None deletes a field. ``version``: the patch is refused if the pod has changed."""
+    async def patch(
+        self, pod: PodInfo, status: PodStatus, *, clears: Iterable[ClearedField] = (), version: str = ""
+    ) -> Pod:
+        """Write some fields of the status and clear others. ``version``: refused if the pod has changed since."""
         metadata = {"uid": pod.uid, "resourceVersion": version} if version else {"uid": pod.uid}
-        patch = {"metadata": metadata, "status": status}
+        fields: dict[str, object] = {**status}
+        fields.update(dict.fromkeys(clears))
+        patch = {"metadata": metadata, "status": fields}
         return await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
 
-    def condition(self, pod: PodInfo, condition: PodCondition) -> dict[str, object] | None:
+    def condition(self, pod: PodInfo, condition: PodCondition) -> PodCondition | None:
         """The condition with its times, to be written by ``patch``; None when the pod has it already."""
         now = timestamp(self._clock())
         generation = pod.document["metadata"].get("generation") if self._quirks.observes_generation else None
@@ -45,13 +51,14 @@ class PodStatusWriter:
             if known.get("status") == condition["status"]:
                 since = known.get("lastTransitionTime") or now
         about = {"observedGeneration": generation} if generation else {}
-        return {**condition, **about, "lastProbeTime": None, "lastTransitionTime": since}
+        times = {"lastProbeTime": None, "lastTransitionTime": since}  # null, as upstream writes it
+        return cast("PodCondition", {**condition, **about, **times})
 
 
 def timestamp(seconds: float) -> str:
     return _timestamp(int(seconds))
 
 
-@lru_cache(maxsize=1)  # within a second thousands may be asked for
+@lru_cache(maxsize=1)  # thousands may be needed within a second
 def _timestamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

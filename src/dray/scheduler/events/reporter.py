@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dray.allocation import Reasons
 from dray.api.errors import NotFound, StatusError
-from dray.client.resources import PODS, Resource
+from dray.client.resources import PODS
 from dray.placement.cache.pods import PodInfo
 from dray.scheduler.events.pod_status import PodStatusWriter
+from dray.scheduler.events.recorders import Recorder
 from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Pod, PodCondition
+    from dray.api.types.core import Pod, PodCondition, PodStatus
+    from dray.scheduler.events.pod_status import ClearedField
 
 log = logging.getLogger(__name__)
 
 _LONGEST_NOTE, _CUT = 1024, " ..."
 #: the annotation of a FailedScheduling event with the allocator's reasons as JSON
 REASONS_ANNOTATION = "dray.dev/reasons"
-
-
-class Recorder(Protocol):
-    """Writes events about pods."""
-
-    def event(
-        self,
-        resource: Resource[Pod],
-        obj: Pod,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        *,
-        action: str = "",
-        related: tuple[Resource[Pod], Pod] | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> None: ...
 
 
 class Reporter:
@@ -75,7 +60,7 @@ class Reporter:
 
     async def clear_nominated_node_name(self, pod: PodInfo) -> None:
         try:
-            await self._statuses.patch(pod, {"nominatedNodeName": None})
+            await self._statuses.patch(pod, {}, clears=("nominatedNodeName",))
         except NotFound:
             pass
         except StatusError as problem:
@@ -111,15 +96,19 @@ class Reporter:
             "reason": reason,
             "message": message,
         }
-        change: dict[str, Any] = {}
+        change: PodStatus = {}
+        clears: tuple[ClearedField, ...] = ()
         updated = self._statuses.condition(pod, condition)
         if updated is not None:
             change["conditions"] = [updated]
-        if nominated is not None and nominated != pod.nominated_node:
-            change["nominatedNodeName"] = nominated or None
-        if change:
+        if nominated:
+            if nominated != pod.nominated_node:
+                change["nominatedNodeName"] = nominated
+        elif nominated is not None and pod.nominated_node:
+            clears = ("nominatedNodeName",)
+        if change or clears:
             try:
-                return await self._statuses.patch(pod, change)
+                return await self._statuses.patch(pod, change, clears=clears)
             except NotFound:
                 pass
             except StatusError as problem:

@@ -1,4 +1,7 @@
-"""Admission: plugins that may change a write, then plugins that may refuse it; interfaces and the chain."""
+"""Admission: mutating plugins change the object of a write, then validating plugins accept or refuse it.
+
+This module has the interfaces of plugins and the chain that runs them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What expressions see of a request: the ``request``, ``namespaceObject`` and ``authorizer`` variables."""
+"""The variables of CEL expressions in policies and match conditions: ``request``, ``namespaceObject``, ``authorizer``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies and webhooks by the resource of a request, so that most requests meet none of them."""
+"""An index of policies and webhooks by resource, so that a request is compared with few of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Match conditions: expressions that decide whether a policy or webhook wants to know about a request at all."""
+"""Match conditions: CEL expressions that decide whether a policy or webhook applies to a request."""
 
 from __future__ import annotations
 

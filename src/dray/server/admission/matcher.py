@@ -1,7 +1,7 @@
-"""Which requests a policy or a webhook is about: rules on resources, and selectors of namespaces and objects.
+"""The matcher: which requests match the rules and selectors of a policy or webhook.
 
-A rule that names one version of a resource is, unless it wants an exact match, also about requests made in another
-version; the object is then shown in the version the rule names.
+With matchPolicy Equivalent a rule that names one version of a resource also matches requests for another version; the
+policy or webhook then gets the object in the version that its rule names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects that a policy or webhook has changed, read anew as if they had come in like that."""
+"""Decoding of objects that a policy or webhook has changed, as if the client had sent them so."""
 
 from __future__ import annotations
 

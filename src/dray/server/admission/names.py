@@ -1,4 +1,4 @@
-"""The names of upstream's admission plugins: the order in which they run, and which run without being asked for."""
+"""The names of upstream's admission plugins, the order in which they run, and those that are enabled by default."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class UnknownPlugin(ValueError):
 
 
 def rank(name: str) -> int:
-    """The place of a plugin in the chain; strangers come last."""
+    """The position of a plugin in the chain; plugins that upstream does not have come last."""
     return _RANK.get(name, len(ORDER))
 
 

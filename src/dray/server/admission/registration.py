@@ -1,4 +1,4 @@
-"""The plugins that this server has, put together by name."""
+"""Registration: builds the admission plugins that are enabled and that this server has."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""Custom resources come and go with their definitions, while the server runs.
+"""The CRD controller serves custom resources while their definitions exist.
 
-A definition gets its status (which names it may use, whether it is established) and, once established, its kinds are
-served. One that is deleted takes its objects with it first.
+It writes the status of a definition (accepted names, established) and serves the kinds of an established one. It
+deletes the objects of a definition that is being deleted before it removes the definition's finalizer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.api.groups.apiextensions import CLEANUP_FINALIZER, accept_names, custom_kinds, is_true
-from dray.api.scheme.kinds import Kind, Object, Version
+from dray.api.scheme.kinds import Kind, Object
 from dray.server.apiserver import APIServer
 from dray.server.bootstrap import APISERVER_USER
 from dray.server.endpoints.requests import Request
@@ -29,11 +29,6 @@ PLURAL: Final = "customresourcedefinitions"
 _PATH: Final = f"/apis/{GROUP}/v1/{PLURAL}"
 _MERGE: Final = Headers((("content-type", "application/merge-patch+json"),))
 _RETRY_SECONDS: Final = 1.0
-
-
-def published_schema(kind: Kind, version: Version) -> dict[str, Any] | None:
-    """What OpenAPI shows of a custom resource."""
-    return None if version.schema is None else dict(version.schema)
 
 
 class CRDController:

@@ -1,4 +1,4 @@
-"""Audit: a record of who asked for what, and what became of it (audit.k8s.io/v1 events)."""
+"""Audit: events of audit.k8s.io/v1 that record who requested what, and the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a refusal is worded: upstream's sentence about who cannot do what where."""
+"""The message of a Forbidden error, in upstream's words."""
 
 from __future__ import annotations
 

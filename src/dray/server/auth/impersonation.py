@@ -1,8 +1,8 @@
-"""Acting as somebody else: what the headers ask for, and the ways in which it may be allowed.
+"""Impersonation: a request that acts as another user.
 
-The constrained ways are tried first: they need leave both to be that user and to do that very thing as them. The old
-way needs leave to be that user and no more. Which way worked last for a caller is tried first the next time, and its
-refusal is the one that is told.
+The constrained modes are tried first: they need permission to impersonate the user and to do the action in the name of
+that user. The legacy mode needs only permission to impersonate the user. The mode that last worked for a caller is
+tried first the next time, and its refusal is the one that the caller gets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reviews that only look at the request itself."""
+"""SelfSubjectReview: who the caller is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How service accounts are named as users."""
+"""The user name and groups of a service account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about what somebody may do: the access reviews, and the list of one's own rules."""
+"""SubjectAccessReview, its local and self forms, and SelfSubjectRulesReview."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about whose token this is."""
+"""TokenReview: which user a token authenticates."""
 
 from __future__ import annotations
 

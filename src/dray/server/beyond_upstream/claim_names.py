@@ -1,11 +1,12 @@
-"""The claims that will be made for a pod have their names from the pod's birth.
+"""A new pod has the names of its claims from templates in its status.
 
 Upstream's claim controller draws a name for each claim that it makes from a template and writes it into the pod's
-status: a write for every pod, and a pod that everybody who watches it sees change before it can be scheduled. Here the
-API server draws the names when the pod is created, as it does for ``generateName``, and the controller has but to make
-the claims. A controller that knows nothing of this, such as upstream's, finds that the claims named are missing, makes
-others and says so in the pod's status. An entry whose template is not there gets no name: the controller tells of it,
-and names the claim once the template has come. Releases that are emulated leave it all to the controller.
+status. That is one more write for every pod, and every watcher of pods sees one more change before the pod can be
+scheduled. Here the API server draws the names when it creates the pod, as it does for ``generateName``, and the
+controller only makes the claims. A controller that does not know these names, such as upstream's, finds the named
+claims missing, makes others and writes their names into the status. An entry whose template does not exist gets no
+name: the controller reports it, and names the claim once the template exists. An API server that emulates a release
+leaves all names to the controller.
 """
 
 from __future__ import annotations

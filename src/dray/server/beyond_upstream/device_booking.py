@@ -1,28 +1,23 @@
-"""Devices that a claim has to itself: an allocation that takes what another claim has is refused.
+"""Device booking: an allocation that takes a device which another claim has to itself is refused.
 
-Schedulers see to that by themselves, each as far as it can see. Two of them, or one that was killed with a write on its
-way and the one that took its place, cannot see what the other is about to write; here every write comes by. Whoever
-allocates in earnest protects the claim first, as upstream's scheduler does; an allocation written into an unprotected
-claim is somebody's experiment and passes. Releases that are emulated leave it all to the schedulers, as upstream does.
+A scheduler avoids such allocations as far as it can see. Two schedulers, or one that was killed during a write and its
+successor, cannot see each other's writes in flight; every write passes through the API server. A scheduler adds the
+claim's finalizer before it allocates, as upstream's does; an allocation of a claim without the finalizer is not
+checked. An API server that emulates a release leaves all of this to the schedulers, as upstream does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from dray.api import claims, errors
+from dray.api.identity import DeviceID
 from dray.server.storage.watchcache import Change, WatchCache
 
 if TYPE_CHECKING:
     from dray.api.types.resource import AllocationResult, ResourceClaim
-
-
-class DeviceID(NamedTuple):
-    driver: str
-    pool: str
-    name: str
 
 
 _NOTHING_RESERVED: Final = nullcontext()
@@ -51,7 +46,7 @@ class DeviceBookings:
         for device in wanted:
             holder = self._holders.get(device) or self._reserved.get(device)
             if holder is not None and holder != key:
-                problem = f"device {'/'.join(device)} is allocated to claim {holder}"
+                problem = f"device {device} is allocated to claim {holder}"
                 raise errors.conflict("resourceclaims", "resource.k8s.io", metadata.get("name", ""), problem)
         return self._reserve(wanted, key)
 

@@ -1,6 +1,6 @@
-"""What remote callers are held to: a bound on requests in flight, and a time for each to be answered.
+"""Filters for remote callers: the maximum of requests in flight, and the timeout of a request.
 
-Watches and other long-running requests are exempt from both. Callers in the same process need neither.
+Long-running requests such as watches are exempt from both. Callers in the same process have neither.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which form the client wants its answer in, and which form its body has."""
+"""Content negotiation: the media type of the response, and that of the request's body."""
 
 from __future__ import annotations
 

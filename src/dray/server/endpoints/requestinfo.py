@@ -1,4 +1,4 @@
-"""From a method and a path to what is asked for: the resource, the object, the verb; as upstream reads a URL."""
+"""Request info: verb, resource, subresource, namespace and name of a request, read from its URL as upstream does."""
 
 from __future__ import annotations
 
@@ -33,10 +33,6 @@ class RequestInfo(msgspec.Struct, frozen=True):
     subresource: str = ""
     rest: tuple[str, ...] = ()  # what follows the subresource
     legacy_watch: bool = False  # /api/v1/watch/...
-
-    @property
-    def is_resource(self) -> bool:
-        return bool(self.resource)
 
     @property
     def long_running(self) -> bool:

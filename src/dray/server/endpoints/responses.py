@@ -1,4 +1,4 @@
-"""What goes back: a code, headers, and a body that HTTP renders as bytes and the in-process transport reads as it is."""
+"""Responses: a code, headers, and a body that the response writer renders and the in-process transport reads as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A watch in progress: initial objects, changes as they happen, bookmarks, and its end."""
+"""A watch: initial objects, changes, bookmarks, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML as the JSON that upstream makes of it: one document, no dates, and no bombs made of aliases."""
+"""YAML converted to JSON as upstream does: one document, no dates, and a limit on aliases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POST to a collection."""
+"""CREATE: POST to a resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DELETE of one object: preconditions, grace, finalizers, and what its dependents are to become."""
+"""DELETE of one object: preconditions, grace period, finalizers and propagation policy."""
 
 from __future__ import annotations
 

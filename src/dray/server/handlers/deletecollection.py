@@ -1,4 +1,4 @@
-"""DELETE of a collection: every object that is selected, one after the other; not atomic."""
+"""DELETECOLLECTION: every selected object is deleted, one after the other; not atomic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET of a collection: consistent by default, in pages if asked, at a revision if asked."""
+"""LIST: consistent by default, in pages or at a revision on request."""
 
 from __future__ import annotations
 

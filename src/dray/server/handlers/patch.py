@@ -1,7 +1,8 @@
 """PATCH: JSON patch, merge patch, strategic merge patch, server-side apply.
 
-A patch is applied to the newest state in the request's version; if the state moves on before it is stored, it is
-applied again, so that only an apply's ownership or an explicit resourceVersion can make it conflict.
+A patch is applied to the newest state of the object in the request's version. If somebody else writes the object
+before the result is stored, the patch is applied again; only an apply's ownership or an explicit resourceVersion makes
+it conflict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Managed fields: who owns which field of an object, kept up to date with every write."""
+"""The field manager: it tracks with every write which manager owns which field of an object."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class FieldManager:
             new["metadata"]["managedFields"] = kept
 
     def _scope(self, call: Call) -> _Scope:
-        """The door that a call goes through. Their number is that of resources, versions and views."""
+        """The scope of a call: its resource, version and subresource, of which there are few."""
         key = (call.codec, call.info.subresource)
         found = self._scopes.get(key)
         if found is None:

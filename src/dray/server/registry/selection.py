@@ -1,4 +1,4 @@
-"""Which documents a list or a watch is about: namespace, labels and fields."""
+"""Selection: the namespace, labels and fields of a list or watch."""
 
 from __future__ import annotations
 

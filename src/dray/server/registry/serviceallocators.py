@@ -1,7 +1,7 @@
-"""Cluster addresses and node ports for services: given out when a service asks for none in particular.
+"""Allocators of cluster addresses and node ports for services.
 
-What is taken is read off the stored services; what is being given out right now is remembered until it is stored, so
-that two requests on their way never get the same.
+An address or port is taken if a stored service has it, or if it is reserved for a service that is being written, so
+that two concurrent requests never get the same.
 """
 
 from __future__ import annotations

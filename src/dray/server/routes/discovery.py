@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and resources there are, in the legacy form and in the aggregated one."""
+"""Discovery: the served groups, versions and resources, in the legacy and in the aggregated form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that are about no resource: version, metrics, and the list of paths at the root."""
+"""``/version``, ``/metrics`` and the list of paths at ``/``."""
 
 from __future__ import annotations
 

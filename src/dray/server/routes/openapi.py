@@ -1,11 +1,12 @@
-"""``/openapi/v2`` and ``/openapi/v3``, made from what is served and made anew when that changes."""
+"""``/openapi/v2`` and ``/openapi/v3``, built again when other resources are served."""
 
 from __future__ import annotations
 
 import time
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dray.api.scheme.kinds import Kind, Version
 from dray.server.apiserver import APIServer, text_not_found
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
@@ -13,17 +14,18 @@ from dray.server.endpoints.responses import RawBody, Response
 
 if TYPE_CHECKING:
     from dray.api.openapi import Document, OpenAPI
-    from dray.api.openapi.schemas import CustomSchema
 
 _PREFIX = "/openapi/v3/"
 
 
-class OpenAPIRoutes:
-    """``custom`` gives the published schema of a custom resource."""
+def _published_schema(kind: Kind, version: Version) -> dict[str, Any] | None:
+    """The schema of a custom resource as its definition has it."""
+    return None if version.schema is None else dict(version.schema)
 
-    def __init__(self, api: APIServer, *, custom: CustomSchema | None = None) -> None:
+
+class OpenAPIRoutes:
+    def __init__(self, api: APIServer) -> None:
         self._api = api
-        self._custom = custom
         self._generation = -1
         self._documents: OpenAPI | None = None
 
@@ -39,12 +41,11 @@ class OpenAPIRoutes:
         if self._documents is None or self._generation != resources.generation:
             self._generation = resources.generation
             version = self._api.version
-            extra = {} if self._custom is None else {"custom": self._custom}
             self._documents = OpenAPI(
                 served=[(r.kind, r.served) for r in resources],
                 release=version.emulation,
                 server_version=version.git_version,
-                **extra,
+                custom=_published_schema,
             )
         return self._documents
 

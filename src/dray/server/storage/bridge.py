@@ -1,7 +1,7 @@
-"""Generations side by side: objects of an older kind that also show through the newer one.
+"""Bridged generations: objects of an older kind that are also served as objects of the newer kind.
 
-Each kind keeps its own place in the store. The newer kind's collection carries a view of every older object, so that
-reading, listing and watching need to know nothing of it; a write to a view is carried over to the original.
+Each kind has its own prefix in the store. The watch cache of the newer kind holds a bridged document for every older
+object, so that get, list and watch need no special case; a write to a bridged document is written to the original.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _INVALID = "continue key is not valid"
 
 
 class ContinueToken(NamedTuple):
-    start: str  # the first key of the page, below the collection's prefix
+    start: str  # the first key of the page, below the cache's prefix
     revision: int  # -1: whatever is newest
 
 

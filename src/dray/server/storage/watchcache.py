@@ -1,6 +1,6 @@
-"""Every kind's objects in memory, fed by the store, with a window of recent changes for watches.
+"""The watch cache: all objects of a kind in memory, fed by the store, with a window of recent changes for watches.
 
-A collection is never behind what a writer has been told: embedded stores deliver before they answer, and on etcd
+A cache is never behind what a writer has been told: embedded stores deliver a change before they answer, and on etcd
 readers wait until the cache has reached the store's revision.
 """
 
@@ -87,7 +87,7 @@ class Change:
 
 
 class Watcher:
-    """A cursor over a collection's changes. It never holds a change back from others, and may be dropped."""
+    """A cursor over a cache's changes. It never holds a change back from others, and may be dropped."""
 
     __slots__ = ("_cache", "_matches", "_wake", "index", "key", "lost", "pending", "since")
 
@@ -189,7 +189,7 @@ class WatchCache:
         self._subscription: Subscription | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._subscribers: list[Callable[[Change], None]] = []
-        #: other collections whose names must not be taken here: generations of one kind
+        #: other caches whose names must not be taken here: generations of one kind
         self.name_shared_with: list[WatchCache] = []
 
     # -- filling

@@ -1,4 +1,4 @@
-"""Subresources that are more than a view of their object: scale, binding, eviction, and what a node answers for."""
+"""Subresources with handlers of their own: scale, binding, eviction, token, log, exec, attach, portforward and proxy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dray.server.subresources.connect import KubeletClient, KubeletClientSwitch,
 
 
 def install(api: APIServer, *, nodes: KubeletClient | None = None) -> None:
-    """Teach an API its subresources. ``nodes`` reaches into nodes; without it such requests are answered politely."""
+    """Teach an API its subresources. ``nodes`` reaches into nodes; without it such requests get a 404 or 503."""
     handlers = api.handlers
     handlers.register("", "pods", "binding", {"create": binding.bind})
     handlers.register("", "bindings", "", {"create": binding.bind_by_body})

@@ -1,4 +1,4 @@
-"""The bodies of subresources as admission sees them: kinds that are served nowhere by themselves."""
+"""Codecs for the bodies of subresources, whose kinds are not served as resources."""
 
 from __future__ import annotations
 

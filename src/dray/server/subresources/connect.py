@@ -1,4 +1,4 @@
-"""What only a node can answer: logs, exec, attach, port-forwarding and proxies. The server just finds the way there."""
+"""log, exec, attach, portforward and proxy: the API server passes them on to the kubelet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eviction: a deletion that asks the pod's disruption budget first."""
+"""Eviction: a deletion that the pod's disruption budget must allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking for a token of a service account, and what others need to check such tokens by themselves."""
+"""TokenRequest: the ``token`` subresource of service accounts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.server import admission
 from dray.server.apiserver import APIServer
-from dray.server.auth.authenticator.serviceaccount_token import ALGORITHM, BoundObject, ServiceAccountTokens
-from dray.server.auth.serviceaccount import ISSUER, ServiceAccount
+from dray.server.auth.authenticator.serviceaccount_token import BoundObject, ServiceAccountTokens
+from dray.server.auth.serviceaccount import ServiceAccount
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import write_options
-from dray.server.endpoints.requestinfo import RequestInfo
-from dray.server.endpoints.requests import Request
-from dray.server.endpoints.responses import RawBody, Response
+from dray.server.endpoints.responses import Response
 from dray.server.registry.metadata import ensure_namespace
-from dray.server.storage.codec import Codec, encode
+from dray.server.storage.codec import Codec
 
 if TYPE_CHECKING:
     from dray.api.types.authentication import BoundObjectReference, TokenRequest
@@ -27,35 +25,16 @@ if TYPE_CHECKING:
     from dray.api.types.meta import ObjectMeta
 
 _METADATA: Final = Path("metadata")
-_KEYS: Final = "/openid/v1/jwks"
 
 
-def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> None:
-    """Teach an API to issue tokens. ``address`` is where this server can be reached, HOST:PORT."""
+def install(api: APIServer, tokens: ServiceAccountTokens) -> None:
+    """Serve ``serviceaccounts/token``."""
     codec = Codec(TOKEN_REQUEST, TOKEN_REQUEST.versions[0], api.version.emulation)
 
     async def request_token(call: Call) -> Response:
         return await _request_token(call, codec, tokens)
 
-    async def configuration(request: Request, info: RequestInfo) -> Response:
-        found = {
-            "issuer": ISSUER,
-            "jwks_uri": f"https://{address}{_KEYS}",
-            "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [ALGORITHM],
-        }
-        return Response(200, RawBody(encode(found)), [_CACHED])
-
-    async def keys(request: Request, info: RequestInfo) -> Response:
-        return Response(200, RawBody(encode(tokens.key.jwks()), "application/jwk-set+json"), [_CACHED])
-
     api.handlers.register("", "serviceaccounts", "token", {"create": request_token})
-    api.path_handlers["/.well-known/openid-configuration"] = configuration
-    api.path_handlers[_KEYS] = keys
-
-
-_CACHED: Final = ("Cache-Control", "public, max-age=3600")
 
 
 async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens) -> Response:

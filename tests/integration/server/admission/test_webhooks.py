@@ -171,7 +171,7 @@ async def test_an_unreachable_webhook_fails_the_request_or_is_passed_over(tmp_pa
         assert events[-1]["annotations"][key] == "w.example.com"
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_not_believed(tmp_path: Path) -> None:
+async def test_a_webhook_with_a_certificate_of_an_unknown_authority_is_not_trusted(tmp_path: Path) -> None:
     async with world_with(tmp_path) as (world, server):
         config = {"url": server.config["url"]}
         await world.delete(f"{POLICIES}/validatingwebhookconfigurations/w")

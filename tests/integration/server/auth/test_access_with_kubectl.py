@@ -29,7 +29,7 @@ def test_an_old_kubectl_is_told_too(cluster: Kubectl, tool: Callable[[str], str]
     assert "kubernetes-admin" in old.kubectl("auth", "whoami")
 
 
-def test_nobody_acts_as_another_without_leave(cluster: Kubectl) -> None:
+def test_impersonation_needs_permission(cluster: Kubectl) -> None:
     cluster.kubectl("create", "serviceaccount", "plain")
     plain = cluster.bearing(cluster.kubectl("create", "token", "plain").strip())
     said = plain.kubectl("get", "--raw", "/api/v1/namespaces/default/pods", "--as", "jane", code=1)

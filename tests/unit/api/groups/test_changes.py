@@ -24,8 +24,10 @@ def merge(target: Object, change: Object) -> None:
             target[key] = value
 
 
-def change(document: Object, edit: Object, door: str, before: Object | None) -> tuple[Object, list[str]]:
-    """The object after an edit through a door, and what is wrong with that; ``before`` is what it was like first."""
+def change(
+    document: Object, edit: Object, subresource: str, before: Object | None
+) -> tuple[Object, list[str]]:
+    """The object after an edit through a subresource or the main resource, and what is wrong with that; ``before`` is what it was like first."""
     kind, old = read(document)
     kind.strategy.prepare_create(old, CONTEXT)
     old["metadata"]["resourceVersion"] = "1"
@@ -33,9 +35,9 @@ def change(document: Object, edit: Object, door: str, before: Object | None) -> 
     edited = copy.deepcopy(old)
     merge(edited, edit)
     _, new = read(edited)
-    rules = kind.subresources[door] if door else kind.strategy
-    rules.prepare_update(new, old, CONTEXT)
-    return new, [str(error) for error in rules.validate_update(new, old, CONTEXT)]
+    strategy = kind.subresources[subresource] if subresource else kind.strategy
+    strategy.prepare_update(new, old, CONTEXT)
+    return new, [str(error) for error in strategy.validate_update(new, old, CONTEXT)]
 
 
 DATA = yaml.safe_load(Path(__file__).with_name("changes.yaml").read_text())
@@ -46,7 +48,7 @@ POD: Object = DATA["objects"]["POD"]
 def test_changes_are_judged_in_upstreams_words(name):
     case = DATA["changes"][name]
     document = DATA["objects"].get(case["object"]) if isinstance(case["object"], str) else case["object"]
-    new, found = change(document, case["edit"], case.get("door", ""), case.get("before"))
+    new, found = change(document, case["edit"], case.get("subresource", ""), case.get("before"))
     assert [error[:CUT] for error in found] == case.get("errors", [])
     assert new["metadata"].get("generation") == case.get("generation")
 

@@ -16,7 +16,7 @@ def test_content_is_looked_at_once_if_nothing_was_found() -> None:
         assert memory.once("pod", check, {"a": [1, True]}, None) in ([], ())
     assert len(looked) == 1
     memory.once("pod", check, {"a": [1, 1]}, None)
-    memory.once("advice", check, {"a": [1, True]}, None)
+    memory.once("warnings", check, {"a": [1, True]}, None)
     assert len(looked) == 3
 
 

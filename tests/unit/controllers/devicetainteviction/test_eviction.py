@@ -55,7 +55,7 @@ def test_only_the_effect_that_evicts_evicts():
     tainted = pool(slice_("s", {"a": [taint("NoSchedule")], "b": [taint("None")], "c": [taint()]}))
     assert claim_eviction([result("a"), result("b")], tainted, []) is None
     assert claim_eviction([result("c")], tainted, []) == Eviction(
-        T, (TrackedTaint(True, driver="d.example.com", pool="n", device="c", place=0),)
+        T, (TrackedTaint(True, driver="d.example.com", pool="n", device="c", position=0),)
     )
 
 
@@ -82,7 +82,7 @@ def test_the_earliest_of_several_taints_counts_and_all_are_told():
     rules = [rule("z", driver="d.example.com", added=T + 7), rule("y", driver="d.example.com", added=T + 8)]
     found = claim_eviction([result("b"), result("a")], tainted, rules)
     assert found.when == T + 5
-    assert [(r.rule, r.device, r.place) for r in found.reasons] == [
+    assert [(r.rule, r.device, r.position) for r in found.reasons] == [
         ("y", "", 0), ("z", "", 0), ("", "a", 0), ("", "b", 1),
     ]  # fmt: skip
 

@@ -33,7 +33,7 @@ def identity(name: str, *, kind: str = "ConfigMap", namespace: str = "ns", uid: 
 
 
 def see(graph: Graph, metadata: dict, kind: str = "ConfigMap"):
-    return list(graph.seen(kind, "v1", metadata))
+    return list(graph.observed(kind, "v1", metadata))
 
 
 def test_a_known_owner_is_nothing_to_look_at():
@@ -56,15 +56,15 @@ def test_when_the_owner_goes_its_dependents_are_looked_at():
     see(graph, meta("owner"))
     see(graph, meta("a", reference("owner")))
     see(graph, meta("b", reference("owner")))
-    assert list(graph.gone("owner")) == [AttemptToDelete("a"), AttemptToDelete("b")]
+    assert list(graph.deleted("owner")) == [AttemptToDelete("a"), AttemptToDelete("b")]
     assert graph.is_absent(identity("owner"))
-    assert graph.gone("owner") == ()
+    assert graph.deleted("owner") == ()
 
 
 def test_an_owner_that_is_missing_from_the_server_is_like_one_that_goes():
     graph = Graph()
     see(graph, meta("child", reference("owner")))
-    assert list(graph.missing(identity("owner"))) == [AttemptToDelete("child")]
+    assert list(graph.absent(identity("owner"))) == [AttemptToDelete("child")]
     assert graph.get("owner") is None
 
 
@@ -96,14 +96,14 @@ def test_dependents_that_disagree_about_their_owner_are_judged_one_by_one():
     see(graph, meta("right", reference("owner")))
     see(graph, meta("wrong", reference("other-name", uid="owner")))
     # The name that "right" uses is not there: it has lost its owner. Perhaps the other name is the true one.
-    assert list(graph.missing(identity("owner"))) == [
+    assert list(graph.absent(identity("owner"))) == [
         AttemptToDelete("right"),
         AttemptToDelete("owner", rate_limited=True),
     ]
     assert graph.get("owner").identity == identity("other-name", uid="owner")
     assert graph.is_absent(identity("owner"))
     # It is not, either, and comes round to the first again, which is known to be absent.
-    assert list(graph.missing(identity("other-name", uid="owner"))) == [
+    assert list(graph.absent(identity("other-name", uid="owner"))) == [
         AttemptToDelete("wrong"), AttemptToDelete("owner", rate_limited=True),
     ]  # fmt: skip
 
@@ -112,7 +112,7 @@ def test_a_wrong_name_does_not_remove_an_owner_that_was_seen():
     graph = Graph()
     see(graph, meta("owner"))
     assert see(graph, meta("child", reference("misspelt", uid="owner"))) == [AttemptToDelete("child")]
-    assert list(graph.missing(identity("misspelt", uid="owner"))) == [AttemptToDelete("child")]
+    assert list(graph.absent(identity("misspelt", uid="owner"))) == [AttemptToDelete("child")]
     assert graph.get("owner") is not None
 
 
@@ -146,7 +146,7 @@ def test_the_last_dependent_to_go_lets_a_waiting_owner_be_looked_at():
     graph = Graph()
     see(graph, meta("owner", deletionTimestamp="now", finalizers=["foregroundDeletion"]))
     see(graph, meta("child", reference("owner", blocking=True)))
-    assert list(graph.gone("child")) == [AttemptToDelete("owner")]
+    assert list(graph.deleted("child")) == [AttemptToDelete("owner")]
 
 
 def test_references_that_change_are_followed():
@@ -155,8 +155,8 @@ def test_references_that_change_are_followed():
     see(graph, meta("b"))
     see(graph, meta("child", reference("a")))
     see(graph, meta("child", reference("b")))
-    assert list(graph.gone("a")) == []
-    assert list(graph.gone("b")) == [AttemptToDelete("child")]
+    assert list(graph.deleted("a")) == []
+    assert list(graph.deleted("b")) == [AttemptToDelete("child")]
 
 
 names = st.sampled_from("abcde")
@@ -178,9 +178,9 @@ def test_whatever_happens_dependents_exist_and_name_their_owner(events):
                 extra = {"deletionTimestamp": "now", "finalizers": ["foregroundDeletion"]} if deleting else {}
                 see(graph, meta(name, *map(reference, owners), namespace=namespace, **extra))
             case ("gone", name):
-                graph.gone(name)
+                graph.deleted(name)
             case ("missing", name, namespace):
-                graph.missing(identity(name, namespace=namespace))
+                graph.absent(identity(name, namespace=namespace))
         for node in graph.nodes():
             for dependent in graph.dependents(node):
                 assert node.identity.uid in {o.uid for o in dependent.owners}

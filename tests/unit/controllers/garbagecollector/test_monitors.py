@@ -46,7 +46,7 @@ class Source:
         self.graph = Graph()
         informers = SimpleNamespace(existing=lambda wanted: self.informer)
         self.monitors = Monitors(None, informers, self.graph, self.reported.extend)
-        self.monitors.follow({"it": resource}, None)
+        self.monitors.sync({"it": resource}, None)
 
     def tell(self, kind: str, document: dict[str, Any]) -> None:
         self.informer._apply(SimpleNamespace(type=kind, object=document))
@@ -71,8 +71,8 @@ def test_updates_that_are_passed_over_would_have_changed_nothing(steps):
         known[name] = new
         source.tell("MODIFIED", new)
         if old is not None and not same:
-            reported += plain.gone(old["metadata"]["uid"])
-        reported += plain.seen("ConfigMap", "v1", new["metadata"])
+            reported += plain.deleted(old["metadata"]["uid"])
+        reported += plain.observed("ConfigMap", "v1", new["metadata"])
         assert drawn(source.graph) == drawn(plain)
         assert source.reported == reported
 

@@ -17,7 +17,7 @@ def known(claim_cache):
     return claim_cache.claim("n", "c")
 
 
-def test_older_news_and_what_is_known_are_passed_over():
+def test_older_and_known_versions_of_a_claim_are_ignored():
     claim_cache = ClaimCache()
     newest = claim("10", allocated=True)
     for news in (claim("9"), newest, claim("9"), claim("10", allocated=True)):
@@ -25,7 +25,7 @@ def test_older_news_and_what_is_known_are_passed_over():
     assert known(claim_cache) is newest
 
 
-def test_where_versions_are_no_numbers_the_newest_news_wins():
+def test_where_versions_are_not_numbers_the_last_event_counts():
     claim_cache = ClaimCache()
     first, second = claim("b"), claim("a", allocated=True)
     claim_cache.set_claim(first)
@@ -33,7 +33,7 @@ def test_where_versions_are_no_numbers_the_newest_news_wins():
     assert known(claim_cache) is second
 
 
-def test_without_versions_the_newest_news_wins():
+def test_without_versions_the_last_event_counts():
     claim_cache = ClaimCache()
     claim_cache.set_claim(claim(""))
     second = claim("", allocated=True)

@@ -61,20 +61,20 @@ def told(pod: PodInfo) -> dict[str, Any]:
 
 
 @given(st.lists(documents(), max_size=8))
-def test_what_pods_have_in_common_is_read_once_and_right_for_each(pods):
+def test_the_factory_makes_the_same_view_as_reading_each_pod(pods):
     views = PodInfoFactory(size=2)
     for document in pods + pods:
         assert told(views.of(document)) == told(PodInfo(document))
 
 
 @given(documents(), documents())
-def test_a_newer_document_makes_the_view_that_reading_it_makes(old, new):
+def test_an_updated_view_equals_the_view_of_the_new_document(old, new):
     new["metadata"] |= {k: old["metadata"][k] for k in ("name", "namespace", "uid")}
     assert told(PodInfo(old).updated(new)) == told(PodInfo(new))
 
 
 @given(documents())
-def test_a_pod_that_gets_its_node_asks_for_what_it_asked_for(document):
+def test_a_pod_that_is_bound_keeps_its_requests(document):
     document["spec"].pop("nodeName", None)
     before = PodInfo(document)
     after = before.updated({**document, "spec": {**document["spec"], "nodeName": "n1"}})

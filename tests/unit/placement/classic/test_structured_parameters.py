@@ -47,7 +47,7 @@ def test_the_filter_of_the_class_holds_for_every_request() -> None:
     assert names(chosen) == ["i-1"]
 
 
-def test_a_selector_that_fails_is_told_with_node_and_driver() -> None:
+def test_the_error_of_a_selector_names_node_and_driver() -> None:
     offers = {NodeDriver("n", "d"): [offer("white")]}
     with pytest.raises(
         SuitabilityError, match='checking node "n" and resources of driver "d": evaluate request'
@@ -55,7 +55,7 @@ def test_a_selector_that_fails_is_told_with_node_and_driver() -> None:
         allocate(wanted('attributes.string["size"] == "x"'), "n", offers, {})
 
 
-def test_a_selector_that_fails_is_told_even_if_another_request_cannot_be_met() -> None:
+def test_the_error_of_a_selector_is_raised_even_if_another_request_finds_nothing() -> None:
     offers = {NodeDriver("n", "d"): [offer("white")]}
     with pytest.raises(SuitabilityError):
         allocate(wanted("false", 'attributes.string["size"] == "x"'), "n", offers, {})

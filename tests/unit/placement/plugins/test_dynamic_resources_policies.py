@@ -27,7 +27,7 @@ def test_spreading_goes_round_the_nodes() -> None:
         assert len(set(taken[at : at + 4])) == 4
 
 
-def test_packing_holds_against_the_wish_to_spread_cpu_and_memory() -> None:
+def test_packing_devices_outweighs_spreading_cpu_and_memory() -> None:
     stage = Harness({"a": ["d0", "d1", "d2"], "b": ["d0", "d1", "d2"]}, device_policy="pack")
     taken = [stage.place(stage.user(claim(), requests={"cpu": "1", "memory": "2Gi"}))[0][0] for _ in range(3)]
     assert len(set(taken)) == 1
@@ -45,7 +45,7 @@ def test_within_a_node_groups_of_devices_are_filled_or_balanced(policy: str, roo
     assert {root[stage.place(stage.user(claim()))[0][1]] for _ in range(2)} == roots
 
 
-def test_room_that_comes_free_is_packed_again() -> None:
+def test_devices_that_come_free_are_packed_again() -> None:
     stage = Harness({"a": ["d0", "d1"], "b": ["d0", "d1"]}, device_policy="pack")
     first = claim()
     where = stage.place(stage.user(first))[0][0]

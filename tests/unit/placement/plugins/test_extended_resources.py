@@ -43,7 +43,9 @@ def container(name: str = "c", *, restart: str | None = None, **asked: str) -> d
         ({"containers": [container(cpu="1")], "resources": {"requests": {"cpu": "4"}}}, 4000),
     ],
 )
-def test_a_pod_asks_for_what_runs_at_once(spec: dict[str, Any], cpu: int) -> None:
+def test_the_requests_of_a_pod_are_those_of_the_containers_that_run_at_once(
+    spec: dict[str, Any], cpu: int
+) -> None:
     assert pod_requests(spec) == ComputeResources(cpu=cpu)
 
 

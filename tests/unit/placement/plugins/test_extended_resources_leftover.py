@@ -40,7 +40,7 @@ def left_behind(
     return decision.node, claim
 
 
-def test_what_was_allocated_and_reserved_is_gone_on_with() -> None:
+def test_a_claim_that_is_allocated_and_reserved_is_used_again() -> None:
     s = stage()
     wanted = pod(requests={RESOURCE: "1"})
     node, claim = left_behind(s, wanted)
@@ -52,7 +52,7 @@ def test_what_was_allocated_and_reserved_is_gone_on_with() -> None:
     assert [m["resourceName"] for m in plan.mappings] == [RESOURCE]
 
 
-def test_what_is_reserved_for_nobody_is_removed_and_made_anew() -> None:
+def test_a_claim_that_is_reserved_for_nobody_is_deleted() -> None:
     s = stage()
     wanted = pod(requests={RESOURCE: "1"})
     _, claim = left_behind(s, wanted, reserved=False)
@@ -62,7 +62,7 @@ def test_what_is_reserved_for_nobody_is_removed_and_made_anew() -> None:
     assert "cannot schedule extended resource claim" in again.message
 
 
-def test_what_asks_for_something_else_is_removed() -> None:
+def test_a_claim_with_other_requests_is_deleted() -> None:
     s = stage()
     wanted = pod(requests={RESOURCE: "1"})
     _, claim = left_behind(s, wanted)
@@ -71,7 +71,7 @@ def test_what_asks_for_something_else_is_removed() -> None:
     assert isinstance(again, Unschedulable) and again.writes == (DeleteLeftover(claim),)
 
 
-def test_of_two_the_older_counts() -> None:
+def test_of_two_leftover_claims_the_older_is_used() -> None:
     s = stage()
     wanted = pod(requests={RESOURCE: "1"})
     _, claim = left_behind(s, wanted, creationTimestamp="2026-01-01T00:00:00Z")

@@ -38,7 +38,7 @@ def message(stage: Harness, wanted: PodInfo) -> str:
     return decision.message
 
 
-def test_what_devices_stand_for_is_told_claim_by_claim() -> None:
+def test_the_status_says_for_each_claim_what_its_devices_stand_for() -> None:
     stage = Harness({"a": [cores("c0"), cores("c1")]})
     plan = plan_of(stage, user(stage, claim("z"), claim("b")))
     assert plan.node_allocatable == [
@@ -67,7 +67,7 @@ def test_claims_and_requests_together_must_fit_the_node() -> None:
     )
 
 
-def test_what_the_claims_of_others_take_is_taken() -> None:
+def test_what_claims_of_other_pods_take_is_not_free() -> None:
     stage = Harness({"a": [cores("c0", "3"), cores("c1", "3")]})
     first = user(stage, claim("one"))
     plan = plan_of(stage, first)
@@ -77,7 +77,7 @@ def test_what_the_claims_of_others_take_is_taken() -> None:
     assert isinstance(stage.decide(pod(requests={"cpu": "2"})), Bind)
 
 
-def test_a_pod_on_its_node_counts_anew_once_its_status_tells_what_it_holds() -> None:
+def test_a_bound_pod_is_counted_again_when_its_status_says_what_its_claims_take() -> None:
     stage = Harness({"a": []})
     plain = pod()
     stage.cluster.add_pod(plain, "a")
@@ -116,7 +116,7 @@ def test_a_claim_that_no_container_refers_to_fits_no_node() -> None:
     )
 
 
-def test_what_a_pod_asks_for_as_a_whole_must_cover_its_claims() -> None:
+def test_pod_level_requests_must_cover_the_claims() -> None:
     stage = Harness({"a": [cores("c0", "3")]})
     whole = {"requests": {"cpu": "2"}}
     assert "pod level request for cpu is insufficient to cover" in message(

@@ -25,30 +25,30 @@ def failure(server: FakeClient, *claims: dict[str, Any]) -> BindingError:
     return caught.value
 
 
-def test_what_a_claim_fails_with_is_put_down_to_the_plugin_for_claims() -> None:
+def test_the_error_of_a_claim_names_the_prebind_plugin() -> None:
     said = str(failure(FakeClient(update_status=Invalid("too many")), claim("c", allocation=ALLOCATION)))
     assert said == 'running PreBind plugin "DynamicResources": add reservation to claim default/c: too many'
 
 
-def test_what_the_binding_itself_fails_with_is_put_down_to_the_binder() -> None:
+def test_the_error_of_the_binding_names_the_bind_plugin() -> None:
     said = failure(FakeClient(bind=NotFound('pods "p" not found')))
     assert str(said) == 'running Bind plugin "DefaultBinder": pods "p" not found'
 
 
-def test_a_claim_that_cannot_be_read_after_a_conflict_is_named() -> None:
+def test_the_error_names_a_claim_that_cannot_be_read_after_a_conflict() -> None:
     server = FakeClient(update_status=Conflict("changed"), get=Forbidden("no"))
     said = failure(server, claim("c", allocation=ALLOCATION))
     assert str(said).endswith('"DynamicResources": get updated claim default/c after conflict: no')
 
 
-def test_a_node_that_cannot_be_announced_is_bound_to_all_the_same() -> None:
+def test_a_pod_is_bound_even_if_its_nominated_node_name_cannot_be_set() -> None:
     told = FakeRecorder()
     server = FakeClient(patch_status=Conflict("later"))
     bind(writer(server, told), claim("c", allocation=ALLOCATION))
     assert [reason for reason, _ in told.events] == ["Scheduled"]
 
 
-def test_what_a_driver_says_of_a_failure_is_quoted() -> None:
+def test_the_message_of_a_failed_binding_condition_is_quoted() -> None:
     conditions = [{"type": "broken", "status": "True", "reason": "Oops", "message": 'it "broke"\n'}]
     failed = conditional(devices=[{"driver": "d", "pool": "p", "device": "x", "conditions": conditions}])
     assert str(failure(FakeClient(), failed)) == (
@@ -65,12 +65,12 @@ def test_an_allocation_of_somebody_else_is_dated_only_if_a_release_is_emulated(d
     assert ("allocationTimestamp" in server.claims[0]["status"]["allocation"]) is dated
 
 
-def test_a_failed_binding_tells_what_it_has_made_of_the_pod() -> None:
+def test_the_error_of_a_failed_binding_carries_the_patched_pod() -> None:
     server = FakeClient(update_status=Invalid("no"))
     assert failure(server, claim("c", allocation=ALLOCATION)).patched_pod == {"metadata": {"name": "p"}}
 
 
-def test_a_claim_that_goes_while_its_devices_are_waited_for_is_named() -> None:
+def test_the_error_names_a_claim_that_is_deleted_while_its_devices_are_waited_for() -> None:
     told, claim_cache = FakeRecorder(), ClaimCache()
     work = writer(FakeClient(), told, claim_cache=claim_cache)
     waiting = conditional()

@@ -12,7 +12,7 @@ from tests.support.scheduler import pod
 
 
 @pytest.mark.parametrize("tracks", [True, False])
-def test_conditions_tell_the_generation_they_are_about_where_that_is_tracked(tracks: bool) -> None:
+def test_conditions_have_the_observed_generation_where_it_is_tracked(tracks: bool) -> None:
     server = FakeClient()
     wanted = pod("p", metadata={"generation": 3})
     told = writer(server, observes_generation=tracks)
@@ -21,7 +21,7 @@ def test_conditions_tell_the_generation_they_are_about_where_that_is_tracked(tra
     assert status["conditions"][0].get("observedGeneration") == (3 if tracks else None)
 
 
-def test_an_event_is_cut_where_upstream_cuts_it() -> None:
+def test_the_note_of_an_event_is_truncated_where_upstream_truncates_it() -> None:
     assert truncate_note("x" * 1024) == "x" * 1024
     cut = truncate_note("ä" * 600)
     assert cut.endswith(" ...") and len(cut.encode()) <= 1024

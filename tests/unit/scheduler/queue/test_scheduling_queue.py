@@ -26,7 +26,7 @@ def failed(queue: SchedulingQueue, *rejected_by: str) -> QueuedPodInfo:
     return entry
 
 
-def test_higher_priority_goes_first_then_the_longer_waiting() -> None:
+def test_higher_priority_is_tried_first_then_the_longer_waiting() -> None:
     clock = Clock()
     queue = SchedulingQueue(clock=clock)
     first, second, urgent = pod(), pod(), pod(priority=5)
@@ -38,7 +38,7 @@ def test_higher_priority_goes_first_then_the_longer_waiting() -> None:
     assert queue.pop() is None
 
 
-def test_a_rejected_pod_sleeps_until_a_change_helps_it() -> None:
+def test_a_rejected_pod_is_unschedulable_until_an_event_may_help_it() -> None:
     queue = SchedulingQueue(clock=(clock := Clock()))
     entry = failed(queue, "NodeResourcesFit")
     clock.now += 5
@@ -61,7 +61,7 @@ def test_backoff_doubles_up_to_its_limit() -> None:
     assert [backoff(n) for n in range(7)] == [0, 1, 2, 4, 8, 10, 10]
 
 
-def test_an_idle_scheduler_takes_a_resting_pod_early() -> None:
+def test_when_no_pod_is_active_a_pod_in_backoff_is_tried_early() -> None:
     queue = SchedulingQueue(clock=Clock())
     entry = failed(queue, "X")
     queue.requeue(lambda e: True)
@@ -69,7 +69,7 @@ def test_an_idle_scheduler_takes_a_resting_pod_early() -> None:
     assert queue.pop() is entry
 
 
-def test_a_gated_pod_waits_for_its_gate() -> None:
+def test_a_gated_pod_is_not_tried_until_its_gate_is_lifted() -> None:
     queue = SchedulingQueue(clock=Clock())
     gated = pod()
     queue.add(gated, gate="scheduling gates")
@@ -78,7 +78,7 @@ def test_a_gated_pod_waits_for_its_gate() -> None:
     assert queue.pop() is not None
 
 
-def test_a_discarded_pod_never_comes() -> None:
+def test_a_discarded_pod_is_never_tried() -> None:
     queue = SchedulingQueue(clock=Clock())
     gone = pod()
     queue.add(gone)
@@ -87,7 +87,7 @@ def test_a_discarded_pod_never_comes() -> None:
     assert len(queue) == 0
 
 
-def test_nobody_sleeps_for_ever() -> None:
+def test_every_unschedulable_pod_is_requeued_in_the_end() -> None:
     queue = SchedulingQueue(clock=(clock := Clock()))
     entry = failed(queue, "X")
     clock.now += MAX_UNSCHEDULABLE_SECONDS + 1
@@ -107,7 +107,7 @@ def test_a_pod_whose_outcome_is_still_being_written_is_tried_again_only_afterwar
     assert queue.pop() is entry
 
 
-def test_without_news_a_pod_sleeps_on_when_its_outcome_is_written() -> None:
+def test_without_an_event_a_pod_stays_unschedulable_when_its_outcome_is_written() -> None:
     queue = SchedulingQueue(clock=(clock := Clock()))
     entry = failed(queue, "NodeResourcesFit")
     entry.in_flight = True
@@ -119,7 +119,7 @@ def test_without_news_a_pod_sleeps_on_when_its_outcome_is_written() -> None:
     assert len(queue) == 0
 
 
-def test_a_pod_that_turns_out_not_to_be_ready_waits_at_its_gate() -> None:
+def test_a_pod_that_loses_its_claim_is_gated_again() -> None:
     queue = SchedulingQueue(clock=Clock())
     queue.add(pod())
     entry = queue.pop()

@@ -131,7 +131,7 @@ async def test_acting_as_another_needs_leave(tmp_path: Path) -> None:
             )
 
 
-async def test_nobody_acts_as_a_group_without_a_name(tmp_path: Path) -> None:
+async def test_impersonating_a_group_needs_a_user_name(tmp_path: Path) -> None:
     async with guarded(tmp_path) as server:
         with pytest.raises(BadRequest, match="without impersonating a user name"):
             await server.http("GET", "/version", authorization="Bearer admin", impersonate_group="g")

@@ -35,7 +35,7 @@ async def test_a_binding_to_a_missing_role_is_told_in_the_refusal(tmp_path: Path
             await server.as_user("alice").request("GET", PODS)
 
 
-async def test_nobody_gives_what_they_do_not_have(tmp_path: Path) -> None:
+async def test_nobody_grants_permissions_they_do_not_have(tmp_path: Path) -> None:
     async with guarded(tmp_path) as server:
         await server.grant(
             "alice",

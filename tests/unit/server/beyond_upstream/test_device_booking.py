@@ -73,12 +73,12 @@ async def test_what_is_given_back_can_be_taken():
     await give(client, "c", "gpu-0")
 
 
-async def test_a_claim_that_nobody_protected_is_not_meant_in_earnest():
+async def test_a_claim_without_the_finalizer_is_not_checked():
     client = await claims("a", "b", protected=False)
     await give(client, "a", "gpu-0")
     await give(client, "b", "gpu-0")
 
 
 @pytest.mark.parametrize("more", [{"adminAccess": True}, {"shareID": "1"}])
-def test_shares_and_those_who_only_look_are_in_nobodys_way(more: dict[str, Any]):
+def test_shared_devices_and_admin_access_are_not_exclusive(more: dict[str, Any]):
     assert exclusive_devices(given("gpu-0", **more)["status"]["allocation"]) == frozenset()

@@ -56,7 +56,7 @@ def test_a_url_names_a_verb_and_a_resource(method, path, query, verb, where):
     "path", ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/metrics/x/y/z"]
 )
 def test_paths_short_of_a_resource_are_about_none(path):
-    assert not info("GET", path).is_resource
+    assert not info("GET", path).resource
     assert info("GET", path).verb == "get"
 
 

@@ -208,7 +208,7 @@ async def test_apply_creates_owns_and_takes_back_what_it_no_longer_says():
         )
 
 
-async def test_status_is_written_through_its_own_door():
+async def test_status_is_written_through_the_status_subresource():
     client = (await make_server()).as_user()
     await client.request("POST", PODS, body={**pod("p"), "status": {"phase": "Running"}})
     assert (await client.request("GET", f"{PODS}/p")).object["status"]["phase"] == "Pending"

@@ -12,7 +12,12 @@ from dray.api.validation.expressions import PolicyScope
 from dray.api.validation.field import FieldError, Path
 
 if TYPE_CHECKING:
-    from dray.api.types.admissionregistration import MatchCondition, MatchResources, RuleWithOperations
+    from dray.api.types.admissionregistration import (
+        MatchCondition,
+        MatchResources,
+        NamedRuleWithOperations,
+        RuleWithOperations,
+    )
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")
@@ -38,7 +43,7 @@ def default_rules(rules: Sequence[Object]) -> None:
         rule.setdefault("scope", "*")
 
 
-def check_rule(rule: RuleWithOperations, path: Path) -> list[FieldError]:
+def check_rule(rule: NamedRuleWithOperations | RuleWithOperations, path: Path) -> list[FieldError]:
     operations, at = rule.get("operations") or [], path.child("operations")
     found = [] if operations else [field.required(at)]
     if len(operations) > 1 and "*" in operations:

@@ -10,7 +10,6 @@ from dray.api.groups.admissionregistration.matchresources import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
     REINVOCATION_POLICIES,
-    Part,
     check_conditions,
     check_rule,
     default_rules,
@@ -23,6 +22,7 @@ from dray.api.validation.field import FieldError, Path
 if TYPE_CHECKING:
     from dray.api.types.admissionregistration import (
         MutatingWebhook,
+        ServiceReference,
         ValidatingWebhook,
         ValidatingWebhookConfiguration,
         WebhookClientConfig,
@@ -76,7 +76,7 @@ def check_url(url: str, path: Path) -> list[FieldError]:
     return found
 
 
-def check_service(service: Part, path: Path) -> list[FieldError]:
+def check_service(service: ServiceReference, path: Path) -> list[FieldError]:
     found = [field.required(path.child(part)) for part in ("namespace", "name") if not service.get(part)]
     port = service.get("port") or 0
     if not 1 <= port <= 65535:

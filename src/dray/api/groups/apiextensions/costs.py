@@ -40,7 +40,7 @@ class TotalCost:
     """Adds up the rules of one schema."""
 
     def __init__(self, *, each: bool = True) -> None:
-        """``each``: a rule that is too dear by itself is told too."""
+        """``each``: also report a rule that costs too much by itself."""
         self._each = each
         self._total = 0
         self._dearest: list[_Priced] = []

@@ -8,7 +8,7 @@ webhook, converting changes nothing but the apiVersion.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.apiextensions import jsonpath, listtype, validationrules, values
 from dray.api.groups.apiextensions.pruning import (
@@ -35,6 +35,9 @@ from dray.api.scheme.strategy import (
 from dray.api.validation import names
 from dray.api.validation.field import ErrorType, FieldError
 
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import CustomResourceDefinition
+
 Part = Mapping[str, Any]
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -48,7 +51,7 @@ _AGE: Final = {
 _HIGHEST: Final = 2**31 - 1
 
 
-def custom_kinds(definition: Part) -> list[Kind]:
+def custom_kinds(definition: CustomResourceDefinition) -> list[Kind]:
     """The kinds of an established definition, one for each served version, which is the first of ``Kind.versions``."""
     spec = definition["spec"]
     listed: Sequence[Part] = spec.get("versions") or ()
@@ -287,7 +290,7 @@ class CustomResourceStrategy(Strategy[Any]):
 
 
 class CustomResourceStatusStrategy(UpdateStrategy[Any]):
-    """The door to an object's status."""
+    """Writes to the status subresource of a custom resource."""
 
     def __init__(self, main: CustomResourceStrategy) -> None:
         self._main = main

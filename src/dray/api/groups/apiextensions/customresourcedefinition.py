@@ -68,7 +68,7 @@ def default(obj: CustomResourceDefinition) -> None:
             status["storedVersions"] = [stored]
 
 
-def is_true(obj: CustomResourceDefinition | Mapping[str, Any], condition: str) -> bool:
+def is_true(obj: CustomResourceDefinition, condition: str) -> bool:
     """Whether a condition of the definition holds."""
     return is_condition_true(obj.get("status", {}).get("conditions"), condition)
 

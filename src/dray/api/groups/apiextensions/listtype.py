@@ -1,4 +1,4 @@
-"""What a schema promises beyond single values: that sets and maps have no doubles, that embedded objects are some."""
+"""Checks of lists and embedded objects: sets and maps have no duplicates, and an embedded resource is an object."""
 
 from __future__ import annotations
 

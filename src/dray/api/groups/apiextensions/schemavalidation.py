@@ -65,7 +65,7 @@ def check_schema(
     schema: Schema, path: Path, compiler: RuleCompiler, *, status: bool, changed: bool = True
 ) -> list[FieldError]:
     """Everything wrong with the schema of one version; ``status``: it has the status subresource. One that has not
-    ``changed`` may keep rules that are too dear by today's estimate."""
+    ``changed`` may keep rules that cost too much by today's estimate."""
     found = list(_check_root(schema, path, status=status))
     structural = check_structural(schema, path) if _supported(schema) else None
     node = None

@@ -1,4 +1,4 @@
-"""Whether a value fits an OpenAPI schema, in the words of the validator upstream uses.
+"""Whether a value fits an OpenAPI schema. Messages are those of the validator that upstream uses.
 
 Where there is an old value, what was wrong already and has not changed is let pass.
 """

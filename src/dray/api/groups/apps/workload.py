@@ -27,9 +27,11 @@ if TYPE_CHECKING:
         DaemonSet,
         DaemonSetSpec,
         Deployment,
+        DeploymentSpec,
         ReplicaSet,
         ReplicaSetSpec,
         StatefulSet,
+        StatefulSetSpec,
     )
     from dray.api.types.batch import Job, JobSpec
     from dray.api.types.core import PodTemplateSpec
@@ -67,7 +69,9 @@ TEMPLATE_COLUMNS: Final = (
 W = TypeVar("W", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 
 
-def check_selector(spec: WorkloadSpec, *, kind: str) -> list[FieldError]:
+def check_selector(
+    spec: DeploymentSpec | ReplicaSetSpec | StatefulSetSpec | WorkloadSpec, *, kind: str
+) -> list[FieldError]:
     selector = spec.get("selector")
     if selector is None:
         return [field.required(SELECTOR)]
@@ -164,7 +168,9 @@ class WorkloadStrategy(SpecAndStatusStrategy[W]):
             return ()
         return warn_template(new["spec"]["template"], TEMPLATE)
 
-    def check_template(self, spec: WorkloadSpec, ctx: Context) -> list[FieldError]:
+    def check_template(
+        self, spec: DaemonSetSpec | DeploymentSpec | ReplicaSetSpec | WorkloadSpec, ctx: Context
+    ) -> list[FieldError]:
         return check_template(spec.get("template") or {}, TEMPLATE, ctx)
 
 

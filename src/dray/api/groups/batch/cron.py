@@ -38,7 +38,7 @@ _HORIZON: Final = timedelta(days=366 * 29)
 
 
 class ScheduleError(ValueError):
-    """A schedule that cannot be read, in the words of upstream's parser."""
+    """A schedule that cannot be read. The message is that of upstream's parser."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,11 @@ from dray.api.validation import checks, field, names
 from dray.api.validation.field import OMIT, ErrorType, FieldError, Path
 
 if TYPE_CHECKING:
-    from dray.api.types.batch import JobSpec
+    from dray.api.types.batch import (
+        JobSpec,
+        PodFailurePolicyOnExitCodesRequirement,
+        PodFailurePolicyOnPodConditionsPattern,
+    )
 
 _MODES: Final = ("NonIndexed", "Indexed")
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
@@ -165,7 +169,9 @@ def _check_failure_policy(spec: JobSpec, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_conditions(patterns: Sequence[Part], path: Path) -> list[FieldError]:
+def _check_conditions(
+    patterns: Sequence[PodFailurePolicyOnPodConditionsPattern], path: Path
+) -> list[FieldError]:
     found = [field.too_many(path, len(patterns), 20)] if len(patterns) > 20 else []
     for i, pattern in enumerate(patterns):
         at, status = path.index(i), pattern.get("status", "")
@@ -177,7 +183,9 @@ def _check_conditions(patterns: Sequence[Part], path: Path) -> list[FieldError]:
     return found
 
 
-def _check_exit_codes(codes: Part, containers: set[Any], path: Path) -> list[FieldError]:
+def _check_exit_codes(
+    codes: PodFailurePolicyOnExitCodesRequirement, containers: set[Any], path: Path
+) -> list[FieldError]:
     operator, values, container = (
         codes.get("operator", ""),
         codes.get("values") or [],

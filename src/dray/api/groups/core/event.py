@@ -1,4 +1,4 @@
-"""Events: what happened to an object. The core kind forgives more than its younger twin in events.k8s.io."""
+"""Events of the core group: what happened to an object. They are checked less strictly than events.k8s.io events."""
 
 from __future__ import annotations
 

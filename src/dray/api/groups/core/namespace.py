@@ -95,7 +95,7 @@ class NamespaceStatusStrategy(UpdateStrategy["Namespace"]):
 
 
 class NamespaceFinalizeStrategy(UpdateStrategy["Namespace"]):
-    """The door through which a namespace loses its own finalizers."""
+    """The finalize subresource: the namespace controller removes spec.finalizers through it."""
 
     def prepare_update(self, new: Namespace, old: Namespace, ctx: Context) -> None:
         keep_fields(new, old, "status")

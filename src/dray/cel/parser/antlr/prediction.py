@@ -1,7 +1,7 @@
 """Which alternative the tokens ahead call for: ANTLR's adaptive prediction, in both of its stages.
 
-First the ways on are followed without knowing who called the rule, so leaving it may lead anywhere it is called
-from. If that ends in a conflict, they are followed once more from the real callers.
+The first stage follows the paths without the caller of the rule, so the end of a rule may lead to any of its callers.
+If that ends in a conflict, the second stage follows the paths again with the real callers.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class DeploymentController(Controller[ObjectKey]):
             on_delete=self._replica_set_changed,
             on_orphan=self._replica_set_orphaned,
         )
-        self._pods.add_handler(on_delete=self._pod_gone)
+        self._pods.add_handler(on_delete=self._pod_deleted)
 
     def _replica_set_changed(self, rs: ReplicaSet) -> None:
         owner = controller_of(rs)
@@ -71,7 +71,7 @@ class DeploymentController(Controller[ObjectKey]):
             )(rs):
                 self.enqueue(key_of(deployment))
 
-    def _pod_gone(self, pod: Pod) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         """One that recreates its pods waits until the old ones are gone."""
         owner = controller_of(pod)
         if owner is not None and owner["kind"] == "ReplicaSet":

@@ -129,8 +129,8 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
         elif self._is_orphan(pod):
             self.enqueue(OrphanPodKey(key.namespace, pod["metadata"]["name"]))
 
-    def _pod_gone(self, pod: Pod) -> None:
-        super()._pod_gone(pod)
+    def _pod_deleted(self, pod: Pod) -> None:
+        super()._pod_deleted(pod)
         key = self._owner_of(pod)
         if key is not None:
             self._released.get(key, set()).discard(pod["metadata"]["uid"])

@@ -1,4 +1,4 @@
-"""AlwaysPullImages: nobody uses an image that is on the node only because somebody else could pull it."""
+"""AlwaysPullImages: every container pulls its image, so that image pull secrets are checked each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificate signing requests: who may approve and sign for which signer, and which subjects nobody gets."""
+"""CertificateApproval, CertificateSigning and CertificateSubjectRestriction, for certificate signing requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LimitPodHardAntiAffinityTopology: required anti-affinity may keep pods on different nodes, but not in different zones."""
+"""LimitPodHardAntiAffinityTopology: required pod anti-affinity may use no topology key but the hostname."""
 
 from __future__ import annotations
 

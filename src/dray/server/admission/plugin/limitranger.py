@@ -1,4 +1,4 @@
-"""LimitRanger: what containers, pods and volume claims may ask for in a namespace, and what they get unasked."""
+"""LimitRanger: default requests and limits of containers, and bounds for containers, pods and volume claims."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""NamespaceLifecycle: nothing is written into a namespace that is missing or ending, and some namespaces must stay.
+"""NamespaceLifecycle, NamespaceExists and NamespaceAutoProvision.
 
-Beside it NamespaceExists, which only asks that the namespace is there, and NamespaceAutoProvision, which makes it.
+NamespaceLifecycle refuses objects in a namespace that is missing or terminating, and the deletion of the system's
+namespaces. NamespaceExists refuses objects in a missing namespace; NamespaceAutoProvision creates it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node takes no pods until somebody has seen that it is ready."""
+"""TaintNodesByCondition: a new node gets the not-ready taint, which the node lifecycle controller removes."""
 
 from __future__ import annotations
 

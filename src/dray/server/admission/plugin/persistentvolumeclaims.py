@@ -1,4 +1,4 @@
-"""Volume claims: the class they get unasked, and when they may grow."""
+"""DefaultStorageClass and PersistentVolumeClaimResize."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod's spec refers to by name: secrets, config maps, and other objects of the API."""
+"""The secrets, config maps and other API objects that a pod's spec names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodResizeValidator: a pod on a node does not outgrow the node."""
+"""PodResizeValidator: a resized pod must not request more than its node's allocatable resources."""
 
 from __future__ import annotations
 

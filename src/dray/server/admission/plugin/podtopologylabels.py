@@ -1,4 +1,4 @@
-"""PodTopologyLabels: a pod that gets a node also gets the labels that say where the node is."""
+"""PodTopologyLabels: a pod that is bound to a node gets the node's zone and region labels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""ResourceQuota: nothing comes into a namespace beyond what its quotas allow.
+"""ResourceQuota: refuses objects that would exceed a quota of their namespace.
 
-The new sum is written into a quota's status before the object is stored, on condition that nobody else has written
-it meanwhile: so two requests never spend the same remainder. What is freed the quota controller gives back.
+The plugin writes the new usage into the quota's status before the object is stored, on condition that nobody else has
+written the quota meanwhile, so that two requests never use the same remainder. The quota controller lowers the usage
+when objects are deleted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""RuntimeClass: a pod's overhead and placement follow from the class of its runtime."""
+"""RuntimeClass: a pod gets the overhead, node selector and tolerations of its runtime class."""
 
 from __future__ import annotations
 

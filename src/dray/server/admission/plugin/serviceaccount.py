@@ -1,4 +1,4 @@
-"""ServiceAccount: every pod runs as a service account, whose token is put where programs expect it."""
+"""ServiceAccount: every pod runs as a service account and mounts its token."""
 
 from __future__ import annotations
 

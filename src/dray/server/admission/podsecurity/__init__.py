@@ -1,4 +1,4 @@
-"""Pod security: namespaces say by labels how careful their pods must be."""
+"""Pod security: the labels of a namespace say which Pod Security Standard its pods must meet."""
 
 from dray.server.admission.podsecurity.plugin import PodSecurity
 

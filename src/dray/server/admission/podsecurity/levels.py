@@ -1,4 +1,4 @@
-"""What the labels of a namespace ask of its pods: a level and a version of the standards, for each of three modes."""
+"""The pod security labels of a namespace: a level and a version for each of enforce, audit and warn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""PodSecurity: pods keep to the level of their namespace; what makes pods is warned early.
+"""PodSecurity: pods must meet the level of their namespace; workloads with a pod template get warnings.
 
-Namespaces are not exempt, whatever they are called, and without labels everything is allowed, as upstream's default
-configuration has it.
+No namespace is exempt, and a namespace without labels allows everything, as in upstream's default configuration.
 """
 
 from __future__ import annotations

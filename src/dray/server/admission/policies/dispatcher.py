@@ -1,4 +1,4 @@
-"""From a request to the evaluations it calls for: one for each matching policy, binding and parameter."""
+"""The dispatcher: the evaluations of a request, one for each matching policy, binding and parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no policy is asked about: the policies themselves, and reviews that the cluster cannot do without."""
+"""The resources that no policy is evaluated for: policies themselves, and reviews."""
 
 from __future__ import annotations
 

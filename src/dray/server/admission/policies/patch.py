@@ -1,4 +1,4 @@
-"""What a mutation makes of an object: an apply configuration laid over it, or a JSON patch."""
+"""The patches of mutating policies: an apply configuration that is merged, or a JSON patch."""
 
 from __future__ import annotations
 

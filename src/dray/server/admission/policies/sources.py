@@ -1,4 +1,4 @@
-"""The policies in force: each with its bindings, compiled once per revision, found by the resource of a request."""
+"""The policies with their bindings. A policy is compiled once per revision and found by the resource of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: expressions that every request of some kind must satisfy."""
+"""ValidatingAdmissionPolicy: CEL expressions that the objects of requests must satisfy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Admission webhooks: servers that are asked about requests, and may change or refuse them.
+"""Admission webhooks: servers that the API server calls about requests, which they may change or refuse.
 
-``calling`` speaks HTTP, ``reviews`` the admission.k8s.io protocol, ``services`` finds servers inside the cluster,
-``sources`` keeps the configurations; ``validating`` and ``mutating`` are the two plugins.
+``client`` speaks HTTP, ``admissionreview`` the admission.k8s.io protocol, ``serviceresolver`` finds servers inside the
+cluster, ``sources`` keeps the configurations; ``validating`` and ``mutating`` are the two plugins.
 """

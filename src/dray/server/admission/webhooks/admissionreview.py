@@ -1,4 +1,4 @@
-"""The protocol: what a webhook is sent as an AdmissionReview, and what its answer means."""
+"""AdmissionReview: the request that a webhook gets, and the checks of its response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The webhooks in force, in the order of their configurations' names, found by the resource of a request."""
+"""The webhooks in the order of their configurations' names, found by the resource of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bearer tokens: who reads one, and what was found out about it."""
+"""Bearer tokens: the authenticators of tokens, and the identity that a token gives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bootstrap tokens: short-lived secrets with which a new node introduces itself.
+"""Bootstrap tokens: short-lived credentials with which a new node joins the cluster.
 
-A token ``ID.SECRET`` is good while kube-system has a matching Secret that allows it to authenticate.
+A token ``ID.SECRET`` is valid while kube-system has a matching Secret that allows authentication.
 """
 
 from __future__ import annotations

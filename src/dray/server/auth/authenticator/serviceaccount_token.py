@@ -1,7 +1,7 @@
-"""Tokens of service accounts: issued, read again, and good only while what they are bound to lives.
+"""Service account tokens: issued, validated, and valid only while the object exists that they are bound to.
 
-They are JSON web tokens. The signature is checked once for each token; whether it has expired, and whether its account
-and the object it is bound to are still the same, is checked every time.
+They are JSON web tokens. The signature of a token is verified once; its expiry, its service account and the object
+that it is bound to are checked at every request.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from dray.server.auth.serviceaccount import ISSUER, ServiceAccount, service_acco
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+    from dray.api.types.meta import ObjectMeta
 
 ALGORITHM: Final = "ES256"
 _EXTRA: Final = "authentication.kubernetes.io/"
@@ -218,13 +220,13 @@ class ServiceAccountTokens:
             ref = f"service account {kind} ref claim ({stated.get('uid', '')})"
             raise InvalidToken(f"{kind} UID ({found['uid']}) does not match {ref}")
 
-    def _find(self, plural: str, key: str) -> Mapping[str, Any] | None:
+    def _find(self, plural: str, key: str) -> ObjectMeta | None:
         resource = self._api.resources.resource("", plural)
         document = None if resource is None else resource.cache.get(key)
         return None if document is None else document.metadata
 
-    def _deleted(self, metadata: Mapping[str, Any]) -> bool:
-        when: str = metadata.get("deletionTimestamp") or ""
+    def _deleted(self, metadata: ObjectMeta) -> bool:
+        when = metadata.get("deletionTimestamp") or ""
         return bool(when) and times.to_epoch(when) < self._api.clock.seconds() - _LEEWAY
 
 

@@ -1,4 +1,4 @@
-"""What a node may do: its own objects, and what the pods on it need."""
+"""The node authorizer: what a kubelet may do."""
 
 from dray.server.auth.nodes.authorizer import NodeAuthorizer, unlisted_rules
 from dray.server.auth.nodes.graph import Graph

@@ -1,4 +1,4 @@
-"""The node authorizer: a node's own objects and those of its pods; for the rest, the rules all nodes share."""
+"""The node authorizer: a node may use its own objects, those of its pods, and what the rules for all nodes allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod on a node gives that node access to."""
+"""The objects that a pod names, which the pod's node may therefore read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Role-based access control: rules, who has them, and what may be given to others."""
+"""Role-based access control: policy rules, the rule resolver, the authorizer and the escalation check."""
 
 from dray.server.auth.rbac.authorizer import RBACAuthorizer
 from dray.server.auth.rbac.escalation import EscalationCheck

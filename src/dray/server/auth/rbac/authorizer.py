@@ -1,4 +1,4 @@
-"""The RBAC authorizer: decisions from indexed rules, remembered per caller and namespace until a role changes."""
+"""The RBAC authorizer. It caches decisions per user and namespace until a role or binding changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a user and a namespace to the rules that apply, with the binding each of them comes from."""
+"""The rule resolver: the rules that apply to a user in a namespace, each with the binding that grants it."""
 
 from __future__ import annotations
 

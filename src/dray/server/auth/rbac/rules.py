@@ -1,4 +1,4 @@
-"""One rule of a role: what it allows, and when other rules together allow no less."""
+"""Policy rules: what a rule allows, and whether other rules together cover it."""
 
 from __future__ import annotations
 

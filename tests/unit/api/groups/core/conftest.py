@@ -82,7 +82,7 @@ class Bench:
         namespace = ""
         if rest[:1] == ["namespaces"] and len(rest) > 2 and rest[2] not in ("status", "finalize"):
             namespace, rest = rest[1], rest[2:]
-        plural, name, door = (*rest, "", "", "")[:3]
+        plural, name, subresource = (*rest, "", "", "")[:3]
         found = self.registry.by_plural(group, version, plural) or self.custom.get((group, version, plural))
         if (
             found is None
@@ -92,11 +92,11 @@ class Bench:
             raise Unplayable
         self.strict = query.get("fieldValidation") == ["Strict"]
         kind, key = found.kind, (group, plural, namespace, name)
-        if method == "POST" and (door == "binding" or plural == "bindings"):
+        if method == "POST" and (subresource == "binding" or plural == "bindings"):
             return self._bind(name or body["metadata"]["name"], namespace, body)
         if method == "POST" and not name and not kind.virtual:
             return 201, self._create(kind, version, namespace, body, dry="dryRun" in query)
-        if method == "POST" or not name or (door and door not in kind.subresources):
+        if method == "POST" or not name or (subresource and subresource not in kind.subresources):
             raise Unplayable
         old = self.objects.get(key)
         if old is None:
@@ -109,7 +109,7 @@ class Bench:
             return self._delete(kind, version, key, query)
         if method == "PATCH":
             body = self._patched(kind, version, old, body, content_type)
-        return 200, self._update(kind, version, door, key, body, old)
+        return 200, self._update(kind, version, subresource, key, body, old)
 
     def decode(self, kind: Kind, version: str, body: Any) -> Object:
         served = kind.version(version)
@@ -209,10 +209,16 @@ class Bench:
         raise Unplayable
 
     def _update(
-        self, kind: Kind, version: str, door: str, key: tuple[str, str, str, str], body: Any, old: Object
+        self,
+        kind: Kind,
+        version: str,
+        subresource: str,
+        key: tuple[str, str, str, str],
+        body: Any,
+        old: Object,
     ) -> Object:
         new = self.decode(kind, version, body)
-        rules = kind.subresources[door] if door else kind.strategy
+        strategy = kind.subresources[subresource] if subresource else kind.strategy
         if not kind.strategy.unconditional_update and not new["metadata"].get("resourceVersion"):
             problem = field_errors.FieldError(
                 field_errors.ErrorType.INVALID,
@@ -226,15 +232,15 @@ class Bench:
                      "deletionGracePeriodSeconds"):  # fmt: skip
             if part in old["metadata"]:
                 new["metadata"].setdefault(part, old["metadata"][part])
-        if kind.kind == "Pod" and not door:
+        if kind.kind == "Pod" and not subresource:
             _admit(kind, new)
-        rules.prepare_update(new, old, self.context)
+        strategy.prepare_update(new, old, self.context)
         problems = objectmeta.validate_object_meta_update(new["metadata"], old["metadata"])
-        problems += rules.validate_update(new, old, self.context)
+        problems += strategy.validate_update(new, old, self.context)
         assert old == frozen, "rules must not change the old object"
         if problems:
             raise errors.invalid(kind.kind, kind.group, key[3], problems)
-        self.warnings += rules.warn_update(new, old, self.context)
+        self.warnings += strategy.warn_update(new, old, self.context)
         kind.strategy.canonicalize(new)
         self.objects[key] = new
         if new["metadata"].get("deletionTimestamp") and not self._stays(kind, new):

@@ -63,14 +63,14 @@ class Registry:
         namespace = ""
         if rest[:1] == ["namespaces"]:
             namespace, rest = rest[1], rest[2:]
-        plural, name, door = (*rest, "", "")[:3]
+        plural, name, subresource = (*rest, "", "")[:3]
         if not rest or (version, plural) not in self.kinds:
             raise Unplayable
         kind, served = self.kinds[version, plural]
         ctx = self._context(method)
         try:
             return self._verb(
-                method, kind, served, namespace, name, door, body, content_type, ctx, "dryRun" in query
+                method, kind, served, namespace, name, subresource, body, content_type, ctx, "dryRun" in query
             )
         except errors.StatusError as problem:
             return problem.http_code, problem.status()
@@ -110,7 +110,7 @@ class Registry:
         raise Unplayable
 
     def _verb(
-        self, method: str, kind: Kind, version: Version, namespace: str, name: str, door: str, body: Any,
+        self, method: str, kind: Kind, version: Version, namespace: str, name: str, subresource: str, body: Any,
         content_type: str, ctx: Context, dry: bool,
     ) -> tuple[int, Any]:  # fmt: skip
         key = (kind.plural, namespace, name)
@@ -138,7 +138,7 @@ class Registry:
                 raise Unplayable
             body = mergepatch.apply(self._encode(kind, version, old), body)
         new = self._decode(kind, version, body)
-        return 200, self._update(kind, version, door, key, new, old, ctx, dry)
+        return 200, self._update(kind, version, subresource, key, new, old, ctx, dry)
 
     def _decode(self, kind: Kind, version: Version, body: Any) -> Object:
         struct = type_of(version.type, Release.parse(self.release))
@@ -175,18 +175,18 @@ class Registry:
         return self._encode(kind, version, obj)
 
     def _update(
-        self, kind: Kind, version: Version, door: str, key: tuple[str, str, str], new: Object, old: Object,
+        self, kind: Kind, version: Version, subresource: str, key: tuple[str, str, str], new: Object, old: Object,
         ctx: Context, dry: bool,
     ) -> Object:  # fmt: skip
-        rules = kind.subresources[door] if door else kind.strategy
+        strategy = kind.subresources[subresource] if subresource else kind.strategy
         frozen = copy.deepcopy(old)
         new["metadata"]["creationTimestamp"] = old["metadata"]["creationTimestamp"]
         if key[1]:
             new["metadata"]["namespace"] = key[1]
         _carry_over(new["metadata"], old["metadata"])
-        rules.prepare_update(new, old, ctx)
+        strategy.prepare_update(new, old, ctx)
         problems = objectmeta.validate_object_meta_update(new["metadata"], old["metadata"])
-        problems += rules.validate_update(new, old, ctx)
+        problems += strategy.validate_update(new, old, ctx)
         assert old == frozen, "rules must not change the old object"
         if problems:
             raise errors.invalid(kind.kind, kind.group, key[2], problems)

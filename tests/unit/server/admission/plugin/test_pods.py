@@ -218,7 +218,7 @@ async def test_pods_run_as_an_account_whose_token_is_mounted() -> None:
     assert made["imagePullSecrets"] == secrets
 
 
-async def test_tokens_are_not_mounted_where_nobody_wants_them() -> None:
+async def test_tokens_are_not_mounted_where_automount_is_off() -> None:
     world = await make_world("ServiceAccount")
     await world.post(ACCOUNTS, {"metadata": {"name": "default"}, "automountServiceAccountToken": False})
     assert "volumes" not in (await world.post(PODS, pod("a")))["spec"]

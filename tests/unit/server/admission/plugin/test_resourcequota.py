@@ -45,7 +45,7 @@ async def test_objects_are_counted_and_one_too_many_is_refused() -> None:
     )
 
 
-async def test_a_dry_run_is_judged_but_not_charged() -> None:
+async def test_a_dry_run_is_checked_but_not_charged() -> None:
     world = await make_world("ResourceQuota")
     await quota(world, count__configmaps="1")
     await world.post(MAPS, config_map("a"), dryRun="All")

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from dray.api.groups.core.pod.options import Part, PodValidationOptions
+from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
 from dray.api.validation.nodeselectors import check_node_selector, check_node_selector_term
 
 if TYPE_CHECKING:
-    from dray.api.types.core import NodeAffinity, PodAffinity, PodSpec, TopologySpreadConstraint
+    from dray.api.types.core import (
+        NodeAffinity,
+        PodAffinity,
+        PodAffinityTerm,
+        PodSpec,
+        PreferredSchedulingTerm,
+        TopologySpreadConstraint,
+        WeightedPodAffinityTerm,
+    )
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -34,7 +42,7 @@ def check_affinity(spec: PodSpec, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_weight(term: Part, path: Path) -> list[FieldError]:
+def _check_weight(term: PreferredSchedulingTerm | WeightedPodAffinityTerm, path: Path) -> list[FieldError]:
     weight = term.get("weight", 0)
     if 0 < weight <= 100:
         return []
@@ -63,22 +71,24 @@ def _check_pod_affinity(affinity: PodAffinity, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_pod_term(term: Part, path: Path) -> list[FieldError]:
+def _check_pod_term(term: PodAffinityTerm, path: Path) -> list[FieldError]:
     found = checks.label_selector(term.get("labelSelector"), path.child("labelSelector"))
     found += checks.label_selector(term.get("namespaceSelector"), path.child("namespaceSelector"))
     for name in term.get("namespaces") or ():
         found += checks.each(name, path.child("namespace"), names.dns1123_label(name))
-    found += _check_keys(term, path)
+    found += _check_keys(term, path, term.get("mismatchLabelKeys") or ())
     key = term.get("topologyKey", "")
     if not key:
         found.append(field.required(path.child("topologyKey"), "can not be empty"))
     return found + checks.qualified_name(key, path.child("topologyKey"))
 
 
-def _check_keys(term: Part, path: Path) -> list[FieldError]:
+def _check_keys(
+    term: PodAffinityTerm | TopologySpreadConstraint, path: Path, mismatch: Sequence[str] = ()
+) -> list[FieldError]:
     """Label keys whose values are taken from the pod itself."""
     selector = term.get("labelSelector")
-    match, mismatch = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
+    match = term.get("matchLabelKeys") or ()
     found: list[FieldError] = []
     for part, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
@@ -123,7 +133,7 @@ def check_spread(spec: PodSpec, path: Path, opts: PodValidationOptions) -> list[
     return found
 
 
-def _check_constraint(constraint: Part, path: Path) -> list[FieldError]:
+def _check_constraint(constraint: TopologySpreadConstraint, path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     if (skew := constraint.get("maxSkew", 0)) <= 0:
         found.append(field.invalid(path.child("maxSkew"), skew, "must be greater than zero"))
@@ -134,7 +144,7 @@ def _check_constraint(constraint: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_domains(constraint: Part, path: Path) -> list[FieldError]:
+def _check_domains(constraint: TopologySpreadConstraint, path: Path) -> list[FieldError]:
     domains, action = constraint.get("minDomains"), constraint.get("whenUnsatisfiable", "")
     if domains is None:
         return []
@@ -145,7 +155,7 @@ def _check_domains(constraint: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def _check_spread_keys(constraint: Part, path: Path) -> list[FieldError]:
+def _check_spread_keys(constraint: TopologySpreadConstraint, path: Path) -> list[FieldError]:
     keys, selector = constraint.get("matchLabelKeys") or (), constraint.get("labelSelector")
     if not keys:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from dray.api import pods
 from dray.api.groups.core.pod.paths import check_descending
 from dray.api.groups.core.pod.security import containers
 from dray.api.scheme.strategy import METADATA
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from dray.api.types.core import PodSpec
     from dray.api.types.meta import ObjectMeta
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
@@ -29,9 +29,9 @@ def check_annotations(meta: ObjectMeta, spec: PodSpec, path: Path = METADATA) ->
         return []
     at = path.child("annotations")
     found: list[FieldError] = []
-    if MIRROR in given and not spec.get("nodeName"):
+    if pods.MIRROR_ANNOTATION in given and not spec.get("nodeName"):
         words = "must set spec.nodeName if mirror pod annotation is set"
-        found.append(field.invalid(at.key(MIRROR), given[MIRROR], words))
+        found.append(field.invalid(at.key(pods.MIRROR_ANNOTATION), given[pods.MIRROR_ANNOTATION], words))
     cost = given.get(_DELETION_COST)
     if cost is not None and not _int32(cost):
         found.append(field.invalid(at.key(_DELETION_COST), cost, "must be a 32bit integer"))

@@ -17,7 +17,7 @@ from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container, EphemeralContainer
+    from dray.api.types.core import Container, ContainerPort, ContainerResizePolicy, EphemeralContainer
 
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _RESTARTS: Final = ("Always", "Never", "OnFailure")
@@ -152,7 +152,7 @@ def _check_common(
     return found + check_container_context(container, path, host_users=around.host_users)
 
 
-def _check_ports(ports: Sequence[Part], path: Path) -> list[FieldError]:
+def _check_ports(ports: Sequence[ContainerPort], path: Path) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     for i, port in enumerate(ports):
@@ -187,7 +187,7 @@ def _check_host_ports(containers: Sequence[Part], path: Path) -> list[FieldError
     return found
 
 
-def _check_resize(policies: Sequence[Part], path: Path, spec: Part) -> list[FieldError]:
+def _check_resize(policies: Sequence[ContainerResizePolicy], path: Path, spec: Part) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
     for i, policy in enumerate(policies):

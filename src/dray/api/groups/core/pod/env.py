@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.pod.options import Part, PodValidationOptions
 from dray.api.groups.core.pod.paths import check_no_backsteps
 from dray.api.quantity import Quantity
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.core import EnvFromSource, EnvVar
 
 _ENV_FIELDS: Final = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
@@ -38,7 +41,7 @@ def _check_name(name: str, path: Path, opts: PodValidationOptions) -> list[Field
     return checks.each(name, path, names.relaxed_env_var_name(name) if relaxed else names.env_var_name(name))
 
 
-def check_env(variables: Sequence[Part], path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def check_env(variables: Sequence[EnvVar], path: Path, opts: PodValidationOptions) -> list[FieldError]:
     found: list[FieldError] = []
     for i, variable in enumerate(variables):
         at, name = path.index(i), variable.get("name", "")
@@ -145,15 +148,18 @@ def _check_file_ref(ref: Part, path: Path) -> list[FieldError]:
     return found + (check_no_backsteps(file, at) if file else [field.required(at)])
 
 
-def check_env_from(sources: Sequence[Part], path: Path, opts: PodValidationOptions) -> list[FieldError]:
+def check_env_from(
+    sources: Sequence[EnvFromSource], path: Path, opts: PodValidationOptions
+) -> list[FieldError]:
     found: list[FieldError] = []
     for i, source in enumerate(sources):
         at = path.index(i)
         if source.get("prefix"):
             found += _check_name(source["prefix"], at.child("prefix"), opts)
-        given = [part for part in ("configMapRef", "secretRef") if source.get(part) is not None]
-        for part in given:
-            name, where = source[part].get("name", ""), at.child(part, "name")
+        references = (("configMapRef", source.get("configMapRef")), ("secretRef", source.get("secretRef")))
+        given = [(part, reference) for part, reference in references if reference is not None]
+        for part, reference in given:
+            name, where = reference.get("name", ""), at.child(part, "name")
             found += checks.dns_subdomain(_unmasked(name), where) if name else [field.required(where)]
         if not given:
             found.append(field.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
@@ -163,5 +169,5 @@ def check_env_from(sources: Sequence[Part], path: Path, opts: PodValidationOptio
 
 
 def _unmasked(name: str) -> str:
-    """A trailing dash is forgiven here, as in a prefix."""
+    """A trailing dash is allowed here, as in a prefix."""
     return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name

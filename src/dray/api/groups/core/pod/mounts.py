@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.pod.options import Part
 from dray.api.groups.core.pod.paths import check_descending, check_no_backsteps
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
 
+if TYPE_CHECKING:
+    from dray.api.types.core import Container, EphemeralContainer
+
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 
 
-def check_mounts(container: Part, volumes: Mapping[str, Part], path: Path) -> list[FieldError]:
+def check_mounts(
+    container: Container | EphemeralContainer, volumes: Mapping[str, Part], path: Path
+) -> list[FieldError]:
     devices = {d.get("name", ""): d.get("devicePath", "") for d in container.get("volumeDevices") or ()}
     found: list[FieldError] = []
     taken: set[str] = set()
@@ -80,7 +85,9 @@ def _check_recursive(mount: Part, path: Path) -> list[FieldError]:
     return found
 
 
-def check_devices(container: Part, volumes: Mapping[str, Part], path: Path) -> list[FieldError]:
+def check_devices(
+    container: Container | EphemeralContainer, volumes: Mapping[str, Part], path: Path
+) -> list[FieldError]:
     mounts = {m.get("name", ""): m.get("mountPath", "") for m in container.get("volumeMounts") or ()}
     found: list[FieldError] = []
     names: set[str] = set()

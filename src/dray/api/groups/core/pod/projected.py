@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.core.pod.files import check_downward_file, check_key_to_path, check_mode
 from dray.api.groups.core.pod.options import Part
 from dray.api.groups.core.pod.paths import check_not_reserved
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 _KEY_TYPES: Final = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 _DUPLICATE: Final = "conflicting duplicate paths"
@@ -160,7 +162,7 @@ def check_signer(name: str, path: Path) -> list[FieldError]:
     return found
 
 
-def check_annotations_and_labels(meta: Mapping[str, Any], path: Path) -> list[FieldError]:
+def check_annotations_and_labels(meta: ObjectMeta, path: Path) -> list[FieldError]:
     """Metadata of which only labels and annotations are used."""
     found: list[FieldError] = []
     for key in sorted(meta.get("annotations") or {}):

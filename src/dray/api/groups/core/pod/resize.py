@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from dray.api import pods
 from dray.api.groups.core.pod.options import Part, PodValidationOptions
 from dray.api.groups.core.pod.resources import is_sidecar, qos_class
 from dray.api.scheme.strategy import SPEC, keep_fields
@@ -14,7 +15,6 @@ from dray.api.validation.field import FieldError, Path
 if TYPE_CHECKING:
     from dray.api.types.core import Container, Pod, PodSpec
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _RESIZABLE: Final = ("cpu", "memory")
 _ONLY: Final = "only cpu and memory resources are mutable"
 
@@ -49,7 +49,7 @@ def _with_resources(new: Sequence[Container], old: Sequence[Container]) -> list[
 
 def check_resize(new: Pod, old: Pod, opts: PodValidationOptions) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
-    if _MIRROR in (old["metadata"].get("annotations") or {}):
+    if pods.is_mirror(old):
         return [field.forbidden(Path("[]"), "static pods cannot be resized")]
     if (before.get("os") or {}).get("name") == "windows":
         return [field.forbidden(Path("[]"), "windows pods cannot be resized")]

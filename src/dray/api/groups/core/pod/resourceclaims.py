@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.groups.core.pod.options import Part, PodValidationOptions
+from dray.api import pods
+from dray.api.groups.core.pod.options import PodValidationOptions
 from dray.api.validation import checks, field, names
 from dray.api.validation.field import FieldError, Path
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from dray.api.types.core import PodResourceClaim, PodSpec
     from dray.api.types.meta import ObjectMeta
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _NAMES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 
 
@@ -44,7 +44,7 @@ def nested(spec: PodSpec) -> PodSpec:
 def check_claims(spec: PodSpec, meta: ObjectMeta, path: Path, opts: PodValidationOptions) -> list[FieldError]:
     found: list[FieldError] = []
     seen: set[str] = set()
-    static = _MIRROR in (meta.get("annotations") or {})
+    static = pods.MIRROR_ANNOTATION in (meta.get("annotations") or {})
     for i, entry in enumerate(spec.get("resourceClaims") or ()):
         if static:
             found.append(field.forbidden(Path("[]"), "static pods do not support resource claims"))
@@ -76,7 +76,7 @@ def _check_source(entry: PodResourceClaim, path: Path, opts: PodValidationOption
     return found
 
 
-def _shown(entry: Part, opts: PodValidationOptions) -> Any:
+def _shown(entry: PodResourceClaim, opts: PodValidationOptions) -> Any:
     """An entry as upstream prints it: by the names of its internal struct."""
     shown = {"ResourceClaimName": entry.get(_NAMES[0]), "ResourceClaimTemplateName": entry.get(_NAMES[1])}
     return shown if opts.nested_claims else {"Name": entry.get("name", ""), **shown}

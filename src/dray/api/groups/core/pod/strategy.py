@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from dray.api.groups.core.pod.annotations import MIRROR, check_annotations
+from dray.api import pods
+from dray.api.groups.core.pod.annotations import check_annotations
 from dray.api.groups.core.pod.binding import check_binding, set_condition
 from dray.api.groups.core.pod.containers import check_image_text
 from dray.api.groups.core.pod.disabledfields import drop_spec_fields, drop_status_fields
@@ -37,7 +38,7 @@ _GENERATION = "PodObservedGenerationTracking"
 
 
 class _Checks:
-    """What the doors to a pod have in common."""
+    """What the main resource and the subresources of a pod have in common."""
 
     def __init__(self, *, nested_claims: bool = False) -> None:
         self._nested_claims = nested_claims
@@ -130,7 +131,7 @@ class PodStrategy(_Checks, Strategy["Pod"]):
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS "
                 f"label is recommended: [{listed}]"
             )
-        return [*found, *ctx.once("advice on pods", lambda: warn_pod(obj), *_checked_parts(obj))]
+        return [*found, *ctx.once("pod warnings", lambda: warn_pod(obj), *_checked_parts(obj))]
 
     def prepare_update(self, new: Pod, old: Pod, ctx: Context) -> None:
         keep_fields(new, old, "status")
@@ -152,7 +153,7 @@ class PodStrategy(_Checks, Strategy["Pod"]):
 class PodStatusStrategy(_Checks, UpdateStrategy["Pod"]):
     def prepare_update(self, new: Pod, old: Pod, ctx: Context) -> None:
         keep_fields(new, old, "spec")
-        # The door is used by agents of all ages, some of which would corrupt these.
+        # Kubelets of all releases write the status, and some of them would corrupt these fields.
         keep_fields(new["metadata"], old["metadata"], "deletionTimestamp", "ownerReferences")
         update_generation(new, old, changed=False)
         status, before = new.setdefault("status", {}), old.get("status", {})
@@ -206,7 +207,7 @@ class PodEphemeralContainersStrategy(_Checks, UpdateStrategy["Pod"]):
         _bump(new, old, ctx)
 
     def validate_update(self, new: Pod, old: Pod, ctx: Context) -> Sequence[FieldError]:
-        if MIRROR in (old["metadata"].get("annotations") or {}):
+        if pods.is_mirror(old):
             return [field.forbidden(Path("[]"), "static pods do not support ephemeral containers")]
         found = self.check_pod(new, self.options(ctx, old)) + check_annotation_changes(new, old)
         return found + check_ephemeral_update(new, old)

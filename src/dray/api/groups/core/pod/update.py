@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from dray.api import pods
 from dray.api.golang import structs
 from dray.api.groups.core.pod.containers import check_image_text
 from dray.api.groups.core.pod.options import Part, PodValidationOptions
@@ -27,7 +28,6 @@ _UPDATABLE: Final = ",".join(
     )
 )
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _ADD_ONLY: Final = "only additions are allowed (no mutations or deletions)"
 
@@ -72,7 +72,7 @@ def check_annotation_changes(new: Pod, old: Pod) -> list[FieldError]:
         verb = "remove or update" if key in before else "add"
         if key.startswith(_APP_ARMOR):
             found.append(field.forbidden(path.key(key), f"may not {verb} AppArmor annotations"))
-        if key == _MIRROR:
+        if key == pods.MIRROR_ANNOTATION:
             found.append(field.forbidden(path.key(key), f"may not {verb} mirror pod annotation"))
     return found
 

@@ -152,7 +152,7 @@ TYPE_NAMES: Final = frozenset(name for name, _ in _TYPES) | {"image"}
 def _check_source(volume: Volume, path: Path, pod_name: str, opts: PodValidationOptions) -> list[FieldError]:
     found: list[FieldError] = []
     given = 0
-    sources: Mapping[str, Any] = volume
+    sources: Volume = volume
     for part, check in (*_TYPES, ("image", _check_image(opts))):
         source = sources.get(part)
         if source is None:

@@ -6,7 +6,6 @@ requests, but with their state, their consumers and the nodes they are available
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.scheme.kinds import Object
@@ -32,7 +31,7 @@ def as_modern(claim: Object, *, generation: str = "v1alpha2") -> Object:
     return {"metadata": metadata, "spec": {"devices": {"requests": None}}, "status": status}
 
 
-def is_classic(claim: ResourceClaim | Mapping[str, Any]) -> bool:
+def is_classic(claim: ResourceClaim) -> bool:
     """Whether a modern claim is only the view of a classic one.
 
     Anybody may write an annotation; a claim that asks for devices stays what it is.

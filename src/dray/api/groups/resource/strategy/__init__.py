@@ -1,1 +1,1 @@
-"""Rules for writing the resource.k8s.io kinds: what each door may change, what gates drop, who may do what."""
+"""Strategies of the resource.k8s.io kinds: what a write may change, which gated fields it loses, who may do what."""

@@ -79,7 +79,7 @@ def _any(items: Iterable[Any] | None, *names: str) -> bool:
     return any(item.get(name) is not None for item in items or () for name in names)
 
 
-def _any_set(items: Iterable[Any], *names: str) -> bool:
+def _any_set(items: Sequence[Device], *names: str) -> bool:
     """Whether a field has another value than its zero value."""
     return any(item.get(name) for item in items for name in names)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
-    """A claim's spec never changes; its status has a door of its own."""
+    """A claim's spec never changes; its status is written through the status subresource."""
 
     delete_returns_object = True
 
@@ -53,7 +53,7 @@ def _checked_spec(spec: ResourceClaimSpec, ctx: Context) -> list[FieldError]:
 
 
 class ResourceClaimStatusStrategy(UpdateStrategy["ResourceClaim"]):
-    """Allocation, reservation and device status of a claim. The metadata is for the main door."""
+    """Allocation, reservation and device status of a claim. The metadata is written through the main resource."""
 
     reset = (("metadata",), ("spec",))
 

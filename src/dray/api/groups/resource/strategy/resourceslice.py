@@ -188,7 +188,7 @@ class DeviceTaintRuleStatusStrategy(StatusStrategy["DeviceTaintRule"]):
 
 
 class ResourcePoolStatusRequestStrategy(SubdomainStrategy["ResourcePoolStatusRequest"]):
-    """A request is asked once: its spec never changes, and only the status door answers it."""
+    """A request is asked once: its spec never changes, and the answer comes through the status subresource."""
 
     delete_returns_object = True
     unconditional_update = False

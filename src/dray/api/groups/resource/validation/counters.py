@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
@@ -11,8 +11,11 @@ from dray.api.groups.resource.validation.checks import Errors
 from dray.api.validation import field
 from dray.api.validation.field import Path
 
+if TYPE_CHECKING:
+    from dray.api.types.resource import CounterSet
 
-def counter_set(value: Mapping[str, Any], path: Path, errs: Errors) -> None:
+
+def counter_set(value: CounterSet, path: Path, errs: Errors) -> None:
     _set_name(value.get("name", ""), path, "name", errs)
     _counters(value.get("counters"), path, errs)
 

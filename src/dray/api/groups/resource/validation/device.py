@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
@@ -18,6 +18,9 @@ from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.api.validation.names import size
 from dray.api.validation.nodeselectors import check_node_selector
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import Device
 
 _EMPTY: Final[Mapping[str, Any]] = {}
 _SCALARS: Final = frozenset({"int", "bool", "string", "version"})
@@ -38,7 +41,7 @@ def is_advanced(device: Mapping[str, Any]) -> bool:
 
 
 def device(
-    value: Mapping[str, Any], old: Mapping[str, Any] | None, path: Path, errs: Errors, *, per_device: bool
+    value: Mapping[str, Any], old: Device | None, path: Path, errs: Errors, *, per_device: bool
 ) -> None:
     checks.label(value.get("name", ""), path, "name", errs)
     attributes, capacity = value.get("attributes") or _EMPTY, value.get("capacity") or _EMPTY

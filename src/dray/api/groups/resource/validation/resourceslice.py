@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
@@ -15,7 +15,7 @@ from dray.api.validation.field import Path
 from dray.api.validation.nodeselectors import check_node_selector
 
 if TYPE_CHECKING:
-    from dray.api.types.resource import ResourceSliceSpec
+    from dray.api.types.resource import Device, ResourcePool, ResourceSliceSpec
 
 _ONE_NODE_FIELD: Final = (
     "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
@@ -59,7 +59,7 @@ def skip_node_operations(listed: Sequence[str] | None, path: Path, errs: Errors)
     checks.unique(listed, path, "skipNodeOperations", errs)
 
 
-def _pool(pool: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def _pool(pool: ResourcePool, path: Path, errs: Errors) -> None:
     checks.pool_name(pool.get("name", ""), path.child("name"), errs)
     count, generation = pool.get("resourceSliceCount", 0), pool.get("generation", 0)
     if count <= 0:
@@ -69,7 +69,7 @@ def _pool(pool: Mapping[str, Any], path: Path, errs: Errors) -> None:
         errs.append(field.invalid(path.child("generation"), generation, problem))
 
 
-def _nodes(spec: Mapping[str, Any], path: Path, errs: Errors) -> None:
+def _nodes(spec: ResourceSliceSpec, path: Path, errs: Errors) -> None:
     given = []
     node = spec.get("nodeName")
     if node:
@@ -101,7 +101,11 @@ def _nodes(spec: Mapping[str, Any], path: Path, errs: Errors) -> None:
 
 
 def _devices(
-    devices: Sequence[Any], spec: Mapping[str, Any], old: ResourceSliceSpec | None, path: Path, errs: Errors
+    devices: Sequence[Device],
+    spec: ResourceSliceSpec,
+    old: ResourceSliceSpec | None,
+    path: Path,
+    errs: Errors,
 ) -> None:
     limit = limits.DEVICES
     if len(devices) > limits.DEVICES_WITH_ADVANCED_FEATURES and any(map(is_advanced, devices)):

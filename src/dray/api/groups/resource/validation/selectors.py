@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation.checks import Errors, within
@@ -13,10 +13,13 @@ from dray.api.validation.expressions import Environment
 from dray.api.validation.field import Path
 from dray.api.validation.names import size
 
+if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceSelector
+
 _TOO_COMPLEX = "too complex, exceeds cost limit"
 
 
-def selectors(listed: Sequence[Any], path: Path, ctx: Context, errs: Errors) -> None:
+def selectors(listed: Sequence[DeviceSelector], path: Path, ctx: Context, errs: Errors) -> None:
     """A list of device selectors found under ``path``.selectors."""
     if not within(listed, limits.SELECTORS, path, "selectors", errs):
         return

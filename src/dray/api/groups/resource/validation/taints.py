@@ -11,12 +11,12 @@ from dray.api.validation import field
 from dray.api.validation.field import Path
 
 if TYPE_CHECKING:
-    from dray.api.types.resource import DeviceTaintRuleSpec
+    from dray.api.types.resource import DeviceTaint, DeviceTaintRuleSpec
 
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 
 
-def taint(value: Mapping[str, Any], old: Mapping[str, Any] | None, path: Path, errs: Errors) -> None:
+def taint(value: DeviceTaint, old: DeviceTaint | None, path: Path, errs: Errors) -> None:
     """One taint; an effect that is stored already may stay even if it is not known any more."""
     checks.label_key(value.get("key", ""), path.child("key"), errs)
     checks.label_value(value.get("value", ""), path.child("value"), errs)

@@ -1,4 +1,4 @@
-"""The roles and bindings that every cluster has, and their upkeep."""
+"""The default roles and bindings of a cluster."""
 
 from dray.server.auth.rbac.bootstrappolicy.reconciliation import node_rules, reconcile
 

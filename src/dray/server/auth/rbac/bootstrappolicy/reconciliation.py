@@ -1,6 +1,6 @@
-"""Give a cluster its own roles and bindings at start, and give back what was taken from them.
+"""Reconciliation: creates the default roles and bindings at start, and adds what is missing from existing ones.
 
-What somebody has added is kept. An object whose annotation says so is left alone altogether.
+Rules and subjects that somebody has added are kept. An object whose autoupdate annotation is false is not changed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.kubectl import Kubectl
+from tests.support.paths import EXAMPLES
 from tests.support.wait import wait_for_sync
-
-EXAMPLES = ROOT / "examples"
 
 GPU = re.compile(r"^GPU_DEVICE_(\w+?)=(gpu-\S+)$", re.MULTILINE)
 CLASS = {
@@ -30,18 +28,7 @@ CLASS = {
 class Cluster:
     server: Any
     directory: Path
-    kubectl: str
-
-    def run(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [self.kubectl, "--kubeconfig", str(self.server.kubeconfig), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    run: Kubectl
 
     def log(self, namespace: str, pod: str, container: str = "main") -> str:
         paths = self.directory.glob(f"*/logs/{namespace}_{pod}_*/{container}/0.log")
@@ -70,7 +57,7 @@ def clusters(
     def start(profile: str) -> Cluster:
         server, directory = start_cluster(profile)
         server.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", CLASS)
-        return Cluster(server, directory, kubectl)
+        return Cluster(server, directory, Kubectl(kubectl, server, directory / "cache"))
 
     return start
 
