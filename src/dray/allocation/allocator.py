@@ -59,7 +59,7 @@ class Unallocatable:
 
     @cached_property
     def reasons(self) -> reasons.Reasons:
-        """What removed which devices, as things were when allocation failed. Worked out when first asked for."""
+        """What removed which devices, as things were when allocation failed. Worked out at the first use."""
         state = AllocationState(self._node, self._claims, self._usage, self._features)
         alone = reasons.diagnose(state, self._pools, self._claims)
         if alone.short:

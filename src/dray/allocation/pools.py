@@ -217,5 +217,5 @@ def _undeclared_counter(devices: Iterable[Device], counter_sets: dict[str, dict[
 
 
 def sort_pools(pools: Iterable[Pool]) -> tuple[Pool, ...]:
-    """Pools by name; those whose devices must be waited for come last."""
+    """Pools by name; those with binding conditions come last."""
     return tuple(sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))

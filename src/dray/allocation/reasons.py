@@ -67,7 +67,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """The device that came closest, and the first thing that kept it."""
+    """The device that came closest, and the cause that removed it."""
 
     device: DeviceID
     cause: Cause

@@ -101,7 +101,7 @@ class Demand:
 
 
 def demand_key(claim: ResourceClaim) -> bytes:
-    """What makes two claims alike for allocation."""
+    """Equal for claims that ask for the same."""
     return _key((claim.get("spec") or {}).get("devices"))
 
 

@@ -42,11 +42,11 @@ class Expression:
 
     @property
     def reads(self) -> Reads | None:
-        """What it looks at by name; None if only evaluation can tell."""
+        """What the expression reads by name; None if only evaluation can tell."""
         return self._selector.reads if isinstance(self._selector, Selector) else None
 
     def evaluate(self, device: CELDevice) -> Verdict:
-        """Whether the device is selected; raises CompileError if nobody can tell."""
+        """Whether the device is selected; raises CompileError if the expression does not compile."""
         selector = self._selector
         if isinstance(selector, CompileError):
             raise selector

@@ -7,7 +7,7 @@ whatever is recorded meanwhile, and anything derived from one is valid exactly a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dray.api.identity import DeviceID, PoolID, object_name
 from dray.api.quantity import Quantity
@@ -15,6 +15,7 @@ from dray.api.quantity import Quantity
 if TYPE_CHECKING:
     from dray.api.types.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 
+V = TypeVar("V")
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -98,7 +99,7 @@ class Usage:
         yield from part.shares.get(device.device, _NOTHING).values()
 
     def take(self, device: DeviceID, owner: str = "") -> None:
-        """Record a whole device as taken by somebody."""
+        """Record a whole device as allocated."""
         part = self.of(device.pool_id)
         self._pools[device.pool_id] = PoolUsage(
             {**part.taken, device.device: owner}, part.shares, part.consumed
@@ -112,7 +113,7 @@ class Usage:
             part.taken, {**part.shares, device.device: shares}, part.consumed
         )
 
-    def consume(self, device: DeviceID, capacity: Mapping[str, Any]) -> None:
+    def consume(self, device: DeviceID, capacity: Mapping[str, str]) -> None:
         """Record consumed capacity, as quantities by name."""
         part = self.of(device.pool_id)
         consumed = _sum(part.consumed.get(device.device, _NOTHING), capacity, 1)
@@ -169,7 +170,9 @@ def _replace(
     return PoolUsage(taken, shares, consumed)
 
 
-def _with(mapping: Mapping[str, Any], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+def _with(
+    mapping: Mapping[str, Mapping[str, V]], key: str, value: Mapping[str, V]
+) -> dict[str, Mapping[str, V]]:
     """A copy with one entry replaced, or dropped if nothing is left of it."""
     changed = {k: v for k, v in mapping.items() if k != key}
     if value:
@@ -177,7 +180,7 @@ def _with(mapping: Mapping[str, Any], key: str, value: Mapping[str, Any]) -> dic
     return changed
 
 
-def _sum(old: Mapping[str, int], capacity: Mapping[str, Any], sign: int) -> dict[str, int]:
+def _sum(old: Mapping[str, int], capacity: Mapping[str, str], sign: int) -> dict[str, int]:
     total = dict(old)
     for name, amount in capacity.items():
         total[name] = total.get(name, 0) + sign * Quantity.from_json(amount).nano

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from dray.api.objects import controller_of
-from dray.api.release import V1_27, Release
+from dray.api.release import V1_27, Release, Span
 
 if TYPE_CHECKING:
     from dray.api.types import Object
@@ -29,14 +29,14 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 
-#: The last release in which a claim made for a pod was called ``<pod>-<entry>``; since then the pod's status names it.
-FIXED_NAMES_UNTIL: Final = V1_27
+#: The releases in which a claim made for a pod was called ``<pod>-<entry>``; since then the pod's status names it.
+_FIXED_NAMES: Final = Span(until=V1_27)
 _MAX_BASE: Final = 57  # leaves room for a hyphen and five random characters in a name of 63
 
 
 def has_fixed_names(release: Release) -> bool:
     """Whether claims made from templates have names that follow from their pod's."""
-    return release <= FIXED_NAMES_UNTIL
+    return _FIXED_NAMES.covers(release)
 
 
 def claim_generate_name(pod: str, entry: str) -> str:

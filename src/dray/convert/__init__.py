@@ -1,7 +1,7 @@
-"""Manifests of any generation of the resource API, turned into those of a later one.
+"""Manifests of any version of the resource API, converted to a later one.
 
-``convert`` works on documents, ``convert_text`` on YAML as people keep it: comments and order stay. What has no
-equivalent is told in notes, never dropped silently.
+``convert`` works on documents, ``convert_text`` on YAML files, of which comments and order stay. A field that has no
+equivalent is never dropped silently: a note says so.
 """
 
 from dray.convert.converter import TARGETS, Result, convert

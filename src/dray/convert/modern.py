@@ -1,6 +1,6 @@
 """v1alpha3, v1beta1 and v1beta2: the same kinds as v1, in slightly other shapes.
 
-Everything is first given v1's shape; ``lower`` gives v1beta1's to what has v1's.
+``to_v1`` gives a document v1's shape; ``to_v1beta1`` gives v1beta1's shape to one that has v1's.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def move(source: Tree, key: str, target: Tree, *, to: str = "") -> None:
 
 
 def new_like(tree: Tree) -> Tree:
-    """An empty mapping of the same make."""
+    """An empty mapping of the same class, which may keep comments."""
     return type(tree)()
 
 

@@ -1,7 +1,7 @@
-"""Tools that look at a cluster, or at a file, and say in words what is going on with its devices.
+"""Explanations of a cluster's devices, claims and pods: why a pod is pending, which devices are free, what would fit.
 
-Everything works on a ``Snapshot``: gathered from an API server, read from a file, or made of manifests. What is found
-out is plain frozen data; turning it into text, JSON or a table is the command line's part.
+Everything works on a ``Snapshot``: collected from an API server, read from a file, or made of manifests. The results are
+frozen data, which the command line prints as text, JSON or a table.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _why_these_devices(
     given: Sequence[DeviceRequestAllocationResult],
     node: str,
 ) -> Iterator[str]:
-    """What the devices have that was asked for, and how many others have it too."""
+    """The values by which the devices match the selectors, and how many other devices and nodes match."""
     request = request_of([claim], str(key), name)
     ids = [device_id(one) for one in given]
     known = [device for id in ids if (device := cluster.inventory.device(id)) is not None]

@@ -112,7 +112,7 @@ def explain_claim(cluster: Cluster, key: ObjectKey, *, progress: Progress | None
 
 
 def _not_allowed_to_read(cluster: Cluster, subject: str, said: str) -> Explanation | None:
-    """Nothing can be said without knowing nodes and devices."""
+    """The explanation for a user who may not read nodes or devices, without which there is no other; None if they may."""
     missing = [kind for kind in ("Node", "ResourceSlice", "DeviceClass") if kind in cluster.snapshot.unread]
     if not missing:
         return None
@@ -310,7 +310,7 @@ def _explain_on_nodes(
 
 
 def _unscheduled(cluster: Cluster, pod: Pod | None) -> tuple[str, ...]:
-    """What to look at if a pod fits and is there, but is not scheduled."""
+    """Advice for a pod that exists and fits, but is not scheduled."""
     if pod is None or not (pod.get("metadata") or {}).get("creationTimestamp"):
         return ()
     scheduler = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"

@@ -58,7 +58,7 @@ async def test_generated_parameters_follow_their_origin_and_give_way_to_others()
             await become(scene)
 
 
-async def test_cats_are_called_by_a_class_that_speaks_of_them() -> None:
+async def test_a_device_class_that_names_the_driver_selects_cats() -> None:
     def device_class(name: str, driver: str) -> dict[str, Any]:
         selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
         return {"metadata": {"name": name}, "spec": {"selectors": [selector]}}

@@ -119,7 +119,7 @@ def test_a_crash_while_deallocating(world: NodeUnderTest, where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["allocate.protected", "allocate.driver", "allocate.written"])
-def test_a_crash_while_allocating_at_once(world: NodeUnderTest, where: str) -> None:
+def test_a_crash_during_immediate_allocation(world: NodeUnderTest, where: str) -> None:
     driver = world.start("kennel", faults=where)
     spec = {"resourceClassName": "kennel", "allocationMode": "Immediate"}
     for name in ("one", "two"):

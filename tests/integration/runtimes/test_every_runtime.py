@@ -249,7 +249,7 @@ def test_what_a_container_writes_stays_in_the_container(kind: str, tmp_path: Pat
 
 
 @real_runtimes
-def test_a_container_may_clean_up_within_its_grace(kind: str, tmp_path: Path) -> None:
+def test_a_container_may_clean_up_within_its_grace_period(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
         script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
         started = await start(runtime, tmp_path, shell(tmp_path, script))
@@ -263,7 +263,7 @@ def test_a_container_may_clean_up_within_its_grace(kind: str, tmp_path: Path) ->
 
 
 @real_runtimes
-def test_a_container_that_does_not_listen_is_killed(kind: str, tmp_path: Path) -> None:
+def test_a_container_that_ignores_sigterm_is_killed(kind: str, tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
         started = await start(
             runtime, tmp_path, shell(tmp_path, "trap '' TERM; while :; do sleep 0.05; done")
@@ -331,7 +331,7 @@ def test_the_end_of_the_input_reaches_the_command(kind: str, tmp_path: Path) -> 
 
 
 @real_runtimes
-def test_a_port_of_a_pod_can_be_reached_and_a_closed_one_says_so(kind: str, tmp_path: Path) -> None:
+def test_an_open_port_of_a_pod_can_be_reached_and_a_closed_one_fails(kind: str, tmp_path: Path) -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello " + await reader.readexactly(5))
         writer.close()
@@ -369,7 +369,7 @@ def test_a_session_with_a_terminal_knows_its_size(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="device nodes of one's own need root")
-def test_input_that_a_container_does_not_read_holds_up_nobody_else(tmp_path: Path) -> None:
+def test_input_that_a_container_does_not_read_holds_up_no_other_container(tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
         deaf = await start(runtime, tmp_path, container(tmp_path, "sleep", "1000", stdin=True))
         attached = await runtime.attach(deaf.id, tty=False, stdin=True)
@@ -384,7 +384,7 @@ def test_input_that_a_container_does_not_read_holds_up_nobody_else(tmp_path: Pat
     scene("process", tmp_path, play)
 
 
-def test_only_the_last_word_of_a_single_session_ends_a_containers_input(tmp_path: Path) -> None:
+def test_the_end_of_a_session_closes_stdin_only_with_stdin_once(tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))
         for once in (False, True):
@@ -444,7 +444,7 @@ def test_containers_outlive_an_agent_that_vanishes_and_are_found_again(tmp_path:
     asyncio.run(play())
 
 
-def test_nothing_is_left_running_when_nobody_comes_back(tmp_path: Path) -> None:
+def test_containers_are_ended_when_no_agent_comes_back(tmp_path: Path) -> None:
     async def play() -> None:
         runtime = ProcessRuntime(tmp_path / "runtime", orphan_grace=0.2)
         await runtime.start()

@@ -64,14 +64,14 @@ def test_lists_match_if_all_have_a_value_in_common() -> None:
     assert devices_of(outcome) == [["d0", "d1", "d3", "d4"]]
 
 
-def test_going_back_forgets_what_had_been_in_common() -> None:
+def test_backtracking_restores_the_state_of_a_match_constraint() -> None:
     # d0 with d1 leaves only b, which d2 and d3 lack; d0 with d2 leaves a.
     values = stock(["a", "b"], ["b"], ["a"], ["a"])
     outcome = run(values, claim(request("r", 3), constraints=[match()]), features=LISTS)
     assert devices_of(outcome) == [["d0", "d2", "d3"]]
 
 
-def test_without_list_attributes_a_list_goes_with_nothing() -> None:
+def test_without_list_attributes_a_list_matches_nothing() -> None:
     values = stock([1], [1])
     assert (
         isinstance(run(values, claim(request("r", 1), constraints=[match()]), features=SCALARS), Plan) is True
@@ -124,7 +124,7 @@ def test_136_compares_only_the_last_device_of_a_request() -> None:
     assert devices_of(run(values, asks, features=Features())) == [["d0", "d1", "d3"]]
 
 
-def test_136_forgets_a_request_once_it_had_to_go_back() -> None:
+def test_136_forgets_the_last_device_of_a_request_after_backtracking() -> None:
     # d0 and d1 leave nothing for s. Having gone back on d1, upstream no longer knows that d0 has the value of d2.
     model_s = f'device.attributes["{DRIVER}"].s'
     devices = [

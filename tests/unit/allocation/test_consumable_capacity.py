@@ -91,7 +91,7 @@ def test_claims_of_one_pod_share_a_device_too_but_a_request_gets_it_once() -> No
     assert devices_of(run(stock, both)) == [["d0", "d1"]]
 
 
-def test_the_search_goes_back_when_shares_do_not_add_up() -> None:
+def test_the_search_backtracks_when_capacity_does_not_suffice() -> None:
     stock = shared("6", "4")
     asks = [asking(amount, name=amount) for amount in ("2", "4", "4")]
     assert devices_of(run(stock, *asks)) == [["d0"], ["d0"], ["d1"]]
@@ -99,11 +99,11 @@ def test_the_search_goes_back_when_shares_do_not_add_up() -> None:
     assert devices_of(run(stock, *asks)) == [["d1"], ["d1"], ["d0"]]
 
 
-def test_a_capacity_that_the_device_does_not_have_cannot_be_had() -> None:
+def test_a_device_without_the_requested_capacity_is_not_allocated() -> None:
     assert isinstance(run(shared("4"), asking("1", "bandwidth")), Unallocatable)
 
 
-def test_amounts_outside_of_the_policy_cannot_be_had() -> None:
+def test_amounts_outside_of_the_request_policy_are_not_allocated() -> None:
     assert isinstance(run(shared({"value": "10Gi", "requestPolicy": RANGE}), asking("9Gi")), Unallocatable)
     assert isinstance(run(shared({"value": "10", "requestPolicy": VALUES}), asking("9")), Unallocatable)
 

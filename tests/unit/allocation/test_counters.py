@@ -36,19 +36,19 @@ def taken(*names: str) -> Usage:
     return usage
 
 
-def test_devices_that_overlap_exclude_each_other() -> None:
+def test_devices_that_consume_the_same_counters_exclude_each_other() -> None:
     stock = partitions(3, 2, 1, 1)
     assert devices_of(run(stock, claim(request("r", 2)))) == [["d0", "d2"]]
     assert devices_of(run(stock, claim(request("r", 3)))) == [["d1", "d2", "d3"]]
     assert isinstance(run(stock, claim(request("r", 4))), Unallocatable)
 
 
-def test_what_others_use_counts() -> None:
+def test_counters_consumed_by_allocated_devices_count() -> None:
     assert devices_of(run(partitions(2, 2, 2), claim(request("r")), usage=taken("d1"))) == [["d0"]]
     assert isinstance(run(partitions(2, 2, 2), claim(request("r", 2)), usage=taken("d1")), Unallocatable)
 
 
-def test_what_is_left_follows_what_is_taken_and_returned() -> None:
+def test_available_counters_follow_usage() -> None:
     stock, usage = partitions(4, 4), Usage()
     asks = claim(request("r"), name="asks")
     plan = run(stock, asks, usage=usage)
@@ -59,7 +59,7 @@ def test_what_is_left_follows_what_is_taken_and_returned() -> None:
     assert isinstance(run(stock, claim(request("r")), usage=usage), Plan)
 
 
-def test_devices_that_only_other_nodes_see_draw_from_the_same_counters() -> None:
+def test_devices_that_only_other_nodes_see_consume_the_same_counters() -> None:
     stock = inventory(
         resource_slice(name="counters", node=None, allNodes=True, counters=[counter_set("set", mem=4)], of=3),
         resource_slice(device("here", consumesCounters=draws("set", mem=2)), name="a", of=3),
@@ -69,7 +69,7 @@ def test_devices_that_only_other_nodes_see_draw_from_the_same_counters() -> None
     assert devices_of(run(stock, claim(request("r")), on=node("other"))) == [["there"]]
 
 
-def test_an_overdrawn_pool_gives_out_no_device_that_draws() -> None:
+def test_an_overdrawn_pool_offers_no_device_that_consumes_counters() -> None:
     stock = inventory(
         resource_slice(
             name="counters", counters=[counter_set("set", mem=1), counter_set("spare", mem=9)], of=2
@@ -85,12 +85,12 @@ def test_an_overdrawn_pool_gives_out_no_device_that_draws() -> None:
     assert devices_of(run(stock, claim(request("r")), usage=taken("d0"))) == [["d2"]]
 
 
-def test_without_the_feature_devices_that_draw_cannot_be_had() -> None:
+def test_without_the_feature_devices_that_consume_counters_are_not_allocated() -> None:
     stock = inventory(resource_slice(device("d0", consumesCounters=draws("set", mem=1)), device("d1")))
     assert devices_of(run(stock, claim(request("r")), features=Features.for_release(V1_36))) == [["d1"]]
 
 
-def test_further_shares_of_a_device_draw_nothing() -> None:
+def test_further_shares_of_a_device_consume_no_counters() -> None:
     stock = partitions(4, 1, allowMultipleAllocations=True, capacity={"bw": "2"})
     two = claim(
         request("r", capacity={"requests": {"bw": "1"}}), request("s", capacity={"requests": {"bw": "1"}})
@@ -127,7 +127,7 @@ def test_only_compatible_groups_share_a_counter_set(
         assert isinstance(run(stock, claim(request("r")), features=off), Unallocatable)
 
 
-def test_going_back_reopens_a_counter_set_to_other_groups() -> None:
+def test_backtracking_restores_the_groups_of_a_counter_set() -> None:
     def grouped(name: str, group: str, size: int) -> dict[str, Any]:
         draw = {**draws("set", mem=1)[0], "compatibilityGroups": [group]}
         return device(name, attributes={"size": size}, consumesCounters=[draw])

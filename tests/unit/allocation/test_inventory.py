@@ -21,7 +21,7 @@ def names(stock: Inventory, where: str = "node", **labels: str) -> list[str]:
     return [d.name for pool in stock.pools(node(where, **labels), EVERYTHING) for d in pool.devices]
 
 
-def test_slices_come_change_and_go() -> None:
+def test_slices_are_added_changed_and_removed() -> None:
     stock = inventory(resource_slice(device("d0")))
     assert names(stock) == ["d0"]
     assert stock.add_slice(resource_slice(device("d0"), device("d1"))) == {"node"}
@@ -31,7 +31,7 @@ def test_slices_come_change_and_go() -> None:
     assert stock.remove_slice("slice") == set()
 
 
-def test_a_change_is_told_to_the_nodes_that_see_the_pool_and_to_no_others() -> None:
+def test_a_changed_slice_affects_only_nodes_that_see_its_pool() -> None:
     stock = inventory(
         resource_slice(device("a"), name="a", node="one", of=2),
         resource_slice(device("b"), name="b", node="two", of=2),
@@ -68,7 +68,7 @@ def test_what_a_node_sees_follows_its_labels() -> None:
     assert names(stock, zone="b") == []
 
 
-def test_devices_that_look_alike_are_judged_once() -> None:
+def test_a_selector_is_evaluated_once_for_devices_of_one_shape() -> None:
     alike = [device(f"d{i}", attributes={"model": "x"}) for i in range(8)]
     stock = inventory(resource_slice(*alike))
     (pool,) = stock.pools(node(), EVERYTHING)

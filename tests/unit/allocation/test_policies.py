@@ -25,7 +25,7 @@ def taken(*names: str, pool: str = "pool") -> Usage:
     return usage
 
 
-def test_packing_fills_the_pool_that_is_begun_and_spreading_the_other() -> None:
+def test_pack_prefers_the_pool_in_use_and_spread_the_other() -> None:
     stock = inventory(
         resource_slice(device("a0"), device("a1"), device("a2"), name="a", pool="a"),
         resource_slice(device("b0"), device("b1"), device("b2"), name="b", pool="b"),
@@ -63,7 +63,7 @@ def test_packing_keeps_large_partitions_whole() -> None:
     assert devices_of(run(stock, claim(request("r")), usage=taken("half"), policy=PACK)) == [["broken"]]
 
 
-def test_packing_fills_shared_devices_that_are_open() -> None:
+def test_pack_prefers_shared_devices_in_use() -> None:
     shared = [device(f"d{i}", allowMultipleAllocations=True, capacity={"m": "4"}) for i in range(2)]
     stock, usage = inventory(resource_slice(*shared)), Usage()
     usage.share(DeviceID(DRIVER, "pool", "d1"), "s")
@@ -81,7 +81,7 @@ def test_whatever_the_policy_a_plan_is_found_if_there_is_one() -> None:
         assert isinstance(run(stock, asks, usage=taken("d0", "d3"), policy=policy), Plan)
 
 
-def test_devices_that_must_be_waited_for_stay_last() -> None:
+def test_devices_with_binding_conditions_stay_last() -> None:
     stock = inventory(
         resource_slice(device("w0", bindingConditions=["ready"]), device("w1"), name="a", pool="a"),
         resource_slice(device("d0"), device("d1"), device("d2"), name="b", pool="b"),

@@ -75,7 +75,7 @@ def test_an_invalid_pool_does_not_keep_others_from_being_used() -> None:
     ("drawn", "reason"),
     [("nowhere", "counter set nowhere not found"), ("set", "counter x not found in counter set set")],
 )
-def test_draws_from_undeclared_counters_make_a_pool_invalid(drawn: str, reason: str) -> None:
+def test_consuming_undeclared_counters_makes_a_pool_invalid(drawn: str, reason: str) -> None:
     stock = inventory(
         resource_slice(name="counters", counters=[counter_set("set", mem=1)], of=2),
         resource_slice(device("d", consumesCounters=draws(drawn, x=1)), name="devices", of=2),
@@ -86,7 +86,7 @@ def test_draws_from_undeclared_counters_make_a_pool_invalid(drawn: str, reason: 
     assert outcome.reasons.pools == (f"gpu.example.com/pool: {reason}",)
 
 
-def test_a_pool_elsewhere_with_broken_counters_is_told_to_every_node_in_136() -> None:
+def test_136_shows_a_pool_with_invalid_counters_to_every_node() -> None:
     broken = resource_slice(
         name="counters", node="other", pool="elsewhere", counters=[counter_set("set", mem=1)] * 2
     )
@@ -110,7 +110,7 @@ def test_slices_are_tried_by_name_and_pools_too() -> None:
     assert devices_of(run(stock, claim(request("r", 3)))) == [["first", "second", "p2"]]
 
 
-def test_pools_whose_devices_must_be_waited_for_come_last() -> None:
+def test_pools_with_binding_conditions_come_last() -> None:
     stock = inventory(
         resource_slice(device("waits", bindingConditions=["ready"]), name="a", pool="a"),
         resource_slice(device("ready"), name="b", pool="b"),
@@ -118,7 +118,7 @@ def test_pools_whose_devices_must_be_waited_for_come_last() -> None:
     assert devices_of(run(stock, claim(request("r")))) == [["ready"]]
 
 
-def test_without_binding_conditions_such_devices_are_not_there() -> None:
+def test_without_the_feature_devices_with_binding_conditions_are_left_out() -> None:
     stock = inventory(resource_slice(device("waits", bindingConditions=["ready"])))
     assert isinstance(run(stock, claim(request("r")), features=Features.for_release(V1_36)), Unallocatable)
 

@@ -36,7 +36,7 @@ STOCK = resource_slice(*(device(f"d{i}", attributes={"model": "ab"[i % 2]}) for 
         (request("r", derivedAttributes=[{"name": "x/y", "expression": "1"}]), "request r: cannot handle request with derived attributes, the feature is disabled"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_request_is_told_in_upstreams_words(wrong: dict[str, Any], message: str) -> None:
+def test_an_invalid_request_fails_with_upstreams_message(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(AllocationError) as caught:
         run(inventory(STOCK), claim(wrong), features=Features.for_release(V1_36))
     assert caught.value.message == f"claim default/claim, {message}"
@@ -51,7 +51,7 @@ def test_too_many_devices_and_empty_constraints_are_errors() -> None:
         run(inventory(STOCK), claim(request("r"), constraints=[{}]))
 
 
-def test_of_several_mistakes_the_first_is_told() -> None:
+def test_of_several_mistakes_the_first_is_reported() -> None:
     with pytest.raises(AllocationError, match="request a: "):
         run(inventory(STOCK), claim(request("a", cls=""), request("b", cls="")))
 
@@ -102,7 +102,7 @@ def test_alternatives_are_tried_in_order() -> None:
     assert {result["request"] for result in outcome.results[0]["devices"]["results"]} == {"r/some"}
 
 
-def test_an_alternative_gives_way_to_what_comes_later() -> None:
+def test_a_later_request_may_need_another_alternative() -> None:
     asks = claim(first_available("r", many=wants(4), few=wants(2)), request("s", 2))
     assert devices_of(run(inventory(STOCK), asks)) == [["d0", "d1", "d2", "d3"]]
 

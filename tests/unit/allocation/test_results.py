@@ -82,7 +82,7 @@ def test_node_selectors_are_joined_without_repetition() -> None:
     assert result(outcome)["nodeSelector"] == selecting(zone, rack)
 
 
-def test_a_slice_with_several_terms_cannot_be_told_as_one() -> None:
+def test_a_slice_with_several_node_selector_terms_is_an_error() -> None:
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [v]}]} for v in "ab"]
     stock = inventory(resource_slice(device("d"), node=None, nodeSelector={"nodeSelectorTerms": terms}))
     with pytest.raises(
@@ -146,7 +146,7 @@ def test_137_lists_claim_configuration_once_and_drops_a_list_of_all_requests() -
     ]
 
 
-def test_administrators_may_look_at_what_others_use() -> None:
+def test_admin_access_allocates_devices_in_use() -> None:
     stock, usage = inventory(resource_slice(device("d0"), device("d1"))), Usage()
     usage.take(DeviceID(DRIVER, "pool", "d0"))
     asks = claim(request("r", adminAccess=True))

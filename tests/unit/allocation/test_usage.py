@@ -32,7 +32,7 @@ def test_what_is_taken_is_not_given_again_until_it_is_returned() -> None:
     assert devices_of(run(stock, claim(request("r", 2)), usage=usage)) == [["d0", "d1"]]
 
 
-def test_an_allocation_in_flight_counts_before_it_is_written() -> None:
+def test_an_assumed_allocation_counts_before_it_is_written() -> None:
     stock, usage = inventory(resource_slice(device("d0"), device("d1"))), Usage()
     first = claim(request("r"), name="first")
     plan = run(stock, first, usage=usage)
@@ -50,7 +50,7 @@ def test_a_snapshot_does_not_change() -> None:
     assert usage.of(POOL).taken == {"d0": "default/holder"}
 
 
-def test_a_part_that_nobody_touched_stays_the_same_object() -> None:
+def test_the_usage_of_an_unchanged_pool_stays_the_same_object() -> None:
     usage = Usage()
     usage.add(allocated("holder", "d0"))
     part = usage.of(POOL)
@@ -58,7 +58,7 @@ def test_a_part_that_nobody_touched_stays_the_same_object() -> None:
     assert usage.of(POOL) is part
 
 
-def test_administrators_take_nothing_away() -> None:
+def test_admin_access_uses_no_device() -> None:
     usage = Usage()
     assert usage.add(allocated("looking", "d0", adminAccess=True)) == []
     assert not usage.of(POOL).touches("d0")
@@ -103,7 +103,7 @@ def test_claims_recorded_at_once_are_as_if_recorded_one_by_one() -> None:
         assert (found.taken, found.shares, found.consumed) == (wanted.taken, wanted.shares, wanted.consumed)
 
 
-def test_who_lost_a_device_to_another_does_not_give_it_back() -> None:
+def test_a_claim_that_lost_its_device_does_not_free_it() -> None:
     usage = Usage()
     ours, theirs = allocated("ours", "d0"), allocated("theirs", "d0")
     usage.add(ours)  # promised, but another scheduler was faster

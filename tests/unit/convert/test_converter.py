@@ -59,7 +59,7 @@ def test_filters_of_class_parameters_join_the_class() -> None:
         (old("ResourceClaim", spec={"resourceClassName": "c"}, status={"allocation": {"shareable": True}}), "allocation"),
     ],
 )  # fmt: skip
-def test_what_has_no_equivalent_is_told(document: Doc, word: str) -> None:
+def test_fields_without_equivalent_have_notes(document: Doc, word: str) -> None:
     [message] = one(document)[1]
     assert word in message
 
@@ -101,11 +101,11 @@ def test_parameters_are_found_through_what_they_were_made_from() -> None:
         ("my.attributes.string", "my.attributes.string"),
     ],
 )  # fmt: skip
-def test_selectors_say_the_same_of_devices(then: str, now: str) -> None:
+def test_translated_selectors_match_the_same_devices(then: str, now: str) -> None:
     assert translate(then, "d", renamed=lambda old, new: None) == now
 
 
-def test_slices_of_one_pool_know_how_many_they_are() -> None:
+def test_slices_of_one_pool_have_its_slice_count() -> None:
     slices = [
         old("ResourceSlice", nodeName="n", driverName="d", namedResources={"instances": [{"name": f"i.{i}"}]})
         for i in range(2)
@@ -246,7 +246,7 @@ def test_a_classic_claim_is_complete_exactly_when_nothing_was_lost(
     }
 
 
-def test_names_that_fall_together_are_told() -> None:
+def test_names_that_become_equal_have_a_note() -> None:
     attributes = [{"name": "a-b", "int": 1}, {"name": "a_b", "int": 2}]
     instances = [{"name": "i.0", "attributes": attributes}, {"name": "i-0"}]
     made, lost = one(old("ResourceSlice", nodeName="n", driverName="d", namedResources={"instances": instances}))  # fmt: skip

@@ -58,7 +58,7 @@ def test_comments_stay_where_they_were(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["structured-1.30", "beta-1.32"])
-def test_claims_ask_for_the_cats_they_asked_for(folder: str) -> None:
+def test_converted_claims_request_the_same_devices(folder: str) -> None:
     asked = requests_of(convert_text(texts(folder)).texts)
     cats = [r["exactly"]["selectors"][0]["cel"]["expression"] for r in asked if "selectors" in r["exactly"]]
     today = 'device.attributes["resource-driver.example.com"]'
@@ -74,7 +74,7 @@ def test_a_rule_makes_selectors_of_a_drivers_parameters() -> None:
     assert expressions == [f'{today}.color == "black"', f'{today}.size == "large"']
 
 
-def test_without_a_rule_the_parameters_configure_and_the_loss_is_told() -> None:
+def test_without_a_rule_parameters_become_configuration_with_a_note() -> None:
     result = convert_text(texts("classic-1.27"))
     assert [note.document for note in result.notes if note.lost] == [
         "ResourceClaimTemplate large-black-cat-claim-template"

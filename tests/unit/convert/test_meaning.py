@@ -184,7 +184,7 @@ _RULES = read_rules(
     of_class=st.sampled_from(["none", "with a rule", "without a rule", "missing"]),
     target=st.sampled_from(["v1", "v1beta2", "v1beta1"]),
 )
-def test_a_loss_is_told_for_each_thing_that_has_no_equivalent(
+def test_each_field_without_equivalent_has_a_note(
     immediate: bool, suitable: bool, allocated: bool, reference: str, of_class: str, target: str
 ) -> None:
     kinds = {"with a rule": "ConfigMap", "without a rule": "Secret", "missing": "Lost"}

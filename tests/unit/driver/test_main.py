@@ -28,7 +28,7 @@ def test_options_come_from_the_variables_that_charts_set() -> None:
     assert options.cdi_dir == Path("/k/cdi")
 
 
-def test_without_variables_everything_is_where_a_kubelet_has_it() -> None:
+def test_default_options_are_the_paths_of_a_kubelet() -> None:
     options = options_from({"NODE_NAME": "n"})
     assert options.registry_dir == Path("/var/lib/kubelet/plugins_registry")
     assert options.data_dir is None

@@ -54,9 +54,7 @@ def with_claim(api: Any) -> None:
     )
 
 
-async def test_it_introduces_itself_with_both_versions_and_learns_the_outcome(
-    api: Any, tmp_path: Path
-) -> None:
+async def test_a_driver_registers_with_both_versions_and_learns_the_outcome(api: Any, tmp_path: Path) -> None:
     with_claim(api)
     async with serving(api.client, Cats(), options=options(tmp_path)) as plugin:
         socket = tmp_path / "plugins_registry" / "cats.example.com-reg.sock"

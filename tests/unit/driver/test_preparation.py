@@ -123,7 +123,7 @@ async def test_a_prepared_claim_has_a_spec_and_an_answer_that_names_it(world: Wo
     assert spec["devices"][1] == {"name": "u1-gpu-1", "containerEdits": {"env": ["GPU=gpu-1"]}}
 
 
-async def test_asking_again_gives_the_same_answer_and_bothers_nobody(world: World) -> None:
+async def test_preparing_again_gives_the_same_answer_without_calling_the_driver(world: World) -> None:
     _, preparer = world.start()
     refs = world.add(claim("u1", "gpu-0"))
     first = await preparer.prepare(refs)
@@ -141,7 +141,7 @@ async def test_a_spec_that_vanished_is_restored(world: World) -> None:
     assert world.specs == {"u1"}
 
 
-async def test_unprepare_removes_spec_and_memory_and_may_be_repeated(world: World) -> None:
+async def test_unprepare_removes_spec_and_checkpoint_entry_and_may_be_repeated(world: World) -> None:
     _, preparer = world.start()
     refs = world.add(claim("u1", "gpu-0"))
     await preparer.prepare(refs)
@@ -265,7 +265,7 @@ async def test_after_a_crash_while_unpreparing_nothing_is_taken_for_prepared(
     assert world.hardware.prepared == 2
 
 
-async def test_a_device_whose_undoing_fails_is_not_given_to_others(world: World) -> None:
+async def test_a_device_that_cannot_be_unprepared_is_not_prepared_for_another_claim(world: World) -> None:
     class Stuck(TestDriver):
         async def unprepare(self, claim: ClaimRef) -> None:
             raise RuntimeError("it does not let go")
@@ -278,7 +278,7 @@ async def test_a_device_whose_undoing_fails_is_not_given_to_others(world: World)
     assert "is prepared for claim ns/claim-u1" in (await preparer.prepare(refs[1:]))["u2"].error
 
 
-async def test_a_checkpoint_that_was_tampered_with_is_not_believed(world: World) -> None:
+async def test_a_checkpoint_that_was_tampered_with_is_refused(world: World) -> None:
     _, preparer = world.start()
     await preparer.prepare(world.add(claim("u1", "gpu-0")))
     path = world.directory / "checkpoint.json"

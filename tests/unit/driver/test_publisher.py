@@ -58,7 +58,7 @@ async def test_a_deleted_slice_comes_back(api: Any) -> None:
         await wait_for("two published devices", lambda: names(api) == ["gpu-0", "gpu-1"])
 
 
-async def test_a_slice_that_somebody_changed_is_put_right(api: Any) -> None:
+async def test_a_slice_that_another_client_changed_is_restored(api: Any) -> None:
     async with publishing(api, {"las1": Pool.of(devices(1))}):
         await wait_for("published devices", lambda: names(api))
         [found] = api.all("resourceslices")
@@ -67,7 +67,7 @@ async def test_a_slice_that_somebody_changed_is_put_right(api: Any) -> None:
         await wait_for("gpu-0 to be published alone", lambda: names(api) == ["gpu-0"])
 
 
-async def test_slices_of_other_pools_and_drivers_are_none_of_its_business(api: Any) -> None:
+async def test_slices_of_other_pools_and_drivers_are_left_alone(api: Any) -> None:
     def foreign(driver: str, node: str) -> dict[str, Any]:
         return {"spec": {"driver": driver, "nodeName": node, "pool": {"name": "p", "generation": 1}}}
 
@@ -81,7 +81,7 @@ async def test_slices_of_other_pools_and_drivers_are_none_of_its_business(api: A
     assert {f"{SLICES}/a", f"{SLICES}/b"} <= set(api.objects)
 
 
-async def test_a_failing_server_is_tried_again_and_the_driver_hears_of_it(api: Any) -> None:
+async def test_failed_slice_writes_are_retried_and_reported_to_the_driver(api: Any) -> None:
     errors: list[Exception] = []
     api.fail["POST", SLICES] = InternalError("not now")
     async with publishing(api, {"las1": Pool.of(devices(1))}, on_error=errors.append):
@@ -111,7 +111,7 @@ async def test_an_old_server_gets_devices_in_its_own_shape(fake_api: Any) -> Non
         assert publisher.counts.updates == 0
 
 
-async def test_fields_that_the_server_drops_are_reported_once_and_not_fought_over(api: Any) -> None:
+async def test_fields_that_the_server_drops_are_reported_once_and_not_written_again(api: Any) -> None:
     errors: list[Exception] = []
     store = api.put
 

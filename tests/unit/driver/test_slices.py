@@ -92,7 +92,7 @@ def test_names_of_several_slices_keep_their_order() -> None:
     assert first == ["gpu-0", "gpu-128", "gpu-256"]
 
 
-def test_a_pool_that_grows_beyond_one_slice_starts_afresh() -> None:
+def test_a_pool_that_grows_beyond_one_slice_gets_new_slices() -> None:
     server = Server()
     server.make(Pool.of(gpus(8)))
     todo = server.make(Pool.of(gpus(200)))
@@ -100,7 +100,7 @@ def test_a_pool_that_grows_beyond_one_slice_starts_afresh() -> None:
     assert server.pools == [(2, 2)] * 2
 
 
-def test_a_pool_that_is_no_longer_published_goes() -> None:
+def test_slices_of_a_pool_that_is_no_longer_published_are_deleted() -> None:
     server = Server()
     server.make(Pool.of(gpus(200)))
     server.make(None)
@@ -171,7 +171,7 @@ def test_the_time_of_a_taint_stays_what_the_server_made_it() -> None:
     assert server.slices[name]["spec"]["devices"][0]["taints"][0]["timeAdded"] == "2026-01-01T00:00:00Z"
 
 
-def test_what_the_server_dropped_is_not_asked_for_again() -> None:
+def test_fields_that_the_server_dropped_are_not_written_again() -> None:
     from dray.driver.slices import content, wanted_spec
 
     server = Server()

@@ -59,7 +59,9 @@ async def test_a_driver_of_the_sdk_passes_and_leaves_nothing(api: Any, tmp_path:
     assert api.all("resourceclaims") == []
 
 
-async def test_a_driver_that_forgets_to_define_its_devices_is_found_out(api: Any, tmp_path: Path) -> None:
+async def test_a_driver_that_does_not_define_its_cdi_devices_fails_the_checks(
+    api: Any, tmp_path: Path
+) -> None:
     class Forgetful(Good):
         async def prepare(self, claim: Claim) -> Sequence[Prepared]:
             return [Prepared(device=d, cdi_ids=["x.com/y=z", "not qualified"]) for d in claim.devices]
@@ -70,7 +72,7 @@ async def test_a_driver_that_forgets_to_define_its_devices_is_found_out(api: Any
     )
 
 
-async def test_a_driver_that_cannot_unprepare_is_found_out(api: Any, tmp_path: Path) -> None:
+async def test_a_driver_that_cannot_unprepare_fails_the_checks(api: Any, tmp_path: Path) -> None:
     class Clinging(Good):
         async def unprepare(self, claim: ClaimRef) -> None:
             raise RuntimeError("mine")
@@ -79,14 +81,14 @@ async def test_a_driver_that_cannot_unprepare_is_found_out(api: Any, tmp_path: P
     assert "v1.DRAPlugin: unprepares" in failures(report)
 
 
-async def test_an_empty_registry_is_told(api: Any, tmp_path: Path) -> None:
+async def test_an_empty_registry_fails_the_checks(api: Any, tmp_path: Path) -> None:
     report = await run(None, options=Options(registry=tmp_path, driver="x.example.com"))
     [check] = report.checks
     assert check.outcome is Outcome.FAILED
     assert "belongs to driver x.example.com" in check.detail
 
 
-async def test_an_incomplete_pool_is_told(api: Any, tmp_path: Path) -> None:
+async def test_an_incomplete_pool_fails_the_checks(api: Any, tmp_path: Path) -> None:
     spec = {
         "driver": "good.example.com",
         "nodeName": "other",

@@ -23,7 +23,7 @@ def pending(*wishes: dict[str, Any]) -> list[Pending]:
     return [Pending(f"cat-{i}", {"metadata": {"name": f"c-{i}"}}, {}, wish) for i, wish in enumerate(wishes)]
 
 
-async def test_the_choosiest_claim_is_served_first() -> None:
+async def test_the_claim_with_the_fewest_matching_cats_is_served_first() -> None:
     results = await CatsController().allocate(pending(ANY, BLACK, BLACK), node="n", others=[])
     data = [r["resourceHandles"][0]["data"] for r in results]
     assert ["white" in d for d in data] == [True, False, False]

@@ -27,7 +27,7 @@ def claim(*devices: str, **result: Any) -> Claim:
     return Claim.of(document, "gpu.example.com")
 
 
-def test_a_node_has_eight_cards_with_the_attributes_of_the_notes() -> None:
+def test_a_node_has_eight_gpus_with_the_documented_attributes() -> None:
     [slice_] = GpuDriver().pools("las1")["las1"].slices
     documents = [d.document() for d in slice_.devices]
     assert len(documents) == 8
@@ -131,7 +131,7 @@ def test_configurations_it_does_not_understand_are_refused(given: Any, problem: 
         sharing([given])
 
 
-def test_a_card_is_as_well_as_its_file_says(tmp_path: Path) -> None:
+def test_a_gpu_has_the_health_that_its_file_says(tmp_path: Path) -> None:
     assert read_health(tmp_path / "gpu-0") == (Health.HEALTHY, "")
     (tmp_path / "gpu-0").write_text("too hot\n")
     assert read_health(tmp_path / "gpu-0") == (Health.UNHEALTHY, "too hot")

@@ -42,13 +42,13 @@ def test_an_allocated_card_is_attached_and_described() -> None:
     assert status["networkData"]["ips"] == ["10.77.0.2/16"]
 
 
-def test_a_card_that_does_not_work_says_so() -> None:
+def test_a_card_that_cannot_be_attached_sets_the_failure_condition() -> None:
     [status] = statuses(claim("nic-1"), Fabric(broken=frozenset({"nic-1"})), now=NOW)
     assert status["conditions"][0]["type"] == ATTACH_FAILED
     assert "networkData" not in status
 
 
-def test_what_has_been_said_is_not_said_again() -> None:
+def test_a_device_status_is_not_written_twice() -> None:
     first = statuses(claim("nic-1"), Fabric(), now=NOW)
     assert statuses(claim("nic-1", devices=first), Fabric(), now=NOW) == []
     assert statuses(claim("nic-1", allocation=None), Fabric(), now=NOW) == []

@@ -14,13 +14,13 @@ def explained(*documents: dict[str, object], name: str = "p") -> Explanation:
     return explain_pod(cluster(*documents), ObjectKey("default", name))
 
 
-def test_pod_that_fits_is_told_its_node_and_devices() -> None:
+def test_explanation_of_a_fitting_pod_names_its_node_and_devices() -> None:
     found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), pod("p", "c"))
     assert found.outcome is Outcome.FITS
     assert found.facts == ("claim c, request r: gpu.example.com/n/a",)
 
 
-def test_selector_is_taken_apart_to_the_condition_that_fails() -> None:
+def test_selector_is_split_to_show_the_condition_that_fails() -> None:
     source = f'{MODEL} == "A100" && device.driver == "other"'
     found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c", source), pod("p", "c"))
     conditions = found.requests[0].removed[0].conditions
@@ -40,7 +40,7 @@ def test_value_close_to_a_real_one_is_suggested() -> None:
     assert asked.suggestion.startswith('"NVIDIA-A100"')
 
 
-def test_nodes_with_the_same_reasons_are_told_together() -> None:
+def test_nodes_with_the_same_reasons_are_grouped() -> None:
     world = [d for i in range(30) for d in (node(f"n{i}"), slice_(f"n{i}", device("a")))]
     found = explained(*world, device_class(), claim("c", count=2), pod("p", "c"))
     assert [group.count for group in found.nodes] == [30]
@@ -56,7 +56,7 @@ def test_network_attached_devices_are_counted_once() -> None:
     assert found.requests[0].considered == 1
 
 
-def test_node_causes_stand_beside_the_devices() -> None:
+def test_node_causes_are_explained_beside_devices() -> None:
     tainted = node("n", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
     found = explained(tainted, node("m"), slice_("n", device("a")), device_class(), claim("c"), pod("p", "c"))
     assert "untolerated node taint k=v:NoSchedule" in found.headline
@@ -73,13 +73,13 @@ def test_missing_class_is_named_with_the_one_that_was_meant() -> None:
     assert found.advice == ("did you mean gpu-large?",)
 
 
-def test_claim_that_does_not_exist_is_said_before_anything_else() -> None:
+def test_missing_claim_is_the_headline() -> None:
     found = explained(node("n"), claim("train-gpu"), pod("p", "train-gpus"))
     assert found.headline == "there is no ResourceClaim train-gpus in namespace default"
     assert found.advice == ("did you mean train-gpu?",)
 
 
-def test_template_is_taken_as_the_claim_it_will_become() -> None:
+def test_claim_of_a_template_counts_before_it_is_created() -> None:
     template = {
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": "t", "namespace": "default"},
@@ -91,7 +91,7 @@ def test_template_is_taken_as_the_claim_it_will_become() -> None:
     assert found.outcome is Outcome.FITS
 
 
-def test_deleted_claim_names_the_pod_that_holds_it() -> None:
+def test_claim_being_deleted_names_the_pod_it_is_reserved_for() -> None:
     held = claim("c", taken=("n/a",))
     held["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x.example.com/keep"]}
     held["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "uid-p"}]
@@ -102,7 +102,7 @@ def test_deleted_claim_names_the_pod_that_holds_it() -> None:
     assert "x.example.com/keep" in found.facts[1]
 
 
-def test_allocated_claim_tells_what_its_device_was_chosen_for() -> None:
+def test_explanation_of_an_allocated_claim_says_why_its_device_matches() -> None:
     given = claim("c", f'{MODEL} == "A100"', taken=("n/a",))
     found = explain_claim(
         cluster(node("n"), slice_("n", device("a")), device_class(), given), ObjectKey("default", "c")
@@ -119,7 +119,7 @@ def test_pod_bound_without_the_scheduler_is_stuck() -> None:
     assert "remove nodeName" in found.advice[0]
 
 
-def test_nothing_published_asks_for_the_driver() -> None:
+def test_advice_asks_for_the_driver_when_no_slices_are_published() -> None:
     found = explained(node("n"), device_class(), claim("c"), pod("p", "c"))
     assert found.headline == "no node has any device"
     assert "is the driver installed" in found.advice[0]
@@ -136,13 +136,13 @@ def test_conjunction_is_split_only_at_its_top() -> None:
     assert split_conjunction("a ? b && c : d") == ["a ? b && c : d"]
 
 
-def test_nothing_is_made_up_about_what_one_may_not_read() -> None:
+def test_kinds_that_the_user_may_not_read_are_not_explained() -> None:
     blind = Snapshot(unread=("DeviceClass",)).with_objects([node("n"), claim("c"), pod("p", "c")])
     found = explain_pod(Cluster(blind), ObjectKey("default", "p"))
     assert found.headline == "why cannot be told, as you may not read DeviceClass"
 
 
-def test_warning_of_the_kubelet_is_told_of_a_pod_that_does_not_start() -> None:
+def test_explanation_shows_kubelet_warnings_of_a_pod_that_does_not_start() -> None:
     holder = claim("c", taken=("n/a",))
     holder["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "uid-p"}]
     bound = pod("p", "c", nodeName="n")
@@ -161,7 +161,7 @@ def test_warning_of_the_kubelet_is_told_of_a_pod_that_does_not_start() -> None:
     assert found.advice == ("the driver does not run on n: install it there, or restart it",)
 
 
-def test_finalizer_holds_a_pod_that_has_ended() -> None:
+def test_explanation_names_the_finalizer_of_a_pod_that_has_ended() -> None:
     kept = pod("p", nodeName="n")
     kept["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/keep"]}
     kept["status"] = {"phase": "Failed"}
@@ -169,7 +169,7 @@ def test_finalizer_holds_a_pod_that_has_ended() -> None:
     assert (found.outcome, found.facts) == (Outcome.STUCK, ("held by finalizer example.com/keep",))
 
 
-def test_devices_of_an_incomplete_pool_are_missed_only_where_they_would_be_selected() -> None:
+def test_incomplete_pool_removes_only_devices_that_would_be_selected() -> None:
     lost = slice_("n", device("z"), count=2)
     lost["metadata"]["name"] = "lost"
     lost["spec"] |= {"driver": "other.example.com"}
@@ -180,7 +180,7 @@ def test_devices_of_an_incomplete_pool_are_missed_only_where_they_would_be_selec
     assert not any("slices" in text for text in found.advice)
 
 
-def test_nobody_is_told_to_free_devices_that_would_not_be_enough() -> None:
+def test_advice_does_not_free_devices_that_would_not_be_enough() -> None:
     world = (node("n"), slice_("n", device("a"), device("b")), device_class(), claim("old", taken=("n/a",)))
     enough = explained(*world, claim("c", count=2), pod("p", "c"))
     assert any("wait for or delete default/old" in text for text in enough.advice)
@@ -188,7 +188,7 @@ def test_nobody_is_told_to_free_devices_that_would_not_be_enough() -> None:
     assert not any("wait for or delete" in text for text in more.advice)
 
 
-def test_pod_may_wait_for_its_devices_to_become_ready() -> None:
+def test_pod_waits_for_binding_conditions() -> None:
     waited = claim("c", taken=("n/a",))
     waited["status"]["allocation"]["devices"]["results"][0]["bindingConditions"] = ["attached"]
     world = (node("n"), slice_("n", device("a")), device_class())

@@ -204,7 +204,7 @@ async def test_the_node_registers_and_holds_a_lease(api: Any, tmp_path: Path) ->
         assert api.objects[lease]["spec"]["holderIdentity"] == "las1"
 
 
-async def test_a_pod_waits_for_its_claim_and_says_so(api: Any, tmp_path: Path) -> None:
+async def test_a_pod_that_waits_for_its_claim_has_an_event(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
     async with world.node(), world.driver(Cats()):
         world.claim("c", "cat-0", pods=())
@@ -301,7 +301,7 @@ async def test_a_restarted_agent_finds_its_pods_running_and_prepares_nothing_ane
     assert (cats.prepared, cats.unprepared) == (["c"], ["c"])
 
 
-async def test_what_is_left_of_pods_deleted_meanwhile_is_cleared_away(api: Any, tmp_path: Path) -> None:
+async def test_containers_of_pods_deleted_during_a_restart_are_removed(api: Any, tmp_path: Path) -> None:
     world, cats = World(api, tmp_path), Cats()
     async with contextlib.AsyncExitStack() as stack:
         async with world.node(keep=True):
@@ -339,7 +339,7 @@ async def test_slices_of_a_driver_that_is_gone_are_withdrawn_after_a_while(api: 
         await wait_for("the slices of the gone driver to go", lambda: not api.all("resourceslices"))
 
 
-async def test_slices_stay_where_the_release_leaves_them(api: Any, tmp_path: Path) -> None:
+async def test_slices_stay_without_a_withdrawal_delay(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
     async with world.node(withdraw_after=None):
         async with world.driver(Cats()):
@@ -390,7 +390,7 @@ async def test_monitoring_agents_see_the_devices_of_running_pods(api: Any, tmp_p
         assert device.cdi_devices[0].name == "k8s.cats.example.com/cats=uid-c-cat-1"
 
 
-async def test_drivers_that_speak_only_the_older_version_are_understood(api: Any, tmp_path: Path) -> None:
+async def test_drivers_that_serve_only_one_version_are_called(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
     for versions in (["v1beta1.DRAPlugin"], ["v1.DRAPlugin"]):
         async with world.node(), world.driver(Cats(), versions=versions):
@@ -481,9 +481,7 @@ async def test_a_followed_log_ends_with_its_container_and_the_previous_one_stays
         assert b"".join([x async for x in proxy.logs(pod, "main", PodLogOptions(previous=True))]) == b"once\n"
 
 
-async def test_a_driver_that_vanishes_during_a_call_does_not_take_the_pod_along(
-    api: Any, tmp_path: Path
-) -> None:
+async def test_a_pod_survives_a_driver_that_vanishes_during_a_call(api: Any, tmp_path: Path) -> None:
     class Slow(Cats):
         async def prepare(self, claim: Claim) -> Any:
             called.set()
@@ -566,7 +564,9 @@ async def test_a_pod_that_waits_for_its_next_try_goes_at_once_when_deleted(api: 
         await wait_for("pod p to go", lambda: world.gone("p"))
 
 
-async def test_a_pod_that_is_deleted_while_it_is_prepared_waits_for_nobody(api: Any, tmp_path: Path) -> None:
+async def test_a_pod_that_is_deleted_while_it_is_prepared_does_not_wait_for_the_driver(
+    api: Any, tmp_path: Path
+) -> None:
     world, asked = World(api, tmp_path), asyncio.Event()
 
     class Endless(Cats):
@@ -606,7 +606,7 @@ async def test_the_prestop_hook_runs_once_however_often_the_grace_changes(api: A
     assert (counted / "hook").read_text() == "once\n"
 
 
-async def test_last_words_of_containers_show_in_their_status(api: Any, tmp_path: Path) -> None:
+async def test_termination_messages_show_in_the_status_of_containers(api: Any, tmp_path: Path) -> None:
     world = World(api, tmp_path)
     async with world.node():
         world.pod("said", "echo because > /dev/termination-log; exit 3", restartPolicy="Never")

@@ -19,11 +19,13 @@ from dray.node.hostpaths import HostPaths
         ("/etc/hosts", "/etc/hosts"),
     ],
 )
-def test_a_node_among_several_has_its_own_version_of_what_matters(given: str, found: str) -> None:
+def test_nodes_that_share_a_machine_have_kubelet_and_cdi_directories_of_their_own(
+    given: str, found: str
+) -> None:
     assert HostPaths.below(Path("/data/las1")).locate(given) == found
 
 
-def test_a_node_with_a_machine_to_itself_has_everything_in_its_place() -> None:
+def test_a_node_with_a_machine_to_itself_has_the_usual_paths() -> None:
     paths = HostPaths.of_machine()
     assert paths.locate("/var/lib/kubelet/x") == "/var/lib/kubelet/x"
     assert paths.registry == Path("/var/lib/kubelet/plugins_registry")

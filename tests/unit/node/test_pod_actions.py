@@ -196,7 +196,7 @@ def test_a_failing_container_comes_back_after_growing_pauses() -> None:
     assert node.status["containerStatuses"][0]["restartCount"] == 8
 
 
-def test_a_container_that_ran_long_starts_over_at_once() -> None:
+def test_a_container_that_ran_long_restarts_without_back_off() -> None:
     node = Node(pod("a"))
     node.settle()
     node.end("a", 1)
@@ -209,7 +209,7 @@ def test_a_container_that_ran_long_starts_over_at_once() -> None:
     assert node.settle() == ["start a #3"]
 
 
-def test_back_off_is_told_in_the_kubelets_words() -> None:
+def test_back_off_has_the_kubelets_reason_and_message() -> None:
     node = Node(pod("a"))
     node.settle()
     for _ in range(2):
@@ -245,7 +245,7 @@ def test_a_failed_init_container_fails_a_pod_that_is_never_restarted() -> None:
     assert node.status["phase"] == "Failed"
 
 
-def test_a_pod_is_over_only_when_everything_is_cleared_away() -> None:
+def test_a_pod_is_terminal_only_after_it_is_torn_down() -> None:
     node = Node(pod("a", restartPolicy="Never"))
     node.settle()
     node.end("a")
@@ -266,7 +266,7 @@ def test_deletion_stops_containers_then_clears_away_then_removes_the_object() ->
     assert node.settle() == ["TearDownPod", "DeletePod"]
 
 
-def test_the_grace_that_is_left_counts() -> None:
+def test_containers_get_the_rest_of_the_grace_period() -> None:
     node = Node(pod("a"))
     node.settle()
     node.delete(grace=30)
@@ -281,13 +281,13 @@ def test_the_grace_that_is_left_counts() -> None:
     assert [a.grace for a in forced.done if isinstance(a, StopContainer)] == [0]
 
 
-def test_a_pod_deleted_before_it_was_set_up_is_merely_cleared_away() -> None:
+def test_a_pod_deleted_before_it_was_set_up_is_only_torn_down() -> None:
     node = Node(pod("a"))
     node.delete()
     assert node.settle() == ["TearDownPod", "DeletePod"]
 
 
-def test_set_up_that_failed_is_tried_again_after_a_pause() -> None:
+def test_failed_set_up_is_retried_after_a_pause() -> None:
     node = Node(pod("a"))
     node.state = replace(node.state, failure=Failure("X", "y", tries=3), retry_at=T0 + 2)
     assert node.settle() == []
@@ -354,7 +354,7 @@ EVENTS = st.lists(
 
 @settings(max_examples=300)
 @given(EVENTS, st.sampled_from(["Always", "OnFailure", "Never"]), st.booleans())
-def test_whatever_happens_nothing_runs_outside_its_time(
+def test_no_container_runs_before_set_up_or_after_the_end_of_its_pod(
     events: list[Any], policy: str, with_sidecar: bool
 ) -> None:
     init = (sidecar("i") if with_sidecar else "i", "j")

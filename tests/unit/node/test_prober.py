@@ -9,7 +9,7 @@ import grpc.aio
 from dray.node.prober import ResultCounter, grpc_check, http_get
 
 
-def test_thresholds_decide_and_changes_are_news() -> None:
+def test_results_are_reported_at_thresholds_and_on_change() -> None:
     counter = ResultCounter({"failureThreshold": 2, "successThreshold": 2}, initially=False)
     assert [counter.add(ok) for ok in (True, True, True, False, False, True, True)] == [
         False, True, False, False, True, False, True,

@@ -67,7 +67,7 @@ async def test_secrets_config_maps_and_empty_directories(api: Any, paths: HostPa
     assert list(provided.places["e"].iterdir()) == []
 
 
-async def test_what_cannot_be_provided_is_named(api: Any, paths: HostPaths) -> None:
+async def test_volumes_that_cannot_be_mounted_are_named(api: Any, paths: HostPaths) -> None:
     volumes = VolumeManager(api.client, paths)
     with pytest.raises(
         MountError, match=r'MountVolume.SetUp failed for volume "c" : configmaps "x" not found'

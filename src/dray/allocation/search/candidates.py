@@ -347,7 +347,7 @@ class _Relevance(NamedTuple):
 def _share_limits(
     consumed_capacities: Iterable[consumable_capacity.ConsumedCapacity], consumed: Mapping[str, int]
 ) -> tuple[tuple[str, int, int], ...]:
-    """What limits the number of shares of a device, whoever takes them."""
+    """What limits the number of shares of a device, whichever requests take them."""
     least: dict[str, tuple[int, int]] = {}
     for consumed_capacity in consumed_capacities:
         for name, amount, limit in consumed_capacity.amounts:

@@ -238,7 +238,7 @@ class Exhaustive:
                 yield start, end
 
     def _possible(self, start: int, end: int) -> bool:
-        """Whether these steps can be had at all, as if nothing had been chosen before them."""
+        """Whether these steps have a solution by themselves, as if nothing had been chosen before them."""
         self._end = end
         found = self._descend(self._step(start)) is Outcome.FOUND
         while self._state.device_allocations:

@@ -29,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EquivalentDevices(NamedTuple):
-    """One device, and how many devices key the same to some selectors."""
+    """One device, and how many devices look the same to some selectors."""
 
     device: Device
     times: int
@@ -44,7 +44,7 @@ class DeviceGroups:
         self._first: dict[Hashable, Device] = {}
 
     def add(self, device: Device) -> Hashable:
-        """Equal for devices that key the same."""
+        """Count a device; returns a key that is equal for devices that look the same."""
         key = self._fingerprint(device.id.driver, device.document)
         if key is None:
             key = device.shape

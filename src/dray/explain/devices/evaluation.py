@@ -18,7 +18,7 @@ from dray.explain.devices.states import compiled
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How an expression fares."""
+    """The result of evaluating an expression on devices."""
 
     source: str
     matching: tuple[DeviceID, ...]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def unhealthy(cluster: Cluster) -> dict[DeviceID, str]:
-    """Device → what is said about its health."""
+    """The unhealthy devices, each with the message of the kubelet or the driver."""
     found: dict[DeviceID, str] = {}
     for key, pod in cluster.pods.items():
         for name, resource in _reports(pod):

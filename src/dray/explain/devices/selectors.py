@@ -28,7 +28,7 @@ _LITERAL = re.compile(r"""(?<![\w\]])(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')
 
 @dataclass(frozen=True, slots=True)
 class SelectorAttribute:
-    """One attribute or capacity that a selector looks at."""
+    """One attribute or capacity that a selector reads, and the values that devices have."""
 
     name: str  # domain/name
     table: str  # attributes, capacity, or driver
@@ -50,7 +50,7 @@ class SelectorAttribute:
 
 @dataclass(frozen=True, slots=True)
 class SelectorCondition:
-    """One part of a selector, and how devices fare with it."""
+    """One condition of a selector, and on how many devices it is true."""
 
     source: str
     true: int
@@ -126,7 +126,7 @@ def selector_attributes(
     *,
     known: Callable[[], Iterable[Device]] = tuple,
 ) -> tuple[SelectorAttribute, ...]:
-    """What a selector looks at by name, in the order of the names. ``known`` devices help to guess what was meant."""
+    """What a selector reads by name, in the order of the names. ``known`` devices help to guess what was meant."""
     try:
         reads = compiled(source, features).reads
     except CompileError:

@@ -1,1 +1,1 @@
-"""Findings about manifests: what the API server would refuse, and rules that look at the whole."""
+"""Findings about manifests: what the API server would refuse, and rules about objects that refer to each other."""

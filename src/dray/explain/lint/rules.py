@@ -66,7 +66,7 @@ class LintContext:
 
     @cached_property
     def devices(self) -> list[Device]:
-        """Slices among the manifests alone say nothing about the devices there are."""
+        """The devices of the snapshot. Without one there are none, as manifests hold only some slices."""
         if not self.complete:
             return []
         return [device for pool in self.cluster.pools.values() for device in pool.devices]

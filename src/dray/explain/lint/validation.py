@@ -28,7 +28,7 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say about one place of a manifest."""
+    """One remark about one line of a manifest."""
 
     rule: str
     level: Level
@@ -88,7 +88,7 @@ _ANY: Mapping[str, str] = {
 
 
 def _version(manifest: Manifest, served: Serving | None) -> Iterator[Finding]:
-    """What there is to say about the version alone."""
+    """Findings about the version alone."""
     found = manifest.found
     if found is None:
         return

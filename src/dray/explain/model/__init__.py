@@ -1,1 +1,1 @@
-"""What the tools work on and what they find: snapshots, manifests, the cluster made of them, explanations."""
+"""Snapshots, manifests, the cluster made of them, and explanations as data."""

@@ -1,6 +1,6 @@
-"""A snapshot that may be shown to others: every name that could tell something replaced, consistently.
+"""A snapshot without names that are confidential: each is replaced by an alias, everywhere by the same one.
 
-What allocation depends on stays: numbers, versions, the shape of selectors and who refers to whom. Names of nodes,
+What allocation depends on stays: numbers, versions, the shape of selectors and references between objects. Names of nodes,
 namespaces, pods, containers, claims and pools, and values of node labels, become ``node-1``, ``ns-2`` and so on;
 annotations, images, environments, messages and events go. Names of classes, drivers, devices and attributes and the values of attributes
 stay, as selectors mean nothing without them, except where a value is the name of a node or looks like a serial number.
@@ -173,7 +173,7 @@ def _taint(names: _Names, taint: TaintT) -> TaintT:
 
 
 def _value(names: _Names, value: str) -> str:
-    """The value of a label; numbers are compared as such, and empty and boolean ones tell nothing."""
+    """The value of a label; numbers stay as they are compared, and so do empty and boolean values, which reveal nothing."""
     if not value or value.isdigit() or value in ("true", "false"):
         return value
     return names.known("node", value) or names.of("value", value)

@@ -1,4 +1,4 @@
-"""An explanation as data: what was found out, for text and for programs alike."""
+"""An explanation as data, which is rendered as text or written as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RemovedDevices:
-    """Devices that one and the same thing keeps from a request."""
+    """Devices that one cause removes from the candidates of a request."""
 
     cause: str
     detail: str
@@ -64,7 +64,7 @@ class BestNode:
 
 @dataclass(frozen=True, slots=True)
 class RequestExplanation:
-    """What became of all devices of the cluster for one request."""
+    """How many devices of the cluster could serve one request, and what removed the others."""
 
     claim: str
     request: str
@@ -92,14 +92,14 @@ class RequestExplanation:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that say no, or yes, for the same reasons; what is told in detail is told of the closest."""
+    """Nodes with the same outcome; the details are those of the node that comes closest."""
 
     count: int
     closest: str
     examples: tuple[str, ...]
     fits: bool
     causes: tuple[str, ...]  # node causes, devices aside
-    devices: tuple[str, ...]  # what there is to say about devices
+    devices: tuple[str, ...]  # what allocation finds there
 
     def as_document(self) -> dict[str, Any]:
         return {

@@ -69,7 +69,7 @@ class SnapshotError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What the tools look at. Objects are in the newest shape whatever version they were read in."""
+    """The objects of a cluster, in the newest shape whatever version they were read in."""
 
     namespaces: tuple[Namespace, ...] = ()
     nodes: tuple[Node, ...] = ()

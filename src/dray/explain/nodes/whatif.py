@@ -84,7 +84,7 @@ class WhatIf:
         )
 
     def _score(self, name: str) -> float:
-        """Less is better: the fuller or the emptier, or all the same."""
+        """The order of nodes, least first: by how full they are, or all equal under the default policy."""
         if self._policy is DEFAULT:
             return 0.0
         pools = self.cluster.inventory.pools(self.cluster.nodes[name], self.cluster.features)

@@ -1,4 +1,4 @@
-"""What keeps devices from a request, in few words that may follow a number: 24 ``tainted k=v:NoSchedule``."""
+"""Causes that remove devices, as phrases that follow a number: 24 ``tainted k=v:NoSchedule``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BRIEF: Final = {
     Cause.CAPACITY: "short of capacity",
     Cause.COUNTERS: "short of counters",
 }
-#: who has the devices, and which pools they are in, is told elsewhere
+#: the explanation names the owners and pools of devices beside the phrase
 _WITHOUT_DETAIL: Final = (Cause.TAKEN, Cause.NODE, Cause.POOL_INCOMPLETE)
 #: what differs from device to device
 _PASSING: Final = (*_WITHOUT_DETAIL, Cause.CAPACITY, Cause.COUNTERS)
 
 
 def describe(removal: Removal) -> str:
-    """What removed the devices; the text of a selector is told elsewhere."""
+    """The cause that removed the devices, without the text of a selector."""
     cause, detail, selector = removal.cause, removal.detail, removal.selector
     if selector is not None:
         owner, name, *_ = detail.split(" ")
@@ -43,5 +43,5 @@ def describe(removal: Removal) -> str:
 
 
 def describe_briefly(removal: Removal) -> str:
-    """The same for several devices at once."""
+    """The cause for a group of devices, without what differs from device to device."""
     return _BRIEF[removal.cause] if removal.cause in _PASSING else describe(removal)

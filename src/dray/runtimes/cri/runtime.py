@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from dray.kubelet_api.services import CRI_IMAGES, CRI_RUNTIME, stub
+from dray.runtimes.cri import messages
 from dray.runtimes.cri.streaming import SpdyPortConnection, SpdySession
 from dray.runtimes.interface import (
     Capabilities,
@@ -19,7 +20,6 @@ from dray.runtimes.interface import (
     ContainerStatus,
     ExecResult,
     Listing,
-    Mount,
     PortConnection,
     RuntimeFailure,
     SandboxConfig,
@@ -32,8 +32,6 @@ from dray.wire.unix import SocketPath
 
 log = logging.getLogger(__name__)
 
-#: Marks what dray runs among everything else that a runtime may have.
-LABEL = "dray.dev/managed"
 #: Seconds between looks at the containers, for what the runtime did not tell.
 RELIST_PERIOD = 1.0
 CALL_TIMEOUT = 120.0
@@ -96,7 +94,7 @@ class CriRuntime:
 
     async def list(self) -> Listing:
         m = self._messages
-        only_ours = {LABEL: "true"}
+        only_ours = {messages.LABEL: "true"}
         sandboxes = await self._call(
             self._runtime.ListPodSandbox,
             m.ListPodSandboxRequest(filter=m.PodSandboxFilter(label_selector=only_ours)),
@@ -134,7 +132,7 @@ class CriRuntime:
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
         config.log_directory.mkdir(parents=True, exist_ok=True)
-        wanted = self._sandbox_config(config)
+        wanted = messages.sandbox_config(config, has_network=self._has_network)
         request = self._messages.RunPodSandboxRequest(config=wanted, runtime_handler=config.runtime_handler)
         answer = await self._call(self._runtime.RunPodSandbox, request)
         self._sandboxes[answer.pod_sandbox_id] = wanted
@@ -173,7 +171,7 @@ class CriRuntime:
     async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
         m = self._messages
         pod = await self._config_of(sandbox)
-        wanted = self._container_config(config, pod)
+        wanted = messages.container_config(config, pod)
         request = m.CreateContainerRequest(pod_sandbox_id=sandbox, config=wanted, sandbox_config=pod)
         answer = await self._call(self._runtime.CreateContainer, request, failure="CreateContainerError")
         status = await self._status(answer.container_id, sandbox=sandbox, pod_uid=pod.metadata.uid)
@@ -229,67 +227,6 @@ class CriRuntime:
         answer = await self._call(self._runtime.PortForward, request, failure="PortForwardError")
         return await SpdyPortConnection.open(answer.url, port)
 
-    # Messages
-
-    def _sandbox_config(self, config: SandboxConfig) -> Any:
-        m = self._messages
-        # Without a network plugin there is only the host's network.
-        host = config.host_network or not self._has_network
-        namespaces = m.NamespaceOption(
-            network=m.NODE if host else m.POD, pid=m.CONTAINER, ipc=m.NODE if config.host_network else m.POD
-        )
-        return m.PodSandboxConfig(
-            metadata=m.PodSandboxMetadata(
-                name=config.name, uid=config.uid, namespace=config.namespace, attempt=config.attempt
-            ),
-            hostname="" if host else config.hostname,
-            log_directory=str(config.log_directory),
-            labels={**config.labels, LABEL: "true"},
-            annotations=dict(config.annotations),
-            linux=m.LinuxPodSandboxConfig(
-                security_context=m.LinuxSandboxSecurityContext(namespace_options=namespaces)
-            ),
-        )
-
-    def _container_config(self, config: ContainerConfig, pod: Any) -> Any:
-        m = self._messages
-        security = m.LinuxContainerSecurityContext(
-            privileged=config.privileged,
-            namespace_options=pod.linux.security_context.namespace_options,
-            readonly_rootfs=config.read_only_root,
-            supplemental_groups=list(config.groups),
-            no_new_privs=config.no_new_privileges,
-        )
-        if config.user is not None:
-            security.run_as_user.value = config.user
-        if config.group is not None:
-            security.run_as_group.value = config.group
-        logs = Path(pod.log_directory)
-        resources = m.LinuxContainerResources(
-            cpu_shares=max(2, config.cpu_milli * 1024 // 1000), memory_limit_in_bytes=config.memory_limit
-        )
-        if config.cpu_limit_milli:
-            resources.cpu_period, resources.cpu_quota = 100_000, max(1000, config.cpu_limit_milli * 100)
-        return m.ContainerConfig(
-            metadata=m.ContainerMetadata(name=config.name, attempt=config.attempt),
-            image=m.ImageSpec(image=config.image, user_specified_image=config.image),
-            command=list(config.command),
-            args=list(config.args),
-            working_dir=config.working_dir,
-            envs=[m.KeyValue(key=k, value=v.encode()) for k, v in config.env],
-            mounts=[
-                m.Mount(container_path=x.target, host_path=x.source, readonly=x.read_only)
-                for x in (*config.mounts, *_message_mount(config))
-            ],
-            CDI_devices=[m.CDIDevice(name=name) for name in config.cdi_devices],
-            labels={**config.labels, LABEL: "true"},
-            log_path=str(config.log_path.relative_to(logs)) if config.log_path.is_relative_to(logs) else "",
-            stdin=config.stdin,
-            stdin_once=config.stdin_once,
-            tty=config.tty,
-            linux=m.LinuxContainerConfig(resources=resources, security_context=security),
-        )
-
     async def _config_of(self, sandbox: str) -> Any:
         """A sandbox's configuration, also after the agent was restarted."""
         if sandbox in self._sandboxes:
@@ -344,7 +281,7 @@ class CriRuntime:
             log_path=Path(found.log_path),
         )
 
-    # Changes
+    # What the kubelet calls PLEG
 
     def _announce(self, status: ContainerStatus) -> None:
         if self._states.get(status.id) is status.state:
@@ -353,7 +290,7 @@ class CriRuntime:
         self._lifecycle_events.publish(status)
 
     async def _watch(self) -> None:
-        """The runtime's own announcements where it makes them, and a regular look for the rest."""
+        """Follows the runtime's events where it has them, and lists containers now and then to find the rest."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_events())
             while True:
@@ -365,7 +302,7 @@ class CriRuntime:
         m = self._messages
         found = await self._call(
             self._runtime.ListContainers,
-            m.ListContainersRequest(filter=m.ContainerFilter(label_selector={LABEL: "true"})),
+            m.ListContainersRequest(filter=m.ContainerFilter(label_selector={messages.LABEL: "true"})),
         )
         for c in found.containers:
             if _STATES.get(c.state) is not self._states.get(c.id) and c.id in self._states:
@@ -407,9 +344,3 @@ class CriRuntime:
             if e.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise TimeoutError(e.details()) from e
             raise RuntimeFailure(failure, e.details() or e.code().name) from e
-
-
-def _message_mount(config: ContainerConfig) -> list[Mount]:
-    if not config.message_path:
-        return []
-    return [Mount(source=str(config.message_file), target=config.message_path)]

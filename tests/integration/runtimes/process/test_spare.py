@@ -73,7 +73,7 @@ def test_a_spare_that_is_out_of_date_is_not_used(spawner: Spawner, monkeypatch: 
     assert spawner._spare is not None and spawner._spare.pid != spare.pid
 
 
-def test_a_spare_that_died_is_not_missed(spawner: Spawner) -> None:
+def test_a_container_starts_without_a_spare_that_died(spawner: Spawner) -> None:
     spawner.prepare_spare()
     assert spawner._spare is not None
     os.kill(spawner._spare.pid, signal.SIGKILL)
@@ -82,7 +82,7 @@ def test_a_spare_that_died_is_not_missed(spawner: Spawner) -> None:
     assert (told, printed) == (b"", b"fine\n")
 
 
-def test_a_spare_keeps_nobodys_pipe_open(spawner: Spawner) -> None:
+def test_a_spare_keeps_no_pipe_of_other_containers_open(spawner: Spawner) -> None:
     read, write = os.pipe2(os.O_CLOEXEC)
     spawner.prepare_spare()
     play(spawner, config("true"))  # whoever is forked from here on may hold it, a spare that waits must not

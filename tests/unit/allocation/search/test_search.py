@@ -57,14 +57,14 @@ def work(where: Inventory, *claims: dict[str, Any]) -> tuple[Plan | Unallocatabl
     return outcome, clock.looks
 
 
-def test_one_device_too_few_among_equals_is_found_out_at_once() -> None:
+def test_too_few_equivalent_devices_fail_without_search() -> None:
     alike = stock(*(device(f"d{i}") for i in range(31)))
     outcome, looks = work(alike, claim(*(request(f"r{i}", 8) for i in range(4))))
     assert isinstance(outcome, Unallocatable)
     assert looks <= 2
 
 
-def test_requests_that_compete_are_matched_instead_of_tried() -> None:
+def test_competing_requests_are_bounded_without_trying_all_combinations() -> None:
     devices = [device(f"d{i:02}", attributes={"i": i}) for i in range(20)]
     small = f'device.attributes["{DRIVER}"].i < 9'
     requests = [request("any", 8), request("a", 5, small), request("b", 4, small)]
@@ -78,7 +78,7 @@ def test_requests_that_compete_are_matched_instead_of_tried() -> None:
     assert looks <= 2
 
 
-def test_a_value_that_all_must_share_is_chosen_with_foresight() -> None:
+def test_match_constraints_are_bounded_by_value() -> None:
     devices = [device(f"d{i:02}", attributes={"root": f"r{i % 5}", "i": i}) for i in range(20)]
     devices += [device(f"e{i}", attributes={"root": "r4", "i": 100 + i}) for i in range(3)]
     asks = claim(request("r", 6), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
@@ -87,7 +87,7 @@ def test_a_value_that_all_must_share_is_chosen_with_foresight() -> None:
     assert looks <= 5
 
 
-def test_counters_are_added_up_beforehand() -> None:
+def test_counters_bound_the_search() -> None:
     devices = [
         device(f"d{i:02}", attributes={"i": i}, consumesCounters=draws("set", mem=2)) for i in range(24)
     ]
@@ -102,7 +102,7 @@ def test_counters_are_added_up_beforehand() -> None:
     assert isinstance(outcome, Plan)
 
 
-def test_a_claim_that_cannot_be_had_at_all_is_found_out_before_others_are_tried() -> None:
+def test_a_claim_that_cannot_be_allocated_fails_before_others_are_tried() -> None:
     devices = [device(f"d{i:02}", attributes={"i": i, "pair": i // 2}) for i in range(16)]
     impossible = claim(
         request("r", 2),
@@ -114,7 +114,7 @@ def test_a_claim_that_cannot_be_had_at_all_is_found_out_before_others_are_tried(
     assert looks <= 3
 
 
-def test_pigeons_do_not_fit_into_fewer_holes() -> None:
+def test_distinct_values_bound_the_search() -> None:
     devices = [device(f"d{i:02}", attributes={"hole": i % 7, "i": i}) for i in range(28)]
     asks = claim(*(request(f"r{i}") for i in range(8)), constraints=[{"distinctAttribute": f"{DRIVER}/hole"}])
     outcome, looks = work(stock(*devices), asks)

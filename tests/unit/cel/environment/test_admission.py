@@ -53,7 +53,7 @@ def test_the_result_must_be_of_an_allowed_type() -> None:
     assert compile("1", results=()).type.text == "int"
 
 
-def test_what_is_not_offered_is_not_declared() -> None:
+def test_variables_that_are_not_offered_are_not_declared() -> None:
     for name in ("params", "authorizer", "variables"):
         assert f"undeclared reference to '{name}'" in refused(f"{name}.x")
 
@@ -72,7 +72,7 @@ def test_variables_build_on_one_another_and_are_evaluated_once() -> None:
     assert "undefined field 'later'" in refused("variables.later == 1", variables=compile_variables([]))
 
 
-def test_a_variable_that_fails_fails_whoever_looks_at_it() -> None:
+def test_a_variable_that_fails_fails_the_expressions_that_use_it() -> None:
     variables = compile_variables([("bad", "nope"), ("broken", "object.x")])
     activation = Activation(object=POD, variables=variables)
     bad = compile("variables.bad == 1", variables=variables).evaluate(activation, BUDGET)
@@ -99,7 +99,7 @@ def test_one_expression_has_a_limit_of_its_own() -> None:
     )
 
 
-def test_the_authorizer_is_asked_the_question_the_expression_spells() -> None:
+def test_the_authorizer_gets_the_attributes_that_the_expression_names() -> None:
     asked: list[AuthorizationAttributes] = []
 
     def authorize(question: AuthorizationAttributes) -> Decision:

@@ -140,7 +140,7 @@ def test_compiled_selectors_are_kept() -> None:
     assert compile("true") is not compile("true", stored=True)
 
 
-def test_what_costs_too_much_is_counted_and_stopped() -> None:
+def test_evaluation_stops_at_the_cost_limit() -> None:
     bomb = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))"
     selector = compile(bomb)
     assert selector.max_cost > devices.MAX_COST
@@ -173,7 +173,7 @@ def test_a_selector_says_what_it_reads() -> None:
         "device == device",
     ],
 )
-def test_what_only_evaluation_can_tell_is_not_guessed(expression: str) -> None:
+def test_reads_are_unknown_where_only_evaluation_can_tell(expression: str) -> None:
     assert compile(expression).reads is None
 
 
@@ -227,7 +227,7 @@ _selectors = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(_selectors, _devices)
-def test_the_fast_form_tells_what_the_exact_one_tells(expression: str, device: Device) -> None:
+def test_generated_code_agrees_with_the_exact_program(expression: str, device: Device) -> None:
     try:
         selector = compile(expression)
     except CompileError:

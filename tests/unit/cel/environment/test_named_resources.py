@@ -47,7 +47,7 @@ def test_errors_have_upstreams_words() -> None:
         compile("1")
 
 
-def test_only_what_1_29_knew_may_be_written_newly() -> None:
+def test_new_selectors_may_use_only_what_1_29_has() -> None:
     with pytest.raises(CompileError, match="undeclared reference to 'isIP'"):
         compile("isIP('::1')")
     assert compile("isIP('::1')", stored=True).matches([]) is True

@@ -86,7 +86,7 @@ def test_what_the_grammar_refuses_is_worded_as_upstream_does(text: str, message:
     assert problems(text) == message
 
 
-def test_several_slips_are_reported_at_once() -> None:
+def test_several_syntax_errors_are_reported_at_once() -> None:
     assert problems("f(,) + [1,,2]").count("ERROR") == 2
 
 

@@ -21,7 +21,7 @@ def test_device_is_free_until_a_claim_has_it() -> None:
     assert found["b"].state is DeviceState.FREE
 
 
-def test_shared_device_tells_what_is_left() -> None:
+def test_shared_device_shows_the_capacity_left() -> None:
     shared = device("a", allowMultipleAllocations=True, capacity={"memory": {"value": "80Gi"}})
     holder = claim("c", taken=("n/a",))
     result = holder["status"]["allocation"]["devices"]["results"][0]
@@ -42,7 +42,7 @@ def test_taint_rule_taints_devices_of_its_pool() -> None:
     assert found["b"].state is DeviceState.FREE
 
 
-def test_partition_is_blocked_while_another_has_its_hardware() -> None:
+def test_partition_is_blocked_while_another_consumes_its_counters() -> None:
     def part(name: str, amount: str) -> dict[str, object]:
         return device(name, consumesCounters=[{"counterSet": "s", "counters": {"m": {"value": amount}}}])
 
@@ -60,7 +60,7 @@ def test_devices_of_an_incomplete_pool_are_withheld() -> None:
     assert found["a"].state is DeviceState.WITHHELD
 
 
-def test_device_that_the_kubelet_reports_sick_is_unhealthy() -> None:
+def test_device_that_the_kubelet_reports_unhealthy_is_unhealthy() -> None:
     user = pod("p", "c", nodeName="n")
     report = {"name": "claim:c", "resources": [{"resourceID": "x", "health": "Unhealthy"}]}
     user["status"]["containerStatuses"] = [{"name": "c", "allocatedResourcesStatus": [report]}]
@@ -85,6 +85,6 @@ def test_summary_by_class_counts_a_device_in_each_of_its_classes() -> None:
     assert found == {"gpu": 2, "all": 2}
 
 
-def test_snapshot_survives_its_file() -> None:
+def test_snapshot_is_equal_after_saving_and_loading() -> None:
     snapshot = Snapshot(nodes=(node("n"),), release="1.36", gates=frozenset({"DRAAdminAccess"}))
     assert parse(snapshot.dump()) == snapshot

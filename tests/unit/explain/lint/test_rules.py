@@ -69,7 +69,7 @@ def rules(text: str, *known: dict[str, object]) -> dict[str, int]:
 KNOWN = (node("n"), slice_("n", device("a"), device("b")), device_class())
 
 
-def test_sound_claim_has_nothing_said_about_it() -> None:
+def test_valid_claim_has_no_findings() -> None:
     text = CLAIM.format(count=2, source='device.attributes["gpu.example.com"].model == "A100"')
     assert findings(text, *KNOWN) == []
 
@@ -84,7 +84,7 @@ def test_sound_claim_has_nothing_said_about_it() -> None:
         ('device.attributes["gpu.example.com"].modle == "A100"', "attribute-typo"),
     ],
 )
-def test_selector_is_judged_at_its_line(source: str, rule: str) -> None:
+def test_finding_about_a_selector_has_its_line(source: str, rule: str) -> None:
     text = CLAIM.format(count=1, source=">-\n              " + source)
     assert rules(text, *KNOWN)[rule] == 14
 
@@ -106,7 +106,7 @@ def test_old_version_is_deprecated_and_still_checked() -> None:
     assert rules(text, *KNOWN) == {"deprecated-version": 2, "count-too-high": 11}
 
 
-def test_workload_is_looked_at_with_its_claims() -> None:
+def test_workload_is_checked_with_its_claims() -> None:
     text = CLAIM.format(count=1, source="'true'") + "---" + DEPLOYMENT
     found = rules(text, *KNOWN)
     assert set(found) == {"undeclared-request", "unused-claim", "unknown-claim", "shared-claim"}
@@ -136,7 +136,7 @@ def test_sarif_places_each_finding() -> None:
     assert {one.rule for one in found} <= set(RULES)
 
 
-def test_versions_of_past_generations_are_told_of() -> None:
+def test_classic_versions_are_reported_as_no_longer_served() -> None:
     text = "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {resourceClassName: r}\n"
     (found,) = findings(text)
     assert found.rule == "deprecated-version"
@@ -144,7 +144,7 @@ def test_versions_of_past_generations_are_told_of() -> None:
 
 
 @pytest.mark.parametrize(("release", "known"), [("1.30", True), ("1.36", False)])
-def test_release_may_not_have_the_version(release: str, known: bool) -> None:
+def test_version_that_the_release_does_not_serve_is_an_error(release: str, known: bool) -> None:
     text = b"apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {resourceClassName: r}\n"
     chosen = EffectiveVersion.parse(release)
     served = chosen.serving({"api/all": True})

@@ -8,7 +8,7 @@ from dray.explain.model.explanation import Outcome
 from tests.support.explain import claim, device, device_class, node, pod, slice_
 
 
-def test_no_name_of_the_cluster_is_left_and_the_puzzle_stays_the_same() -> None:
+def test_anonymized_snapshot_has_no_names_and_the_same_explanation() -> None:
     serial = device("a")
     serial["attributes"] |= {"uuid": {"string": "GPU-secret"}, "host": {"string": "secret-node"}}
     held = claim("secret-claim", taken=("secret-node/a",))

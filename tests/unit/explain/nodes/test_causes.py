@@ -48,12 +48,12 @@ def test_anti_affinity_of_a_pod_that_is_there_counts_as_well() -> None:
     assert only_cause(found) == "default/other will not have the pod near it"
 
 
-def test_affinity_to_pods_that_are_nowhere() -> None:
+def test_affinity_to_pods_that_do_not_exist() -> None:
     found = explained(pod("p", "c", affinity=near("podAffinity", app="nobody")))
     assert only_cause(found) == f"no pod that the pod affinity asks for shares {HOSTNAME} with the node"
 
 
-def test_spread_tells_the_counts() -> None:
+def test_topology_spread_shows_the_counts() -> None:
     constraint = {
         "maxSkew": 1,
         "topologyKey": HOSTNAME,
@@ -81,7 +81,7 @@ def test_host_port_names_its_holder() -> None:
     assert only_cause(found) == "the host ports of the pod are in use by default/other"
 
 
-def test_node_affinity_is_told_with_its_terms() -> None:
+def test_node_affinity_is_explained_with_its_terms() -> None:
     terms = {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["big"]}]}]
     }
@@ -101,7 +101,7 @@ def volume_claim(**spec: str) -> Doc:
     }
 
 
-def test_volume_claim_that_does_not_exist_is_in_the_way_of_every_node() -> None:
+def test_missing_volume_claim_rejects_every_node() -> None:
     found = explained(with_volume())
     assert found.headline == 'no node will do: persistentvolumeclaim "data" not found'
     assert found.nodes == ()
@@ -124,7 +124,7 @@ def asking(**limits: str) -> Doc:
     return pod("p", containers=[{"name": "c", "resources": {"requests": limits, "limits": limits}}])
 
 
-def test_extended_resource_that_a_class_stands_for_is_served_by_devices() -> None:
+def test_extended_resource_of_a_device_class_is_served_by_devices() -> None:
     of_class = {"deviceclass.resource.kubernetes.io/gpu": "1"}
     found = explained(asking(**of_class))
     assert found.outcome is Outcome.FITS

@@ -77,7 +77,7 @@ def test_devices_of_the_whole_cluster_are_counted_once_each(documents: list[Doc]
         assert story.usable + sum(removed.count for removed in story.removed) == devices
 
 
-def test_work_does_not_grow_with_nodes_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equivalent_nodes_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     searches = 0
     allocate = nodes_trial.allocate
 

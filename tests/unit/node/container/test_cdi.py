@@ -64,7 +64,7 @@ def test_later_directories_win(tmp_path: Path) -> None:
     assert CdiCache([tmp_path / "low", tmp_path / "high"]).resolve(["v.com/gpu=0"]).env == (("X", "high"),)
 
 
-def test_two_specs_of_one_directory_that_define_a_device_leave_none(tmp_path: Path) -> None:
+def test_a_device_that_two_specs_of_one_directory_define_cannot_be_used(tmp_path: Path) -> None:
     write(tmp_path, "a.json", devices=[device("0", env=["X=a"]), device("1", env=["Y=a"])])
     write(tmp_path, "b.json", devices=[device("0", env=["X=b"])])
     resolver = CdiCache([tmp_path])

@@ -17,7 +17,7 @@ def report(device: str, health: str = "Healthy", message: str = "", timeout: flo
     return HealthReport("pool", device, health, message, timeout)
 
 
-def test_only_changes_are_news() -> None:
+def test_update_returns_the_devices_whose_health_changed() -> None:
     health = HealthInfoCache(Clock())
     assert health.update("d", [report("a"), report("b")]) == {("pool", "a"), ("pool", "b")}
     assert health.update("d", [report("a"), report("b")]) == set()
@@ -39,7 +39,7 @@ def test_reports_count_for_thirty_seconds_or_as_the_driver_says() -> None:
     assert health.expire() == {"d": {("pool", "b")}}
 
 
-def test_a_driver_that_falls_silent_takes_its_knowledge_along() -> None:
+def test_health_is_unknown_when_the_driver_stops_reporting() -> None:
     health = HealthInfoCache(Clock())
     health.update("d", [report("a")])
     assert health.update("d", None) == {("pool", "a")}

@@ -192,7 +192,7 @@ async def test_a_pod_waits_for_its_claim_to_be_in_order(
     await manager.prepare(pod("p1", "c"))
 
 
-async def test_missing_claims_and_drivers_are_named(world: World) -> None:
+async def test_errors_name_missing_claims_and_drivers(world: World) -> None:
     manager = world.start()
     with pytest.raises(
         ClaimError, match=r'fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found'
@@ -221,7 +221,7 @@ async def test_a_template_that_needs_no_claim_is_fine(world: World) -> None:
     assert world.calls == []
 
 
-async def test_errors_of_drivers_are_passed_on_and_nothing_counts_as_prepared(world: World) -> None:
+async def test_after_an_error_of_a_driver_nothing_counts_as_prepared(world: World) -> None:
     world.add(claim("c", "a"))
     plugin = world.plugins["a"]
     manager = world.start()
@@ -242,7 +242,7 @@ async def test_errors_of_drivers_are_passed_on_and_nothing_counts_as_prepared(wo
     assert manager.claims_in_use() == {"a": 1, "<any>": 1}
 
 
-async def test_a_driver_that_is_away_holds_up_the_end_of_the_pod(world: World) -> None:
+async def test_a_pod_cannot_end_while_its_driver_is_away(world: World) -> None:
     world.add(claim("c", "a"))
     manager = world.start()
     await manager.prepare(pod("p1", "c"))
@@ -264,7 +264,9 @@ async def test_a_claim_prepared_before_a_restart_is_not_prepared_again(world: Wo
     assert again.cdi_devices(pod("p1", "c"), pod("p1", "c")["spec"]["containers"][0]) == ["a/x=c"]
 
 
-async def test_after_a_reboot_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_prepared_before_a_reboot_is_prepared_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.add(claim("c", "a"))
     await world.start().prepare(pod("p1", "c"))
     monkeypatch.setattr("dray.kubelet_api.checkpoint.boot_id", lambda: "another start")

@@ -106,7 +106,7 @@ async def test_commands_run_over_a_websocket() -> None:
     await endpoint.stop()
 
 
-async def test_other_pages_and_mistakes() -> None:
+async def test_other_paths_and_invalid_requests() -> None:
     endpoint, client = await _serving()
     assert (await client.request("GET", "/healthz")).body in (b"ok", "ok")
     assert (await client.request("GET", "/pods")).object["items"] == [{"metadata": {"name": "p"}}]

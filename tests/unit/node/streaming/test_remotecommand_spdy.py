@@ -38,7 +38,7 @@ async def test_a_command_gets_its_streams_and_tells_its_exit_code() -> None:
     assert echo.closed and cable.closed
 
 
-async def test_old_clients_are_told_in_words() -> None:
+async def test_old_clients_get_the_exit_status_as_text() -> None:
     client, _ = spdy_client(command(EchoSession(), "stdin", "stdout", protocol="v2.channel.k8s.io"))
     streams = {kind: client.open_stream({"streamType": kind}) for kind in ("error", "stdin", "stdout")}
     streams["stdin"].end()

@@ -59,7 +59,7 @@ class Wire:
             await self.news.wait()
 
 
-async def test_a_session_flows_both_ways_and_ends_with_its_code() -> None:
+async def test_a_session_carries_input_output_and_exit_code() -> None:
     echo, wire = EchoSession(), Wire()
 
     async def start() -> Session:
@@ -109,7 +109,7 @@ async def test_a_client_that_leaves_ends_the_session() -> None:
         await asyncio.sleep(0.001)
 
 
-async def test_clients_that_break_the_rules_are_let_go() -> None:
+async def test_clients_that_violate_the_protocol_are_disconnected() -> None:
     echo, wire = EchoSession(), Wire()
 
     async def start() -> Session:
@@ -124,7 +124,7 @@ async def test_clients_that_break_the_rules_are_let_go() -> None:
     assert wire.closed
 
 
-async def test_a_client_that_has_heard_of_the_end_is_hung_up_on() -> None:
+async def test_the_connection_is_closed_after_the_clients_close_frame() -> None:
     wire = Wire()
 
     async def start() -> Session:

@@ -26,6 +26,8 @@ from dray.server.auth.serviceaccount import ISSUER, ServiceAccount, service_acco
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
+    from dray.api.types.meta import ObjectMeta
+
 ALGORITHM: Final = "ES256"
 _EXTRA: Final = "authentication.kubernetes.io/"
 _LEEWAY: Final = 60  # seconds that clocks may differ, and that a deleted object's tokens stay good
@@ -218,13 +220,13 @@ class ServiceAccountTokens:
             ref = f"service account {kind} ref claim ({stated.get('uid', '')})"
             raise InvalidToken(f"{kind} UID ({found['uid']}) does not match {ref}")
 
-    def _find(self, plural: str, key: str) -> Mapping[str, Any] | None:
+    def _find(self, plural: str, key: str) -> ObjectMeta | None:
         resource = self._api.resources.resource("", plural)
         document = None if resource is None else resource.cache.get(key)
         return None if document is None else document.metadata
 
-    def _deleted(self, metadata: Mapping[str, Any]) -> bool:
-        when: str = metadata.get("deletionTimestamp") or ""
+    def _deleted(self, metadata: ObjectMeta) -> bool:
+        when = metadata.get("deletionTimestamp") or ""
         return bool(when) and times.to_epoch(when) < self._api.clock.seconds() - _LEEWAY
 
 
