@@ -34,6 +34,7 @@ class ClusterState:
     release: str
     started: float
     devices: list[str] = field(default_factory=list)  # a line for each node and driver, once they are there
+    commands: list[str] = field(default_factory=list)  # what to type next
 
 
 def _lock_path(data: Path) -> Path:
