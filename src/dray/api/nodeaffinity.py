@@ -91,7 +91,7 @@ def find_untolerated_taint(
     taints: Iterable[Taint],
     tolerations: Sequence[Toleration],
     effects: tuple[str, ...],
-) -> Mapping[str, Any] | None:
+) -> Taint | None:
     """The first taint with one of the effects that nothing tolerates."""
     for taint in taints:
         if taint.get("effect") in effects and not any(tolerates(t, taint) for t in tolerations):

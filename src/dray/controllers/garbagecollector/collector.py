@@ -38,6 +38,7 @@ from dray.controllers.garbagecollector.graph import (
 from dray.controllers.garbagecollector.monitors import Monitors, monitored_resources
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.api.types.meta import ObjectMeta
 
 
@@ -122,10 +123,12 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
 
     def _record_invalid_namespace(self, dependent: ObjectReference, owner: ObjectReference) -> None:
         group, _, version = dependent.api_version.rpartition("/")
-        about = {"metadata": {"namespace": dependent.namespace, "name": dependent.name, "uid": dependent.uid}}
+        about: Object = {
+            "metadata": {"namespace": dependent.namespace, "name": dependent.name, "uid": dependent.uid}
+        }
         text = f'ownerRef {owner} does not exist in namespace "{dependent.namespace}"'
         resource = Resource(group, version, "", dependent.kind)
-        self.context.recorder.event(resource, about, "Warning", "OwnerRefInvalidNamespace", text)  # type: ignore[arg-type]
+        self.context.recorder.event(resource, about, "Warning", "OwnerRefInvalidNamespace", text)
 
     # -- looking
 
