@@ -188,7 +188,7 @@ def _state(cluster: RunningCluster) -> datadir.ClusterState:
         url=cluster.server.url,
         kubeconfig=str(options.kubeconfig_path),
         store=options.store,
-        release=options.emulate or "all",
+        release=options.emulate,
         started=time.time(),
         devices=published_devices(cluster),
     )

@@ -134,7 +134,7 @@ def _detached(flags: UpFlags) -> None:
         from dray.api.release import EffectiveVersion
         from dray.app.quirks import Quirks
 
-        version = EffectiveVersion.parse("" if found.release == "all" else found.release)
+        version = EffectiveVersion.parse(found.release)
         _print_next_steps(found.url, found.kubeconfig, found.devices, Quirks.of(version))
 
 
@@ -191,7 +191,7 @@ def status(data: Path | None) -> None:
         f"{'Ready' if ready else 'Not ready'} on {found.url}, pid {found.pid}, up {_age(found.started)}"
     )
     click.echo(f"  store       {found.store}")
-    click.echo(f"  release     {found.release}")
+    click.echo(f"  release     {found.release or 'all'}")
     click.echo(f"  kubeconfig  {found.kubeconfig}")
     if not ready:
         raise SystemExit(2)
