@@ -198,16 +198,19 @@ def cluster_state(cluster: RunningCluster) -> datadir.ClusterState:
     """What others are told about the cluster, and what ``dray up`` prints."""
     import os
 
+    from dray.node.options import has_plugin_sockets
+
     options = cluster.options.server
     return datadir.ClusterState(
         pid=os.getpid(),
         url=cluster.server.url,
         kubeconfig=str(options.kubeconfig_path),
         store=options.store,
-        release=options.emulate or "all",
+        release=options.emulate,
         started=time.time(),
         devices=driver_lines(cluster),
         commands=_next_commands(cluster),
+        nodes=cluster.node_names if has_plugin_sockets(cluster.options.runtime) else [],
     )
 
 

@@ -176,8 +176,10 @@ def status(data: Path | None) -> None:
         f"{'Ready' if ready else 'Not ready'} on {found.url}, pid {found.pid}, up {_age(found.started)}"
     )
     click.echo(f"  store       {found.store}")
-    click.echo(f"  release     {found.release}")
+    click.echo(f"  release     {found.release or 'all'}")
     click.echo(f"  kubeconfig  {found.kubeconfig}")
+    for name in found.nodes:
+        click.echo(f"  {name:<10}  {datadir.node_directory(folder, name)}")
     if not ready:
         raise SystemExit(2)
 
