@@ -36,6 +36,12 @@ class ClusterState:
     release: str
     started: float
     devices: list[str] = field(default_factory=list)  # a line for each node and driver, once they are there
+    nodes: list[str] = field(default_factory=list)  # those of its nodes that have directories on this machine
+
+
+def node_directory(data: Path, node: str) -> Path:
+    """Where one of the cluster's own nodes has its kubelet, CDI and log directories."""
+    return data / "nodes" / node
 
 
 def _lock_path(data: Path) -> Path:

@@ -12,6 +12,7 @@ from dray.cli.component import run_component
 from dray.cli.config_flags import kubeconfig_option
 
 if TYPE_CHECKING:
+    from dray.app.datadir import ClusterState
     from dray.app.join import JoinConfiguration
     from dray.client.client import Client
     from dray.client.config import Config
@@ -130,6 +131,32 @@ def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, p
         return with_endpoint(options, folder=folder, client_ca=authority, port=port)
     except OSError as problem:
         raise click.ClickException(f"--port: {problem}") from None
+
+
+def running_cluster(data: Path | None) -> tuple[Path, ClusterState]:
+    """The data directory and the state of the cluster of ``dray up``."""
+    from dray.app import datadir
+    from dray.app.options import default_data
+
+    folder = (data or default_data()).absolute()
+    found = datadir.read_state(folder) if datadir.is_running(folder) else None
+    if found is None:
+        raise click.ClickException(f"no cluster is running on {folder}; start one with: dray up --detach")
+    return folder, found
+
+
+@node.command("list")
+@click.option("--data", type=click.Path(path_type=Path), help="Data directory of the cluster.")
+def list_nodes(data: Path | None) -> None:
+    """Show the nodes of the cluster of dray up and their kubelet and CDI directories."""
+    from dray.app.datadir import node_directory
+    from dray.cli.printers import columns
+    from dray.node.hostpaths import HostPaths
+
+    folder, cluster = running_cluster(data)
+    paths = {name: HostPaths.below(node_directory(folder, name)) for name in cluster.nodes}
+    rows = [(name, str(p.kubelet), str(p.cdi[0])) for name, p in paths.items()]
+    click.echo("\n".join(columns([("NODE", "KUBELET DIRECTORY", "CDI DIRECTORY"), *rows])))
 
 
 @node.command()

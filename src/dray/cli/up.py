@@ -198,6 +198,8 @@ def status(data: Path | None) -> None:
     click.echo(f"  store       {found.store}")
     click.echo(f"  release     {found.release or 'all'}")
     click.echo(f"  kubeconfig  {found.kubeconfig}")
+    for name in found.nodes:
+        click.echo(f"  {name:<10}  {datadir.node_directory(folder, name)}")
     if not ready:
         raise SystemExit(2)
 
