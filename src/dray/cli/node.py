@@ -230,6 +230,7 @@ def join(
     """
     from dray.api.errors import StatusError
     from dray.app import join as joining_node
+    from dray.app.datadir import ensure_private
     from dray.app.options import OptionError
     from dray.client.config import ConfigError
     from dray.node.bootstrap.cluster_info import JoinError
@@ -243,6 +244,7 @@ def join(
         address=address,
     )
     try:
+        ensure_private(member.data)
         if not member.keeper.usable():
             _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
         options = _with_endpoint(

@@ -120,8 +120,9 @@ def _detached(flags: UpFlags) -> None:
     data = (flags["data"] or default_data()).absolute()
     arguments = [a for a in sys.argv[1:] if a != "--detach"]
     try:
+        datadir.ensure_private(data)
         detach(arguments, log=data / "dray.log", seconds=_START_SECONDS)
-    except StartFailed as e:
+    except (StartFailed, OptionError) as e:
         raise click.ClickException(str(e)) from None
     found = datadir.read_state(data)
     if found is not None:
@@ -157,7 +158,11 @@ def down(data: Path | None) -> None:
     if not datadir.is_running(folder):
         click.echo(f"No cluster is running on {folder}.")
         return
-    if not datadir.stop(folder, seconds=_STOP_SECONDS):
+    try:
+        stopped = datadir.stop(folder, seconds=_STOP_SECONDS)
+    except OptionError as e:
+        raise click.ClickException(str(e)) from None
+    if not stopped:
         raise click.ClickException(f"the cluster did not end within {_STOP_SECONDS:g} s")
     click.echo("The cluster has stopped.")
 
