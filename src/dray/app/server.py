@@ -218,7 +218,10 @@ def _account_key(path: Path) -> bytes:
 
 def _tokens(options: ServerOptions, api: APIServer, accounts: ServiceAccountTokens) -> BearerTokens:
     audiences = accounts.audiences
-    users = read_token_file(options.token_file) if options.token_file is not None else {}
+    try:
+        users = read_token_file(options.token_file) if options.token_file is not None else {}
+    except ValueError as e:
+        raise OptionError(f"--token-auth-file: {e}") from e
     if options.admin_token:
         users[options.admin_token] = ADMIN
     static = StaticTokens(users, audiences=audiences)

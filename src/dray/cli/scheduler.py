@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dray.cli.component import effective_version, emulate_option, gates_option, metrics_option, run_component
 from dray.cli.config_flags import kubeconfig_option
+from dray.cli.files import InputPath, read_yaml
 
 if TYPE_CHECKING:
     from dray.client.client import Client
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @kubeconfig_option
-@click.option(
-    "--config", type=click.Path(path_type=Path, exists=True), help="a KubeSchedulerConfiguration (v1)"
-)
+@click.option("--config", type=InputPath(dir_okay=False), help="a KubeSchedulerConfiguration (v1)")
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,
@@ -48,7 +47,7 @@ def scheduler(
     from dray.scheduler import component
 
     try:
-        configuration = parse(_yaml(config)) if config is not None else Configuration()
+        configuration = parse(read_yaml(config)) if config is not None else Configuration()
     except ConfigError as problem:
         raise click.ClickException(f"{config}: {problem}") from None
     if leader_elect is None:
@@ -64,9 +63,3 @@ def scheduler(
 
     where = Path(configuration.kubeconfig) if configuration.kubeconfig else None
     run_component(kubeconfig or where, run, metrics_listen=metrics_listen, metrics=options.metrics.text)
-
-
-def _yaml(path: Path) -> Any:
-    import yaml
-
-    return yaml.safe_load(path.read_text())

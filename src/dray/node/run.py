@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dray.api.release import SettingError
 from dray.client.client import Client
 from dray.node.nodes import Nodes, connect
 from dray.node.options import NodeOptions
@@ -77,4 +78,4 @@ def make_runtime(options: Options) -> Runtime:
         from dray.runtimes.cri.runtime import CriRuntime
 
         return CriRuntime(Path(argument))
-    raise ValueError(f"unknown runtime {options.runtime!r}: simulated, process or cri:SOCKET")
+    raise SettingError(f"--runtime {options.runtime}: there are simulated, process and cri:SOCKET")
