@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from dray.api import yamldocs
 from dray.runtimes.interface import DeviceNode, Edits, Hook, Mount
 
 if TYPE_CHECKING:
@@ -156,11 +157,9 @@ def _parse(path: Path, text: str) -> cdi.Spec:
     if path.suffix == ".json":
         document = json.loads(text)
     else:
-        import yaml
-
         try:
-            document = yaml.safe_load(text)
-        except yaml.YAMLError as e:
+            document = yamldocs.load(text)
+        except yamldocs.InvalidYAML as e:
             raise CdiError(str(e)) from e
     if not isinstance(document, dict):
         raise CdiError("the file is no object")
