@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dray.app.datadir import node_directory
+
 if TYPE_CHECKING:
     from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule
     from dray.api.types.resource import DeviceClass, DeviceSelector
@@ -122,7 +124,7 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     parts = tuple(ControlPlanePart(name=part, command=(part,)) for part in _CONTROL_PLANE) if first else ()
     return NodeOptions(
         name=name,
-        paths=HostPaths.below(cluster.data / "nodes" / name),
+        paths=HostPaths.below(node_directory(cluster.data, name)),
         capacity={"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"},
         services={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port},
         control_plane=parts,
@@ -197,7 +199,7 @@ async def _start_on_node(
     from dray.driver import plugin
     from dray.node.hostpaths import HostPaths
 
-    paths = HostPaths.below(cluster.data / "nodes" / name)
+    paths = HostPaths.below(node_directory(cluster.data, name))
     options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
     known = asyncio.Event()
 
@@ -224,7 +226,7 @@ async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], 
             group.create_task(simulated.publish(client, make(), nodes=cluster.node_names))
         else:
             for name in cluster.node_names:
-                paths = HostPaths.below(cluster.data / "nodes" / name)
+                paths = HostPaths.below(node_directory(cluster.data, name))
                 options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
                 group.create_task(plugin.run(client, make(), options=options))
         slices = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")

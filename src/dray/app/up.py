@@ -182,15 +182,18 @@ async def _supervised(component: Component, cluster: RunningCluster, ready: Read
 def _state(cluster: RunningCluster) -> datadir.ClusterState:
     import os
 
+    from dray.node.options import has_plugin_sockets
+
     options = cluster.options.server
     return datadir.ClusterState(
         pid=os.getpid(),
         url=cluster.server.url,
         kubeconfig=str(options.kubeconfig_path),
         store=options.store,
-        release=options.emulate or "all",
+        release=options.emulate,
         started=time.time(),
         devices=published_devices(cluster),
+        nodes=cluster.node_names if has_plugin_sockets(cluster.options.runtime) else [],
     )
 
 

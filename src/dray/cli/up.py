@@ -126,15 +126,16 @@ def _detached(flags: UpFlags) -> None:
     data = (flags["data"] or default_data()).absolute()
     arguments = [a for a in sys.argv[1:] if a != "--detach"]
     try:
+        datadir.ensure_private(data)
         detach(arguments, log=data / "dray.log", seconds=_START_SECONDS)
-    except StartFailed as e:
+    except (StartFailed, OptionError) as e:
         raise click.ClickException(str(e)) from None
     found = datadir.read_state(data)
     if found is not None:
         from dray.api.release import EffectiveVersion
         from dray.app.quirks import Quirks
 
-        version = EffectiveVersion.parse("" if found.release == "all" else found.release)
+        version = EffectiveVersion.parse(found.release)
         _print_next_steps(found.url, found.kubeconfig, found.devices, Quirks.of(version))
 
 
@@ -172,7 +173,11 @@ def down(data: Path | None) -> None:
     if not datadir.is_running(folder):
         click.echo("No cluster is running.")
         return
-    if not datadir.stop(folder, seconds=_STOP_SECONDS):
+    try:
+        stopped = datadir.stop(folder, seconds=_STOP_SECONDS)
+    except OptionError as e:
+        raise click.ClickException(str(e)) from None
+    if not stopped:
         raise click.ClickException(f"the cluster did not end within {_STOP_SECONDS:g} s")
     click.echo("The cluster has stopped.")
 
@@ -191,8 +196,10 @@ def status(data: Path | None) -> None:
         f"{'Ready' if ready else 'Not ready'} on {found.url}, pid {found.pid}, up {_age(found.started)}"
     )
     click.echo(f"  store       {found.store}")
-    click.echo(f"  release     {found.release}")
+    click.echo(f"  release     {found.release or 'all'}")
     click.echo(f"  kubeconfig  {found.kubeconfig}")
+    for name in found.nodes:
+        click.echo(f"  {name:<10}  {datadir.node_directory(folder, name)}")
     if not ready:
         raise SystemExit(2)
 

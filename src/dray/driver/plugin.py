@@ -65,6 +65,7 @@ class Plugin:
         api: ResourceApi | None,
         publisher: Publisher | None,
         registration: sockets.Registration,
+        preparer: Preparer,
         files: metadata.Writer | None,
     ) -> None:
         self.driver = driver
@@ -73,11 +74,16 @@ class Plugin:
         self._api = api
         self._publisher = publisher
         self._registration = registration
+        self._preparer = preparer
         self._files = files
 
     async def registered(self) -> None:
         """Waits until a kubelet has registered this driver."""
         await self._registration.registered.wait()
+
+    def prepared_claims(self) -> list[ClaimRef]:
+        """The claims that pods on this node use, or that are not unprepared yet."""
+        return self._preparer.known_claims()
 
     @property
     def api(self) -> ResourceApi:
@@ -147,7 +153,15 @@ async def serving(
     versions = options.versions if api else ()
     announced = sockets.announced(versions, health=driver.health, classic=driver.classic)
     registration = sockets.Registration(driver=driver.name, endpoint=endpoint, announced=announced)
-    plugin = Plugin(driver, options, api=api, publisher=publisher, registration=registration, files=files)
+    plugin = Plugin(
+        driver,
+        options,
+        api=api,
+        publisher=publisher,
+        registration=registration,
+        preparer=preparer,
+        files=files,
+    )
 
     services = sockets.dra_services(versions, preparer)
     if driver.classic:

@@ -33,6 +33,26 @@ def test_a_cluster_is_started_looked_at_and_stopped(tmp_path: Path):
     assert dray("down", *data).stdout == "No cluster is running.\n"
 
 
+def test_the_directories_of_nodes_are_shown_and_drivers_run_there(tmp_path: Path):
+    data = ("--data", str(tmp_path))
+    program = tmp_path / "tell.py"
+    program.write_text("import os\nfor n in 'NODE_NAME', 'KUBELET_DIRECTORY_PATH': print(os.environ[n])\n")
+    early = dray("driver", "run", str(program), "--node", "node-1", *data)
+    assert early.returncode == 1 and "start one with: dray up" in early.stderr
+    up = dray("up", *data, "--nodes", "1", "--drivers", "none", "--store", "memory", "--detach")
+    try:
+        assert up.returncode == 0, up.stderr
+        node = tmp_path / "nodes" / "node-1"
+        assert f"node-1      {node}\n" in dray("status", *data).stdout
+        assert f"{node}/kubelet  {node}/cdi" in dray("node", "list", *data).stdout
+        told = dray("driver", "run", str(program), "--node", "node-1", *data)
+        assert told.stdout.split() == ["node-1", f"{node}/kubelet"]
+        wrong = dray("driver", "run", str(program), "--node", "dray-1", *data)
+        assert wrong.returncode == 1 and "there are: node-1" in wrong.stderr
+    finally:
+        dray("down", *data)
+
+
 def test_a_bad_option_is_explained(tmp_path: Path):
     data = ("--data", str(tmp_path))
     for arguments, words in (
