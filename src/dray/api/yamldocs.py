@@ -284,8 +284,8 @@ def _plain(text: str) -> Any:
         number = -int(written, base) if sign == "-" else int(written, base)
         if -(1 << 63) <= number < 1 << 64:
             return number
-    if _FLOAT.fullmatch(plain) is not None and math.isfinite(number := float(plain)):
-        return number
+    if _FLOAT.fullmatch(plain) is not None and math.isfinite(real := float(plain)):
+        return real
     return text
 
 
