@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from dray.api.errors import NotFound
 from dray.app import kubeconfig
-from dray.app.datadir import ensure_private
 from dray.app.nodeserver import node_ip
 from dray.app.pki import write_private
 from dray.client.client import Client
@@ -77,7 +76,6 @@ async def join_cluster(
         pem = await certificates.request(client, member.name, seconds=seconds, waiting=waiting)
     async with connect(replace(config, token="", certificate=pem)) as client:
         await _check_name_free(client, member.name)
-    ensure_private(member.data)
     member.keeper.keep(pem)
     kubeconfig.write_node(
         member.kubeconfig,

@@ -12,6 +12,7 @@ from dray.cli.component import run_component
 from dray.cli.config_flags import kubeconfig_option
 
 if TYPE_CHECKING:
+    from dray.app.datadir import ClusterState
     from dray.app.join import JoinConfiguration
     from dray.client.client import Client
     from dray.client.config import Config
@@ -132,6 +133,32 @@ def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, p
         raise click.ClickException(f"--port: {problem}") from None
 
 
+def running_cluster(data: Path | None) -> tuple[Path, ClusterState]:
+    """The data directory and the state of the cluster of ``dray up``."""
+    from dray.app import datadir
+    from dray.app.options import default_data
+
+    folder = (data or default_data()).absolute()
+    found = datadir.read_state(folder) if datadir.is_running(folder) else None
+    if found is None:
+        raise click.ClickException(f"no cluster is running on {folder}; start one with: dray up --detach")
+    return folder, found
+
+
+@node.command("list")
+@click.option("--data", type=click.Path(path_type=Path), help="Data directory of the cluster.")
+def list_nodes(data: Path | None) -> None:
+    """Show the nodes of the cluster of dray up and their kubelet and CDI directories."""
+    from dray.app.datadir import node_directory
+    from dray.cli.printers import columns
+    from dray.node.hostpaths import HostPaths
+
+    folder, cluster = running_cluster(data)
+    paths = {name: HostPaths.below(node_directory(folder, name)) for name in cluster.nodes}
+    rows = [(name, str(p.kubelet), str(p.cdi[0])) for name, p in paths.items()]
+    click.echo("\n".join(columns([("NODE", "KUBELET DIRECTORY", "CDI DIRECTORY"), *rows])))
+
+
 @node.command()
 @click.argument("server", metavar="HOST:PORT")
 @click.option("--token", default="", envvar="DRAY_TOKEN", metavar="ID.SECRET", help="A bootstrap token.")
@@ -203,6 +230,7 @@ def join(
     """
     from dray.api.errors import StatusError
     from dray.app import join as joining_node
+    from dray.app.datadir import ensure_private
     from dray.app.options import OptionError
     from dray.client.config import ConfigError
     from dray.node.bootstrap.cluster_info import JoinError
@@ -216,6 +244,7 @@ def join(
         address=address,
     )
     try:
+        ensure_private(member.data)
         if not member.keeper.usable():
             _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
         options = _with_endpoint(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -44,12 +44,13 @@ def scheduler(
     """
     from dataclasses import replace
 
+    from dray.api import yamldocs
     from dray.placement.config import ConfigError, Configuration, parse
     from dray.scheduler import component
 
     try:
-        configuration = parse(_yaml(config)) if config is not None else Configuration()
-    except ConfigError as problem:
+        configuration = parse(yamldocs.load(config.read_text())) if config is not None else Configuration()
+    except (ConfigError, yamldocs.InvalidYAML) as problem:
         raise click.ClickException(f"{config}: {problem}") from None
     if leader_elect is None:
         leader_elect = configuration.leader_election.enabled if config is not None else True
@@ -64,9 +65,3 @@ def scheduler(
 
     where = Path(configuration.kubeconfig) if configuration.kubeconfig else None
     run_component(kubeconfig or where, run, metrics_listen=metrics_listen, metrics=options.metrics.text)
-
-
-def _yaml(path: Path) -> Any:
-    import yaml
-
-    return yaml.safe_load(path.read_text())
