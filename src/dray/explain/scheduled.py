@@ -191,7 +191,10 @@ def _prepare_facts(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
         if claim is None:
             yield f"claim {reference.claim} does not exist"
         elif pod_claims.allocation(claim) is None:
-            yield f"claim {reference.claim} is not allocated: the pod got its node without the scheduler"
+            yield (
+                f"claim {reference.claim} is not allocated: the pod got its node from its manifest, or from a scheduler "
+                "that does not allocate claims"
+            )
         elif not pod_claims.is_reserved_for(claim, uid):
             yield f"claim {reference.claim} is not reserved for this pod"
         else:
@@ -218,7 +221,11 @@ def _prepare_advice(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]
     for reference in pod_claims.references(pod):
         claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim or ""))
         if claim is None or pod_claims.allocation(claim) is None:
-            yield "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead"
+            yield "if its manifest has nodeName: remove it and use a node selector, so that a scheduler allocates the claims"
+            yield (
+                "if a scheduler bound it: switch on its feature gate DynamicResourceAllocation and its plugin "
+                "DynamicResources, and create the pod anew"
+            )
             return
     warnings = [one for one in cluster.warnings(pod) if "PrepareDynamicResources" in one]
     if any("is not registered" in one for one in warnings):

@@ -116,7 +116,8 @@ def test_pod_bound_without_the_scheduler_is_stuck() -> None:
     user["status"]["phase"] = "Pending"
     found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), user)
     assert found.outcome is Outcome.STUCK
-    assert "remove nodeName" in found.advice[0]
+    assert "nodeName: remove it" in found.advice[0]
+    assert "DynamicResourceAllocation" in found.advice[1]
 
 
 def test_advice_asks_for_the_driver_when_no_slices_are_published() -> None:
