@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -66,15 +66,10 @@ def scheduler(
 
 def read_configuration(path: Path) -> Configuration:
     """A KubeSchedulerConfiguration."""
+    from dray.api import yamldocs
     from dray.placement.config import ConfigError, parse
 
     try:
-        return parse(_yaml(path))
-    except ConfigError as problem:
+        return parse(yamldocs.load(path.read_text()))
+    except (ConfigError, yamldocs.InvalidYAML) as problem:
         raise click.ClickException(f"{path}: {problem}") from None
-
-
-def _yaml(path: Path) -> Any:
-    import yaml
-
-    return yaml.safe_load(path.read_text())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -17,7 +17,6 @@ from dray.app.options import OptionError, ServerOptions, default_data, split_lis
 from dray.cli.server import ServerFlags, server_flags, server_options
 
 if TYPE_CHECKING:
-    from dray.app.quirks import Quirks
     from dray.app.up import RunningCluster
     from dray.placement.config import Configuration
 
@@ -102,14 +101,9 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
     )
 
     def ready(cluster: RunningCluster) -> None:
-        from dray.app.up import published_devices
+        from dray.app.up import cluster_state
 
-        _print_next_steps(
-            cluster.server.url,
-            str(options.server.kubeconfig_path),
-            published_devices(cluster),
-            cluster.quirks,
-        )
+        _print_next_steps(cluster_state(cluster), flags["data"])
         notify_parent()
 
     try:
@@ -153,29 +147,20 @@ def _detached(flags: UpFlags) -> None:
         raise click.ClickException(str(e)) from None
     found = datadir.read_state(data)
     if found is not None:
-        from dray.api.release import EffectiveVersion
-        from dray.app.quirks import Quirks
-
-        version = EffectiveVersion.parse(found.release)
-        _print_next_steps(found.url, found.kubeconfig, found.devices, Quirks.of(version))
+        _print_next_steps(found, flags["data"])
 
 
-def _print_next_steps(url: str, kubeconfig: str, devices: Sequence[str], quirks: Quirks) -> None:
-    click.echo(f"The cluster is ready on {url}")
-    for line in devices:
+def _print_next_steps(state: datadir.ClusterState, data: Path | None) -> None:
+    click.echo(f"The cluster is ready on {state.url}")
+    for line in state.devices:
         click.echo(f"  {line}")
     click.echo("Type next:")
     if (home := _bin_dir_off_path()) is not None:
         click.echo(f'  export PATH="{home}:$PATH"')
-    click.echo(f"  export KUBECONFIG={kubeconfig}")
-    kinds = (
-        "deviceclasses,resourceslices" if quirks.serves_device_classes else "resourceclasses,resourceclaims"
-    )
-    click.echo(f"  kubectl get nodes,{kinds}")
-    if devices and quirks.serves_device_classes:
-        click.echo("  dray demo       # a pod gets a device, scene by scene")
-        click.echo("  dray devices    # which are free, and who has the others")
-    click.echo("Stop it with: dray down")
+    click.echo(f"  export KUBECONFIG={shlex.quote(state.kubeconfig)}")
+    for command in state.commands:
+        click.echo(f"  {command}")
+    click.echo(f"Stop it with: dray down{f' --data {shlex.quote(str(data))}' if data else ''}")
     sys.stdout.flush()
 
 
@@ -192,7 +177,7 @@ def down(data: Path | None) -> None:
     """Stop the cluster. What it stored stays for the next time."""
     folder = (data or default_data()).absolute()
     if not datadir.is_running(folder):
-        click.echo("No cluster is running.")
+        click.echo(f"No cluster is running on {folder}.")
         return
     try:
         stopped = datadir.stop(folder, seconds=_STOP_SECONDS)

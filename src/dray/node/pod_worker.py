@@ -360,7 +360,9 @@ class PodWorker:
         cdi_devices = tuple(node.claims.cdi_devices(self.pod, spec))
         edits = None
         if cdi_devices and not node.runtime.capabilities.resolves_cdi:
-            edits = node.cdi.resolve(cdi_devices)
+            edits = await asyncio.to_thread(
+                node.cdi.resolve, cdi_devices
+            )  # drivers' files may be slow to read
         if self.mounted_volumes is None:
             await self._mount_volumes()
             assert self.mounted_volumes is not None
