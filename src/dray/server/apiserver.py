@@ -170,6 +170,13 @@ class APIServer:
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
 
+    def serves(self, info: RequestInfo) -> bool:
+        """Whether there is a handler for a request to a resource."""
+        try:
+            return bool(info.resource) and self._route(info) is not None
+        except StatusError:
+            return False
+
     def _route(self, info: RequestInfo) -> _Route:
         """The handler of a request. Requests of one shape have one handler, which is looked up once and kept."""
         shape = (

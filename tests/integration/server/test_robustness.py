@@ -163,3 +163,18 @@ async def test_many_watchers_that_never_read_cost_little_and_hold_nobody_up(tmp_
         for writer in writers:
             writer.transport.abort()
         assert await alive(it)
+
+
+async def test_metrics_have_labels_only_for_what_is_served(tmp_path: Path):
+    long = "x" * 5000
+    async with reached(tmp_path) as it:
+        for i in range(20):
+            for path in (f"/apis/{long}{i}/v1/things/a/{long}", f"/api/v1/pods/a/{long}{i}", f"/{long}{i}"):
+                await it.call("GET", path, headers={"Authorization": "Bearer nobody"})
+                assert (await it.call("GET", path))[0] == 404
+            await it.call("DELETE", f"{MAPS}/a?dryRun={long}{i}")
+        await it.call("GET", MAPS)
+        text = (await it.call("GET", "/metrics"))[1].decode()
+        assert "xxx" not in text
+        assert 'resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"' in text
+        assert 'dry_run="invalid"' in text
