@@ -36,6 +36,7 @@ class ClusterState:
     release: str
     started: float
     devices: list[str] = field(default_factory=list)  # a line for each node and driver, once they are there
+    commands: list[str] = field(default_factory=list)  # what to type next
     nodes: list[str] = field(default_factory=list)  # those of its nodes that have directories on this machine
 
 

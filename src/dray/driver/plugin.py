@@ -24,7 +24,7 @@ from dray.driver.health import Health, HealthService, Report
 from dray.driver.model import Claim, ClaimRef, Pool, Prepared
 from dray.driver.preparation import Preparer
 from dray.driver.publisher import SYNC_DELAY, Publisher
-from dray.driver.resource_api import NoResourceApi, ResourceApi
+from dray.driver.resource_api import NoResourceApi, ResourceApi, wait_for_api
 from dray.kubelet_api.services import DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION
 
 if TYPE_CHECKING:
@@ -205,13 +205,14 @@ async def run(client: Client, driver: Driver, *, options: Options) -> None:
 
 
 async def _connect(client: Client, driver: Driver) -> ResourceApi | None:
-    """The resource API; None where only the classic generation is served and the driver is content with that."""
+    """The resource API; None where only the classic generation is served and the driver is content with that.
+    Other drivers wait until the server has it."""
+    if not driver.classic:
+        return await wait_for_api(driver.name, lambda: ResourceApi.connect(client))
     try:
         return await ResourceApi.connect(client)
     except NoResourceApi:
-        if driver.classic:
-            return None
-        raise
+        return None
 
 
 async def _no_claims(namespace: str, name: str) -> ResourceClaim:
