@@ -163,9 +163,9 @@ class SqliteStore(EmbeddedStore):
                 _log.error("a commit of %d writes failed: %s", len(batch.events), error)
             self._discards.extend(batch.discards)
             failed: list[asyncio.Future[int] | asyncio.Future[None]] = [*batch.answers, *batch.probes]
-            for answer in failed:
-                if not answer.done():
-                    answer.set_exception(StoreUnavailable(f"the write could not be made durable: {error}"))
+            for waiting in failed:
+                if not waiting.done():
+                    waiting.set_exception(StoreUnavailable(f"the write could not be made durable: {error}"))
         self._tell_settlement()
         if self._waiting or self._probes:
             self._loop.call_soon(self._hand_over)  # who has just been answered may have the next write ready
