@@ -212,7 +212,8 @@ def _unallocated(cluster: Cluster, key: ObjectKey, pod: Pod, name: str) -> Unall
     return Unallocated(
         f"claim {name} is not allocated: the pod got its node without it, from nodeName in its manifest "
         "or from a scheduler without the DynamicResources plugin",
-        "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead",
+        "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead; if it has none, "
+        "switch on the scheduler's plugin DynamicResources and feature gate DynamicResourceAllocation",
     )
 
 

@@ -117,6 +117,7 @@ def test_pod_bound_without_the_scheduler_is_stuck() -> None:
     found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), user)
     assert found.outcome is Outcome.STUCK
     assert "remove nodeName" in found.advice[0]
+    assert "feature gate DynamicResourceAllocation" in found.advice[0]
 
 
 def test_advice_asks_for_the_driver_when_no_slices_are_published() -> None:
