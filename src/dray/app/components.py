@@ -6,8 +6,10 @@ Imports are inside the functions: a component that is not asked for costs nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
+
+from dray.app.datadir import node_directory
 
 if TYPE_CHECKING:
     from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule
@@ -26,14 +28,10 @@ _RBAC = "rbac.authorization.k8s.io"
 
 async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     from dray.client.client import Client
-    from dray.placement.config import Configuration, SchedulerProfile
     from dray.scheduler import component
 
-    profile = SchedulerProfile(
-        device_policy=cluster.options.device_policy, device_preemption=cluster.options.device_preemption
-    )
     options = component.Options(
-        configuration=Configuration(profiles=(profile,)),
+        configuration=cluster.options.scheduler,
         gates=cluster.server.api.gates,
         version=cluster.server.api.version,
         nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
@@ -114,7 +112,9 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
 
     version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
     if not has_plugin_sockets(cluster.options.runtime):
-        return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
+        return NodeOptions.simulated(
+            name, version=version, release=cluster.server.api.version, gates=cluster.server.api.gates
+        )
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
     withdraws = cluster.quirks.withdraws_slices_of_gone_drivers
     withdraw_after = cluster.options.withdraw_after if withdraws else None
@@ -122,13 +122,14 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     parts = tuple(ControlPlanePart(name=part, command=(part,)) for part in _CONTROL_PLANE) if first else ()
     return NodeOptions(
         name=name,
-        paths=HostPaths.below(cluster.data / "nodes" / name),
+        paths=HostPaths.below(node_directory(cluster.data, name)),
         capacity={"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"},
         services={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port},
         control_plane=parts,
         version=version,
         withdraw_after=withdraw_after,
         release=cluster.server.api.version,
+        gates=cluster.server.api.gates,
     )
 
 
@@ -156,6 +157,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     """
     from dray.client.client import Client
     from dray.driver import classic, simulated
+    from dray.driver.classic.versions import served
     from dray.drivers.cats import CatsController, CatsDriver, control_plane, deviceclass
     from dray.drivers.cats.install import install
     from dray.node.options import has_plugin_sockets
@@ -171,7 +173,8 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             begun = asyncio.Event()
             controller = CatsController(cluster.node_names)
             group.create_task(control_plane(client, controller, options=classic.Options(), ready=begun.set))
-            await begun.wait()
+            if await _api_is_served(cluster, CatsDriver.name, lambda: served(client)):
+                await begun.wait()
         simulates = not has_plugin_sockets(cluster.options.runtime)
         if simulates:
             await simulated.publish_named(client, drivers[0], cluster.node_names)
@@ -197,7 +200,7 @@ async def _start_on_node(
     from dray.driver import plugin
     from dray.node.hostpaths import HostPaths
 
-    paths = HostPaths.below(cluster.data / "nodes" / name)
+    paths = HostPaths.below(node_directory(cluster.data, name))
     options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
     known = asyncio.Event()
 
@@ -214,6 +217,7 @@ async def _start_on_node(
 async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], Driver]) -> None:
     from dray.client.client import Client
     from dray.driver import plugin, simulated
+    from dray.driver.resource_api import ResourceApi
     from dray.node.hostpaths import HostPaths
     from dray.node.options import has_plugin_sockets
 
@@ -224,15 +228,30 @@ async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], 
             group.create_task(simulated.publish(client, make(), nodes=cluster.node_names))
         else:
             for name in cluster.node_names:
-                paths = HostPaths.below(cluster.data / "nodes" / name)
+                paths = HostPaths.below(node_directory(cluster.data, name))
                 options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
                 group.create_task(plugin.run(client, make(), options=options))
-        slices = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
-        while slices is not None and len(slices.cache.documents) < len(cluster.node_names):  # noqa: ASYNC110
-            # The cluster is ready when its devices are there. The server's own cache is asked: a watch would come
-            # through the same process, only later.
-            await asyncio.sleep(0.005)
+        if await _api_is_served(cluster, make().name, lambda: ResourceApi.connect(client)):
+            slices = cluster.server.api.resource("resource.k8s.io", "resourceslices")
+            while len(slices.cache.documents) < len(cluster.node_names):  # noqa: ASYNC110
+                # The cluster is ready when its devices are there. The server's own cache is asked: a watch would
+                # come through the same process, only later.
+                await asyncio.sleep(0.005)
         ready()
+
+
+async def _api_is_served(
+    cluster: RunningCluster, driver: str, connect: Callable[[], Awaitable[object]]
+) -> bool:
+    """Whether the driver finds what it needs. The cluster does not wait for a driver that does not."""
+    from dray.driver.resource_api import NoResourceApi
+
+    try:
+        await connect()
+    except NoResourceApi as problem:
+        cluster.waiting[driver] = str(problem)
+        return False
+    return True
 
 
 _DRIVER_RULES: tuple[PolicyRule, ...] = (

@@ -29,6 +29,8 @@ _RENEW_DAYS: Final = 30
 SERVICE_IP: Final = "10.96.0.1"
 #: The certificate by which nodes know the API server, under its usual name.
 KUBELET_CLIENT: Final = "apiserver-kubelet-client"
+#: The common name of every API server's serving certificate.
+APISERVER: Final = "kube-apiserver"
 _SERVICE_NAMES: Final = (
     "localhost",
     "kubernetes",
@@ -87,15 +89,18 @@ def ensure(folder: Path, hosts: Sequence[str]) -> Pki:
     names = list(
         dict.fromkeys((*_SERVICE_NAMES, socket.gethostname(), SERVICE_IP, "127.0.0.1", "::1", *hosts))
     )
-    _ensure_leaf(pki, "apiserver", "kube-apiserver", names=names)
+    _ensure_leaf(pki, "apiserver", APISERVER, names=names)
     _ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",))
-    _ensure_leaf(pki, KUBELET_CLIENT, "kube-apiserver-kubelet-client", groups=("system:masters",))
+    # Nodes know it by its name. It is in no group, so a node that passes it on gains nothing by it.
+    _ensure_leaf(pki, KUBELET_CLIENT, "kube-apiserver-kubelet-client")
     return pki
 
 
 class LeafNote(TypedDict):
     """What the file beside a certificate says about it."""
 
+    user: str
+    groups: list[str]
     names: list[str]
     expires: int  # seconds since the epoch
 
@@ -103,19 +108,26 @@ class LeafNote(TypedDict):
 def _ensure_leaf(
     pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()
 ) -> None:
-    """Sign a leaf unless the one that is there covers the names and lasts. A note beside it saves parsing it."""
+    """Sign a leaf unless the one that is there is for the same user and groups, covers the names and lasts. A note beside
+    it saves parsing it."""
     note = pki.folder / f"{name}.json"
     leaf = pki.leaf(name)
     try:
         known: LeafNote = json.loads(note.read_bytes())
     except (OSError, ValueError):
-        known = {"names": [], "expires": 0}
+        known = {"user": "", "groups": [], "names": [], "expires": 0}
     lasting = known.get("expires", 0) - time.time() > _RENEW_DAYS * _DAY
     covered = set(names) <= set(known.get("names", ()))
-    if leaf.certificate.exists() and leaf.key.exists() and lasting and covered:
+    same = known.get("user") == user and known.get("groups") == list(groups)
+    if leaf.certificate.exists() and leaf.key.exists() and same and lasting and covered:
         return
     sign(pki, name, user, groups=groups, names=names)
-    made: LeafNote = {"names": list(names), "expires": int(time.time()) + _LEAF_DAYS * _DAY}
+    made: LeafNote = {
+        "user": user,
+        "groups": list(groups),
+        "names": list(names),
+        "expires": int(time.time()) + _LEAF_DAYS * _DAY,
+    }
     write_private(note, json.dumps(made).encode())
 
 

@@ -1,6 +1,7 @@
 """From the API server to nodes elsewhere: over the HTTPS endpoint that each of them announces, as to any kubelet.
 
-What leaves HTTP is carried as it is, byte for byte: client and node agree on the protocol between themselves.
+What leaves HTTP is carried as it is, byte for byte: client and node agree on the protocol between themselves. A node may
+announce any address, and may pass connections on: an endpoint that shows an API server's certificate is never asked.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 from dray.api.errors import InternalError, NotFound, StatusError
 from dray.api.scheme.kinds import Object
-from dray.app.pki import KUBELET_CLIENT, Pki
+from dray.app.pki import APISERVER, KUBELET_CLIENT, Pki
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.responses import Response, StreamBody, UpgradeBody
 from dray.server.storage.documents import Document
@@ -118,6 +119,13 @@ class RemoteNodes:
             raise InternalError(
                 f"error dialing backend: dial tcp {address.host}:{address.port}: {why}"
             ) from e
+        if _is_api_server(connection.peer_certificate):
+            connection.close()
+            raise StatusError(
+                f"error dialing backend: {address.host}:{address.port} is an API server, not a node",
+                code=503,
+                reason="ServiceUnavailable",
+            )
         try:
             connection.send(request)
             return connection, await connection.head()
@@ -137,6 +145,20 @@ class RemoteNodes:
             context.load_cert_chain(leaf.certificate, leaf.key)
             self._context = context
         return self._context
+
+
+def _is_api_server(certificate: bytes | None) -> bool:
+    """Whether a certificate (DER) is one that API servers serve with."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    if certificate is None:
+        return False
+    try:
+        subject = x509.load_der_x509_certificate(certificate).subject
+    except ValueError:
+        return False
+    return any(name.value == APISERVER for name in subject.get_attributes_for_oid(NameOID.COMMON_NAME))
 
 
 def address_of(node: Object) -> Address | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dray.app import datadir
 from dray.cli.component import run_component
 from dray.cli.config_flags import kubeconfig_option
 
@@ -56,7 +57,8 @@ def gpu(
       dray driver gpu --node worker-1 --devices 4
       dray driver gpu --partitions 4 --health
     """
-    from dray.driver.plugin import Options, run
+    from dray.driver.main import run_program
+    from dray.driver.plugin import Options
     from dray.drivers.gpu import GpuDriver, GpuOptions
 
     options = Options(
@@ -64,9 +66,48 @@ def gpu(
     )
 
     async def serve(client: Client) -> None:
-        await run(client, GpuDriver(GpuOptions(count=devices, **profile)), options=options)
+        await run_program(client, GpuDriver(GpuOptions(count=devices, **profile)), options=options)
 
     run_component(kubeconfig, serve)
+
+
+@driver.command("run", context_settings={"ignore_unknown_options": True})
+@click.argument("program", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--node", "name", required=True, help="A node of the cluster.")
+@click.option("--data", type=click.Path(path_type=Path), help="Data directory of the cluster.")
+def run_file(program: Path, arguments: tuple[str, ...], name: str, data: Path | None) -> None:
+    """Run a driver written in Python on a node of the cluster of dray up.
+
+    Sets what the driver would otherwise be told in its environment: NODE_NAME, KUBELET_DIRECTORY_PATH, CDI_ROOT and
+    KUBECONFIG. `dray node list` shows the nodes and their directories.
+
+    \b
+    Example:
+      dray driver run cats.py --node node-1
+    """
+    import os
+    import runpy
+    import sys
+
+    from dray.cli.node import running_cluster
+    from dray.node.hostpaths import HostPaths
+
+    folder, cluster = running_cluster(data)
+    if name not in cluster.nodes:
+        raise click.ClickException(
+            f"there is no node {name} on this machine; there are: {', '.join(cluster.nodes) or 'none'}"
+        )
+    paths = HostPaths.below(datadir.node_directory(folder, name))
+    os.environ |= {
+        "NODE_NAME": name,
+        "KUBELET_DIRECTORY_PATH": str(paths.kubelet),
+        "CDI_ROOT": str(paths.cdi[0]),
+        "KUBECONFIG": cluster.kubeconfig,
+    }
+    sys.argv = [str(program), *arguments]
+    sys.path.insert(0, str(program.absolute().parent))
+    runpy.run_path(str(program), run_name="__main__")
 
 
 @driver.command()

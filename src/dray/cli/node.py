@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.component import run_component
+from dray.cli.component import effective_version, gates_option, run_component
 from dray.cli.config_flags import kubeconfig_option
 
 if TYPE_CHECKING:
+    from dray.app.datadir import ClusterState
     from dray.app.join import JoinConfiguration
     from dray.client.client import Client
     from dray.client.config import Config
     from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery
-    from dray.node.options import NodeOptions
     from dray.node.run import Options
 
 _runtime = click.option(
@@ -55,6 +55,7 @@ _withdraw = click.option(
 @click.option("--address", default="", help="Where API servers reach this node; default: found out.")
 @_port
 @_withdraw
+@gates_option
 @click.pass_context
 def node(
     context: click.Context,
@@ -66,6 +67,7 @@ def node(
     address: str,
     port: int | None,
     withdraw_after: float,
+    feature_gates: str,
 ) -> None:
     """Run pods on this machine: register drivers, prepare claims, hand devices to containers.
 
@@ -78,17 +80,27 @@ def node(
     if context.invoked_subcommand is not None:
         return
     from dray.app.nodeserver import node_ip
+    from dray.node.hostpaths import HostPaths
     from dray.node.options import NodeOptions
     from dray.node.run import Options, run
 
+    _, gates = effective_version("", feature_gates)
     own, root = name or platform.node().lower(), root.absolute()
     if simulated:
-        nodes = [NodeOptions.simulated(f"{own}-{i + 1}") for i in range(simulated)]
+        nodes = [NodeOptions.simulated(f"{own}-{i + 1}", gates=gates) for i in range(simulated)]
         options = Options(nodes=nodes, runtime="simulated")
     else:
         config = _config(kubeconfig)
         options = Options(
-            nodes=[_own_node(own, root, address or node_ip(config.server), withdraw_after)],
+            nodes=[
+                NodeOptions(
+                    name=own,
+                    paths=HostPaths.of_machine(root),
+                    address=address or node_ip(config.server),
+                    withdraw_after=withdraw_after,
+                    gates=gates,
+                )
+            ],
             runtime=runtime,
             runtime_dir=root / "dray-runtime",
         )
@@ -111,15 +123,6 @@ def _config(kubeconfig: Path | None) -> Config:
         raise click.ClickException(str(problem)) from None
 
 
-def _own_node(name: str, root: Path, address: str, withdraw_after: float) -> NodeOptions:
-    from dray.node.hostpaths import HostPaths
-    from dray.node.options import NodeOptions
-
-    return NodeOptions(
-        name=name, paths=HostPaths.of_machine(root), address=address, withdraw_after=withdraw_after
-    )
-
-
 def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, port: int | None) -> Options:
     """Let API servers reach the node's containers, if they can prove who they are."""
     from dray.app.nodeserver import with_endpoint
@@ -130,6 +133,32 @@ def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, p
         return with_endpoint(options, folder=folder, client_ca=authority, port=port)
     except OSError as problem:
         raise click.ClickException(f"--port: {problem}") from None
+
+
+def running_cluster(data: Path | None) -> tuple[Path, ClusterState]:
+    """The data directory and the state of the cluster of ``dray up``."""
+    from dray.app import datadir
+    from dray.app.options import default_data
+
+    folder = (data or default_data()).absolute()
+    found = datadir.read_state(folder) if datadir.is_running(folder) else None
+    if found is None:
+        raise click.ClickException(f"no cluster is running on {folder}; start one with: dray up --detach")
+    return folder, found
+
+
+@node.command("list")
+@click.option("--data", type=click.Path(path_type=Path), help="Data directory of the cluster.")
+def list_nodes(data: Path | None) -> None:
+    """Show the nodes of the cluster of dray up and their kubelet and CDI directories."""
+    from dray.app.datadir import node_directory
+    from dray.cli.printers import columns
+    from dray.node.hostpaths import HostPaths
+
+    folder, cluster = running_cluster(data)
+    paths = {name: HostPaths.below(node_directory(folder, name)) for name in cluster.nodes}
+    rows = [(name, str(p.kubelet), str(p.cdi[0])) for name, p in paths.items()]
+    click.echo("\n".join(columns([("NODE", "KUBELET DIRECTORY", "CDI DIRECTORY"), *rows])))
 
 
 @node.command()
@@ -177,6 +206,7 @@ def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, p
 @click.option(
     "--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for the certificate."
 )
+@gates_option
 def join(
     server: str,
     token: str,
@@ -190,6 +220,7 @@ def join(
     address: str,
     port: int | None,
     timeout: float,
+    feature_gates: str,
 ) -> None:
     """Make this machine a node of a cluster and run pods on it.
 
@@ -203,6 +234,7 @@ def join(
     """
     from dray.api.errors import StatusError
     from dray.app import join as joining_node
+    from dray.app.datadir import ensure_private
     from dray.app.options import OptionError
     from dray.client.config import ConfigError
     from dray.node.bootstrap.cluster_info import JoinError
@@ -214,8 +246,10 @@ def join(
         root=root.absolute() if root else None,
         runtime=runtime,
         address=address,
+        gates=effective_version("", feature_gates)[1],
     )
     try:
+        ensure_private(member.data)
         if not member.keeper.usable():
             _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
         options = _with_endpoint(

@@ -10,9 +10,15 @@ import signal
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dray.driver.base import Driver
-from dray.driver.plugin import Options, run
+from dray.driver.plugin import Options, serving
+
+if TYPE_CHECKING:
+    from dray.client.client import Client
+
+log = logging.getLogger(__name__)
 
 
 def options_from(environ: Mapping[str, str]) -> Options:
@@ -46,4 +52,19 @@ async def _run(driver: Driver, options: Options, kubeconfig: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     async with connect(kubeconfig or None) as client:
-        await run(client, driver, options=options)
+        await run_program(client, driver, options=options)
+
+
+async def run_program(client: Client, driver: Driver, *, options: Options) -> None:
+    """Runs a driver until it is cancelled, and then says which claims still need it."""
+    async with serving(client, driver, options=options) as plugin:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if left := plugin.prepared_claims():
+                log.warning(
+                    "%s stops on %s with claims prepared: %s. Their pods cannot end before it runs again there",
+                    driver.name,
+                    options.node,
+                    ", ".join(map(str, left)),
+                )

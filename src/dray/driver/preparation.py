@@ -106,6 +106,10 @@ class Preparer:
                 failpoint("unprepare.done")
         return errors
 
+    def known_claims(self) -> list[ClaimRef]:
+        """The claims that still have to be unprepared."""
+        return [entry.ref for entry in self._checkpoint.read().values()]
+
     async def _look_up(self, ref: ClaimRef) -> Claim | str:
         try:
             document = await self._claims(ref.namespace, ref.name)

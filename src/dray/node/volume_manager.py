@@ -1,7 +1,7 @@
 """Mounts a pod's volumes: each is a directory on the host.
 
 Content that comes from the API is written as a whole and swapped in behind a link, so that a container never sees half of
-it.
+it. Containers cannot write there. The agent nevertheless touches only names that it made itself, and follows no links.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import secrets
+import errno
+import hashlib
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +26,7 @@ from dray.client.client import Client
 from dray.client.resources import CONFIGMAPS, SECRETS, Resource, T
 from dray.node.container import environment
 from dray.node.hostpaths import HostPaths
+from dray.runtimes import bind_mounts
 from dray.runtimes.interface import Mount
 
 if TYPE_CHECKING:
@@ -42,6 +46,9 @@ if TYPE_CHECKING:
 
 #: Seconds after which content that comes from the API is looked at again.
 REFRESH_PERIOD = 60.0
+#: The link to the current content, and the names of the directories that it leads to.
+_DATA = "..data"
+_GENERATION = re.compile(r"\.\.[0-9a-f]{32}")
 
 Files = dict[str, tuple[bytes, int]]
 
@@ -52,9 +59,11 @@ class MountError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MountedVolumes:
-    """The volumes of a pod: where each is, and when their content should be looked at again."""
+    """The volumes of a pod: where each is, which ones containers may not write to, and when their content should be looked
+    at again."""
 
     places: Mapping[str, Path]
+    read_only: frozenset[str] = frozenset()
     refresh_at: float | None = None
 
 
@@ -99,7 +108,9 @@ class VolumeManager:
             places[volume["name"]] = place
             if again is not None:
                 refresh.append(again)
-        return MountedVolumes(places, min(refresh) if refresh else None)
+        volumes = pod["spec"].get("volumes") or []
+        content = frozenset(v["name"] for v in volumes if _content_of(v))
+        return MountedVolumes(places, content, min(refresh) if refresh else None)
 
     def unmount(self, pod: Pod) -> None:
         """Removes everything of the pod below the kubelet's directory."""
@@ -268,58 +279,134 @@ async def _in_thread(work: Callable[[], None]) -> None:
         raise
 
 
-def mounts(container: Container, provided: MountedVolumes) -> tuple[Mount, ...]:
-    """A container's mounts; MountError if a path leads out of its volume."""
+def mounts(container: Container, provided: MountedVolumes, *, env: Mapping[str, str]) -> tuple[Mount, ...]:
+    """A container's mounts; MountError if a path leads out of its volume. ``env`` has the variables of ``subPathExpr``."""
     out = []
     for entry in container.get("volumeMounts") or []:
         source = provided.places[entry["name"]]
-        if sub := entry.get("subPath"):
-            source = _within(source, sub)
+        content = entry["name"] in provided.read_only
+        sub_path = entry.get("subPath") or _expanded(entry.get("subPathExpr") or "", env)
+        if sub_path:
+            _check_sub_path(source, sub_path, create=not content)
         out.append(
-            Mount(source=str(source), target=entry["mountPath"], read_only=bool(entry.get("readOnly")))
+            Mount(
+                source=str(source),
+                sub_path=sub_path,
+                target=entry["mountPath"],
+                read_only=content or bool(entry.get("readOnly")),
+            )
         )
     return tuple(out)
+
+
+def _expanded(expression: str, env: Mapping[str, str]) -> str:
+    missing: list[str] = []
+
+    def lookup(name: str) -> str | None:
+        if name not in env:
+            missing.append(name)
+        return env.get(name)
+
+    text = environment.expand(expression, lookup)
+    if missing:
+        raise MountError(f"subPathExpr {expression!r}: the container has no variable {', '.join(missing)}")
+    if expression and not text:
+        raise MountError(f"subPathExpr {expression!r} is empty once its variables are filled in")
+    return text
+
+
+def _check_sub_path(source: Path, sub_path: str, *, create: bool) -> None:
+    """Whether there is something to mount, in words for the pod's events. The runtime resolves the path itself, once."""
+    _check_descending(sub_path)
+    try:
+        if create:
+            bind_mounts.make_beneath(str(source), sub_path)
+        with bind_mounts.opened(str(source), sub_path):
+            pass
+    except FileNotFoundError as e:
+        raise MountError(f"path {sub_path!r} does not exist in its volume") from e
+    except OSError as e:
+        if e.errno in (errno.EXDEV, errno.ELOOP):
+            raise MountError(f"path {sub_path!r} leads out of its volume") from e
+        raise MountError(f"path {sub_path!r}: {e.strerror}") from e
 
 
 def write_content(place: Path, files: Files) -> None:
     """Makes the directory hold exactly these files, at one instant for every reader.
 
     As the kubelet does it: files live in a directory of their own, ``..data`` links to it, and each name links through
-    ``..data``.
+    ``..data``. The directory's name says what is in it.
     """
+    for name in files:
+        _check_descending(name)
     place.mkdir(parents=True, exist_ok=True)
-    data = place / "..data"
-    if data.is_symlink() and _holds(place, files):
-        return
-    fresh = place / f"..{secrets.token_hex(6)}"
-    fresh.mkdir()
+    volume = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fresh, old = _generation(files), _read_link(_DATA, volume)
+        if old == fresh:
+            return
+        _remove_generation(fresh, volume)
+        _write_files(fresh, files, volume)
+        _link(fresh, _DATA, volume)
+        tops = {name.split("/", 1)[0] for name in files}
+        for name in tops:
+            if _read_link(name, volume) != f"{_DATA}/{name}":
+                _link(f"{_DATA}/{name}", name, volume)
+        for name in os.listdir(volume):  # noqa: PTH208 (a descriptor)
+            if name not in tops and _read_link(name, volume) == f"{_DATA}/{name}":
+                os.unlink(name, dir_fd=volume)
+        _remove_generation(old, volume)
+    finally:
+        os.close(volume)
+
+
+def _generation(files: Files) -> str:
+    digest = hashlib.sha256()
+    for name, (content, mode) in sorted(files.items()):
+        digest.update(f"{len(name)} {len(content)} {mode} {name}\n".encode() + content)
+    return f"..{digest.hexdigest()[:32]}"
+
+
+def _write_files(directory: str, files: Files, volume: int) -> None:
+    os.mkdir(directory, 0o755, dir_fd=volume)
     for name, (content, mode) in files.items():
-        path = _within(fresh, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        path.chmod(mode)
-    old = str(data.readlink()) if data.is_symlink() else ""
-    link = place / "..data_tmp"
-    link.unlink(missing_ok=True)
-    link.symlink_to(fresh.name)
-    link.replace(data)
-    tops = {name.split("/", 1)[0] for name in files}
-    for name in tops:
-        if not (place / name).is_symlink():
-            (place / name).symlink_to(f"..data/{name}")
-    for entry in place.iterdir():
-        if entry.is_symlink() and entry.name not in tops and not entry.name.startswith(".."):
-            entry.unlink()
-    if old:
-        shutil.rmtree(place / old, ignore_errors=True)
+        *parents, last = Path(name).parts
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=volume)
+        try:
+            for part in parents:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=handle)
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(last, flags, 0o600, dir_fd=handle), "wb") as file:
+                file.write(content)
+                os.fchmod(file.fileno(), mode)
+        finally:
+            os.close(handle)
 
 
-def _holds(place: Path, files: Files) -> bool:
-    with contextlib.suppress(OSError):
-        data = (place / "..data").resolve()
-        there = {str(p.relative_to(data)): p.read_bytes() for p in data.rglob("*") if p.is_file()}
-        return there == {name: content for name, (content, _) in files.items()}
-    return False
+def _read_link(name: str, volume: int) -> str:
+    try:
+        return os.readlink(name, dir_fd=volume)
+    except OSError:
+        return ""
+
+
+def _link(target: str, name: str, volume: int) -> None:
+    """Makes a link, or replaces the one that is there at one instant."""
+    made = f"{_DATA}_tmp"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(made, dir_fd=volume)
+    os.symlink(target, made, dir_fd=volume)
+    os.replace(made, name, src_dir_fd=volume, dst_dir_fd=volume)
+
+
+def _remove_generation(name: str, volume: int) -> None:
+    """Removes a directory that ``write_content`` made. A link of such a name is not followed, but left alone."""
+    if _GENERATION.fullmatch(name):
+        shutil.rmtree(name, ignore_errors=True, dir_fd=volume)
 
 
 def _selected(
@@ -337,12 +424,6 @@ def _selected(
     return files
 
 
-def _within(root: Path, relative: str) -> Path:
-    """A path below ``root``, however it is written."""
-    path = root / relative
+def _check_descending(relative: str) -> None:
     if ".." in Path(relative).parts or Path(relative).is_absolute():
         raise MountError(f"path {relative!r} leads out of its volume")
-    real = path.resolve()
-    if not real.is_relative_to(root.resolve()):
-        raise MountError(f"path {relative!r} leads out of its volume")
-    return path

@@ -25,10 +25,13 @@ class RuntimeFailure(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mount:
-    """A path of the host in the container. ``kind`` and ``options`` are those of mount(8), for CDI's mounts."""
+    """A path of the host in the container. ``sub_path`` is a path in ``source`` that a container may have changed: the
+    runtime resolves it once and follows no link out of ``source``. ``kind`` and ``options`` are those of mount(8), for
+    CDI's mounts."""
 
     source: str
     target: str
+    sub_path: str = ""
     read_only: bool = False
     kind: str = ""
     options: tuple[str, ...] = ()
@@ -227,6 +230,8 @@ class Capabilities:
     mounts_host_files: bool = True
     #: Programs run in containers, so that there is something to probe and to tell about in events.
     runs_programs: bool = True
+    #: Containers have the files of their image; otherwise those of the host, and an image is but a name.
+    uses_images: bool = True
 
 
 class Runtime(Protocol):

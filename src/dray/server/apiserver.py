@@ -56,6 +56,7 @@ from dray.server.endpoints.decoder import Decoder
 from dray.server.endpoints.requestinfo import RequestInfo, request_info
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
+from dray.server.endpoints.yamljson import LargeYAML
 from dray.server.handlers.table import Handler, HandlerTable, NoSuchMethod, NoSuchPath
 from dray.server.managedfields.manager import FieldManager
 from dray.server.metrics import Metrics
@@ -114,6 +115,7 @@ class APIServer:
         self._memory = ValidationCache()
         self.resources = Resources(store, release=version.emulation)
         self.decoder = Decoder(self.resources)
+        self._large_yaml = LargeYAML()
         self.handlers = HandlerTable()
         self._routes: dict[tuple[str | bool, ...], _Route] = {}  # by the shape of the request
         self.resources.on_change(self._routes.clear)
@@ -157,6 +159,7 @@ class APIServer:
         if codec.version.deprecated:
             request.warn(codec.version.deprecated)
         media = negotiation.negotiate_output(request, custom=resource.kind.custom)
+        await self._large_yaml.convert(request)
         try:
             return await handler(Call(self, request, info, resource, codec, user, media))
         except StoreError as e:
@@ -168,6 +171,13 @@ class APIServer:
         verdict = self.authorizer.authorize(attributes)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
+
+    def serves(self, info: RequestInfo) -> bool:
+        """Whether there is a handler for a request to a resource."""
+        try:
+            return bool(info.resource) and self._route(info) is not None
+        except StatusError:
+            return False
 
     def _route(self, info: RequestInfo) -> _Route:
         """The handler of a request. Requests of one shape have one handler, which is looked up once and kept."""

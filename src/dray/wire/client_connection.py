@@ -107,6 +107,12 @@ class ClientConnection(asyncio.Protocol):
         """Whether either side has hung up."""
         return self._error is not None or self._transport is None or self._transport.is_closing()
 
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The server's certificate (DER), verified or not; None without TLS."""
+        found = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        return found.getpeercert(binary_form=True) if found is not None else None
+
     def write(self, data: bytes) -> None:
         if self._error is None and self._transport is not None:
             self._transport.write(data)

@@ -4,10 +4,13 @@ that has a shell."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -522,3 +525,89 @@ def test_hundreds_of_containers_can_be_listed(tmp_path: Path) -> None:
         await runtime.close(keep=False)
 
     asyncio.run(play())
+
+
+def test_a_sub_path_that_is_swapped_for_a_link_meanwhile_never_leads_out_of_its_volume(
+    tmp_path: Path,
+) -> None:
+    foreign, volume = tmp_path / "foreign", tmp_path / "volume"
+    foreign.mkdir()
+    (foreign / "secret").write_text("another pod's")
+    (volume / "sub").mkdir(parents=True)
+    # One container of the pod, as fast as it can: a directory, then a link, then a directory again.
+    swapping = (
+        "import os\n"
+        "os.symlink('/foreign', 'link')\n"
+        "while True:\n"
+        "    os.rename('sub', 'kept'); os.rename('link', 'sub'); os.rename('sub', 'link'); os.rename('kept', 'sub')\n"
+    ).replace("/foreign", str(foreign))
+
+    async def play(runtime: Runtime) -> None:
+        swapper = container(tmp_path, sys.executable, "-c", swapping, working_dir="/v", name="swapper")
+        swapper = replace(swapper, mounts=(Mount(source=str(volume), target="/v"),))
+        await start(runtime, tmp_path, swapper)
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        seen = []
+        for number in range(40):
+            reader = shell(
+                tmp_path,
+                "ls /m",
+                attempt=number,
+                log_path=tmp_path / "logs" / f"{number}.log",
+                mounts=(Mount(source=str(volume), sub_path="sub", target="/m"),),
+            )
+            try:
+                seen.append(await log_of(await run_to_end(runtime, sandbox.id, reader)))
+            except RuntimeFailure as e:
+                assert "leads out of its volume" in e.message or "does not exist" in e.message
+        assert b"secret\n" not in seen
+
+    scene("process", tmp_path, play)
+
+
+def test_a_link_in_a_volume_makes_no_file_on_the_host(tmp_path: Path) -> None:
+    """A mount point below another volume is made where the container's links lead: in its own root, never the host's."""
+    outside, volume = tmp_path / "outside", tmp_path / "volume"
+    outside.mkdir()
+    volume.mkdir()
+    (volume / "link").symlink_to(f"/.host{outside}")
+    (volume / "plain").symlink_to(outside)
+
+    async def play(runtime: Runtime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        for name in ("link", "plain"):
+            mounts = (
+                Mount(source=str(volume), target="/v"),
+                Mount(source="/etc/hostname", target=f"/v/{name}/made"),
+            )
+            with contextlib.suppress(RuntimeFailure):
+                await run_to_end(runtime, sandbox.id, shell(tmp_path, "true", mounts=mounts, name=name))
+        assert list(outside.iterdir()) == []
+
+    scene("process", tmp_path, play)
+
+
+@real_runtimes
+def test_a_sub_path_shows_one_directory_or_file_of_its_volume(kind: str, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    (volume / "deep" / "inside").mkdir(parents=True)
+    (volume / "deep" / "inside" / "file").write_text("found\n")
+    (volume / "link").symlink_to("deep/inside/file")
+    (volume / "out").symlink_to("/etc")
+    mounts = (
+        Mount(source=str(volume), sub_path="deep/inside", target="/mnt/directory"),
+        Mount(source=str(volume), sub_path="link", target="/mnt/file", read_only=True),
+    )
+
+    async def play(runtime: Runtime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        script = "ls /mnt/directory; cat /mnt/file; echo written > /mnt/directory/new; echo no > /mnt/file"
+        ended = await run_to_end(runtime, sandbox.id, shell(tmp_path, script, mounts=mounts))
+        assert (await log_of(ended)).startswith(b"file\nfound\n")
+        assert (volume / "deep/inside/new").read_text() == "written\n"
+        assert (volume / "link").read_text() == "found\n"
+        escape = Mount(source=str(volume), sub_path="out", target="/mnt/out")
+        with pytest.raises(RuntimeFailure):
+            await run_to_end(runtime, sandbox.id, shell(tmp_path, "true", mounts=(escape,), name="escape"))
+
+    scene(kind, tmp_path, play)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
+
+from cryptography import x509
 
 from dray.app import pki
 from dray.app.pki import write_private
@@ -15,6 +19,23 @@ def test_private_files_are_private_from_the_first_byte(tmp_path: Path):
     write_private(path, b"new")
     assert path.read_bytes() == b"new" and path.stat().st_mode & 0o777 == 0o600
     assert [p.name for p in tmp_path.iterdir()] == ["key"]
+
+
+def subject(leaf: pki.Leaf) -> str:
+    return x509.load_pem_x509_certificate(leaf.certificate.read_bytes()).subject.rfc4514_string()
+
+
+def test_the_certificate_for_nodes_is_in_no_group_also_in_a_directory_of_an_older_release(tmp_path: Path):
+    found = pki.ensure(tmp_path, [])
+    assert subject(found.leaf(pki.KUBELET_CLIENT)) == "CN=kube-apiserver-kubelet-client"
+    pki.sign(found, pki.KUBELET_CLIENT, "kube-apiserver-kubelet-client", groups=("system:masters",))
+    note = tmp_path / f"{pki.KUBELET_CLIENT}.json"
+    note.write_text(json.dumps({"names": [], "expires": int(time.time()) + 300 * 86400}))
+    pki.ensure(tmp_path, [])
+    assert subject(found.leaf(pki.KUBELET_CLIENT)) == "CN=kube-apiserver-kubelet-client"
+    kept = found.leaf(pki.KUBELET_CLIENT).certificate.read_bytes()
+    pki.ensure(tmp_path, [])
+    assert found.leaf(pki.KUBELET_CLIENT).certificate.read_bytes() == kept
 
 
 def test_a_nodes_own_certificate_is_kept_while_it_fits(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from dray.app import nodeserver, pki
 from dray.app.remotenodes import Address, RemoteNodes, address_of
 from dray.node.server.endpoint import Endpoint
 from dray.node.server.host import PodLogOptions
+from dray.wire.http_server import HTTPServer
+from dray.wire.messages import Reply, Request
 
 
 def node(port: int, *addresses: tuple[str, str]) -> dict[str, Any]:
@@ -106,3 +108,38 @@ def test_a_node_that_does_not_answer_is_named(tmp_path: Path) -> None:
         port = gone.getsockname()[1]
     with pytest.raises(InternalError, match=f"error dialing backend: dial tcp 127.0.0.1:{port}"):
         asyncio.run(read(RemoteNodes(keys(tmp_path)), Address("127.0.0.1", port), "/metrics"))
+
+
+def test_an_api_server_is_not_called_as_a_node_not_even_through_a_relay(tmp_path: Path) -> None:
+    own = keys(tmp_path)
+
+    async def play() -> None:
+        asked: list[Request] = []
+
+        async def serve(request: Request) -> Reply:
+            asked.append(request)
+            return Reply(200, (), b"every secret")
+
+        listener = nodeserver.listen("127.0.0.1", 0)
+        server = HTTPServer(serve, request_type=Request, tls=own.context())
+        await server.listen(listener)
+        port = listener.getsockname()[1]
+
+        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", port)
+
+            async def copy(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+                while data := await source.read(65536):
+                    to.write(data)
+                to.close()
+
+            await asyncio.gather(copy(reader, up_writer), copy(up_reader, writer), return_exceptions=True)
+
+        async with await asyncio.start_server(relay, "127.0.0.1", 0) as between:
+            for announced in (port, between.sockets[0].getsockname()[1]):
+                with pytest.raises(StatusError, match="is an API server, not a node"):
+                    await read(RemoteNodes(own), Address("127.0.0.1", announced), "/api/v1/secrets")
+        assert asked == []
+        await server.drain(1)
+
+    asyncio.run(play())

@@ -6,7 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from dray.driver.main import options_from
+import pytest
+
+from dray.driver.main import options_from, run_program
+from dray.driver.model import ClaimRef
+from dray.driver.plugin import Options, Plugin
 from dray.driver.simulated import publish
 from dray.drivers.__main__ import gpu_options
 from dray.drivers.gpu import GpuDriver, GpuOptions
@@ -52,3 +56,17 @@ async def test_one_watch_serves_the_slices_of_many_simulated_nodes(api: Any) -> 
     assert len(api.requested("GET", "/resourceslices")) == 1
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_driver_that_stops_too_early_says_which_claims_need_it(
+    api: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.put("/api/v1/nodes/n", {"metadata": {"uid": "node"}})
+    monkeypatch.setattr(Plugin, "prepared_claims", lambda self: [ClaimRef("default", "cat", "uid")])
+    options = Options(node="n", kubelet_dir=tmp_path, cdi_dir=tmp_path / "cdi")
+    task = asyncio.create_task(run_program(api.client, GpuDriver(GpuOptions(count=1)), options=options))
+    while not api.all("resourceslices"):  # noqa: ASYNC110  (bounded by the test's own limit)
+        await asyncio.sleep(0.005)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert "default/cat" in caplog.text and "cannot end before it runs again" in caplog.text

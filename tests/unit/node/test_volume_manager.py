@@ -100,12 +100,94 @@ def test_content_is_swapped_as_a_whole(tmp_path: Path) -> None:
     assert not (tmp_path / first).exists()
 
 
+def test_a_link_that_a_container_put_in_place_of_the_content_costs_the_host_nothing(tmp_path: Path) -> None:
+    victim, volume = tmp_path / "victim", tmp_path / "volume"
+    victim.mkdir()
+    (victim / "precious").write_text("kept")
+    write_content(volume, {"a": (b"1", 0o644)})
+    (volume / "..evil").symlink_to(victim)
+    (volume / "..evil").replace(volume / "..data")
+    write_content(volume, {"a": (b"2", 0o644)})
+    assert (volume / "a").read_text() == "2"
+    assert (victim / "precious").read_text() == "kept"
+
+
+@pytest.mark.parametrize("target", ["../victim", "/victim", "..0123456789abcdef0123456789abcdef"])
+def test_content_is_never_removed_or_written_through_links(tmp_path: Path, target: str) -> None:
+    victim, volume = tmp_path / "victim", tmp_path / "volume"
+    victim.mkdir()
+    (victim / "precious").write_text("kept")
+    write_content(volume, {"a": (b"1", 0o644), "d/b": (b"1", 0o644)})
+    (volume / "..0123456789abcdef0123456789abcdef").symlink_to(victim)
+    (volume / "foreign").symlink_to(victim)
+    (volume / "..data").unlink()
+    (volume / "..data").symlink_to(target.replace("/victim", str(victim)) if target[0] == "/" else target)
+    (volume / "d").unlink()
+    (volume / "d").symlink_to(victim)
+    write_content(volume, {"a": (b"2", 0o644), "d/b": (b"2", 0o644)})
+    assert ((volume / "a").read_text(), (volume / "d" / "b").read_text()) == ("2", "2")
+    assert [p.name for p in victim.iterdir()] == ["precious"]
+    assert (volume / "foreign").is_symlink()  # the agent did not make it
+
+
+async def test_containers_cannot_write_to_volumes_whose_content_comes_from_the_api(
+    api: Any, paths: HostPaths
+) -> None:
+    api.put("/api/v1/namespaces/ns/configmaps/c", {"data": {"k": "v"}})
+    volumes = [
+        {"name": "config", "configMap": {"name": "c"}},
+        {"name": "projected", "projected": {"sources": [{"configMap": {"name": "c"}}]}},
+        {"name": "labels", "downwardAPI": {"items": []}},
+        {"name": "secret", "secret": {"secretName": "none", "optional": True}},
+        {"name": "scratch", "emptyDir": {}},
+    ]
+    provided = await VolumeManager(api.client, paths).mount(pod(*volumes), node={})
+    container = {"volumeMounts": [{"name": v["name"], "mountPath": f"/{v['name']}"} for v in volumes]}
+    read_only = {m.target for m in mounts(container, provided, env={}) if m.read_only}
+    assert read_only == {"/config", "/projected", "/labels", "/secret"}
+
+
+def sub_path(**mount: str) -> dict[str, Any]:
+    return {"volumeMounts": [{"name": "v", "mountPath": "/m", **mount}]}
+
+
 def test_mounts_stay_within_their_volume(tmp_path: Path) -> None:
     provided = MountedVolumes({"v": tmp_path})
     container = {"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": "sub/dir", "readOnly": True}]}
-    [mount] = mounts(container, provided)
-    assert (mount.source, mount.target, mount.read_only) == (str(tmp_path / "sub/dir"), "/m", True)
+    [mount] = mounts(container, provided, env={})
+    assert (mount.source, mount.sub_path, mount.target, mount.read_only) == (
+        str(tmp_path),
+        "sub/dir",
+        "/m",
+        True,
+    )
+    assert (tmp_path / "sub/dir").is_dir()
     (tmp_path / "out").symlink_to("/etc")
-    for escape in ("../x", "/etc", "out/passwd"):
+    (tmp_path / "up").symlink_to("../..")
+    for escape in ("../x", "/etc", "out/passwd", "out/made", "up/made", "sub/../../x"):
         with pytest.raises(MountError, match="leads out of its volume"):
-            mounts({"volumeMounts": [{"name": "v", "mountPath": "/m", "subPath": escape}]}, provided)
+            mounts(sub_path(subPath=escape), provided, env={})
+    (tmp_path / "sub" / "link").symlink_to("../sub/dir")
+    assert mounts(sub_path(subPath="sub/link"), provided, env={})[0].sub_path == "sub/link"
+
+
+def test_variables_in_sub_path_expressions_are_filled_in(tmp_path: Path) -> None:
+    provided = MountedVolumes({"v": tmp_path})
+    [mount] = mounts(sub_path(subPathExpr="logs/$(POD)"), provided, env={"POD": "p-1"})
+    assert mount.sub_path == "logs/p-1"
+    assert (tmp_path / "logs/p-1").is_dir()
+    with pytest.raises(MountError, match="has no variable NONE"):
+        mounts(sub_path(subPathExpr="$(NONE)"), provided, env={})
+    with pytest.raises(MountError, match="is empty"):
+        mounts(sub_path(subPathExpr="$(EMPTY)"), provided, env={"EMPTY": ""})
+    with pytest.raises(MountError, match="leads out of its volume"):
+        mounts(sub_path(subPathExpr="$(UP)/x"), provided, env={"UP": ".."})
+
+
+def test_a_path_that_content_does_not_have_is_not_made_there(tmp_path: Path) -> None:
+    write_content(tmp_path, {"key": (b"1", 0o644)})
+    provided = MountedVolumes({"v": tmp_path}, read_only=frozenset({"v"}))
+    assert mounts(sub_path(subPath="key"), provided, env={})[0].read_only
+    with pytest.raises(MountError, match="'other' does not exist in its volume"):
+        mounts(sub_path(subPath="other"), provided, env={})
+    assert not (tmp_path / "other").exists()

@@ -6,6 +6,7 @@ Directives inside the patch say the rest: ``$patch`` (replace or delete), ``$ret
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Final
 
 from dray.api.errors import BadRequest, StatusError
@@ -120,18 +121,23 @@ def _merge_list(
         return original
     if not _holds_maps(original, patch):
         if deleting:
-            return [v for v in original if v not in patch]
+            removed = {_identity(v, "") for v in patch}
+            return [v for v in original if _identity(v, "") not in removed]
         return _ordered(list(dict.fromkeys([*original, *patch])), patch, original, "")
     key = field.merge_key
     if not key:
         raise _internal("cannot merge lists without merge key for struct")
     original, patch = _apply_item_directives(original, patch, key)
     merged = list(original)
+    positions: dict[Any, int] = {}
+    for i, value in enumerate(merged):
+        if key in value:
+            positions.setdefault(_identity(value, key), i)
     for value in patch:
         if key not in value:
             raise _no_merge_key(value, key)
-        at = _position(merged, key, value[key])
-        if at < 0:
+        at = positions.setdefault(_identity(value, key), len(merged))
+        if at == len(merged):
             merged.append(value)
         else:
             merged[at] = _merge_map(merged[at], value, item)
@@ -141,6 +147,7 @@ def _merge_list(
 def _apply_item_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Carry out the ``$patch`` of single items; returns what is left of both lists."""
     rest: list[Any] = []
+    removed: set[Any] = set()
     replace = False
     for value in patch:
         if _PATCH not in value:
@@ -150,34 +157,36 @@ def _apply_item_directives(original: list[Any], patch: list[Any], key: str) -> t
             case "delete":
                 if key not in value:
                     raise _no_merge_key(value, key)
-                original = [v for v in original if key not in v or v[key] != value[key]]
+                removed.add(_identity(value, key))
             case "replace":
                 replace = True
             case "merge":
                 raise _internal("merging lists cannot yet be specified in the patch")
             case _:
                 raise _bad_directive(value)
-    return (rest, []) if replace else (original, rest)
+    if replace:
+        return rest, []
+    return [v for v in original if key not in v or _identity(v, key) not in removed], rest
 
 
 def _ordered(merged: list[Any], patch_order: list[Any], live_order: list[Any], key: str) -> list[Any]:
     """Items of the patch in the patch's order, the others woven in where the live list had them."""
     ranks = {name: _ranks(order, key) for name, order in (("patch", patch_order), ("live", live_order))}
-    patched: list[Any] = []
-    others: list[Any] = []
+    in_patch: list[Any] = []
+    not_in_patch: list[Any] = []
     for value in merged:
         if key and key not in value:
             raise _no_merge_key(value, key)
-        (patched if _identity(value, key) in ranks["patch"] else others).append(value)
-    patched.sort(key=lambda v: ranks["patch"][_identity(v, key)])
-    others.sort(key=lambda v: ranks["live"].get(_identity(v, key), -1))
+        (in_patch if _identity(value, key) in ranks["patch"] else not_in_patch).append(value)
+    patched = deque(sorted(in_patch, key=lambda v: ranks["patch"][_identity(v, key)]))
+    others = deque(sorted(not_in_patch, key=lambda v: ranks["live"].get(_identity(v, key), -1)))
     woven: list[Any] = []
     live = ranks["live"]
     while patched and others:
         left, right = live.get(_identity(others[0], key)), live.get(_identity(patched[0], key))
         first = others if left is not None and right is not None and left < right else patched
-        woven.append(first.pop(0))
-    return woven + patched + others
+        woven.append(first.popleft())
+    return [*woven, *patched, *others]
 
 
 def _ranks(order: list[Any], key: str) -> dict[Any, int]:
@@ -196,13 +205,6 @@ def _identity(value: Any, key: str) -> Any:
     return (type(found), found) if not isinstance(found, dict | list) else (dict, show(found))
 
 
-def _position(items: list[Any], key: str, wanted: Any) -> int:
-    for i, value in enumerate(items):
-        if key in value and value[key] == wanted:
-            return i
-    return -1
-
-
 def _holds_maps(*lists: list[Any]) -> bool:
     """Whether the items are objects; all must be of one type, and lists of lists cannot be merged."""
     shapes = {_shape(value) for items in lists for value in items}
@@ -218,10 +220,11 @@ def _retain_keys(original: Map, patch: Map) -> None:
     retained = patch.pop(_RETAIN)
     if not isinstance(retained, list):
         raise BadRequest(_BAD_RETAIN)
+    names = {key for key in retained if isinstance(key, str)}
     for key, value in patch.items():
-        if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and key not in retained:
+        if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and key not in names:
             raise BadRequest(_BAD_RETAIN)
-    for key in [k for k in original if k not in retained]:
+    for key in [k for k in original if k not in names]:
         del original[key]
 
 
@@ -261,14 +264,14 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     for value in (*patch, *order) if key else ():
         if not isinstance(value, dict):
             raise _bad_type({}, value)
-    left = [v for v in patch if not (isinstance(v, dict) and _PATCH in v)]
+    left = deque(v for v in patch if not (isinstance(v, dict) and _PATCH in v))
     for entry in order:
         if not left:
             return
         if key and (lacking := next((v for v in (left[0], entry) if key not in v), None)) is not None:
             raise _no_merge_key(lacking, key)
         if _identity(left[0], key) == _identity(entry, key):
-            left.pop(0)
+            left.popleft()
     if left:
         raise _internal(
             f"The order in patch list:\n{show(patch)}\n doesn't match {_ORDER} list:\n{show(order)}\n"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.api.release.featuregates import Feature, Gates, known_features
-from dray.api.release.release import NEWEST, V1_26, V1_27, V1_30, V1_31, V1_32, V1_34, V1_36, Release
+from dray.api.release.release import NEWEST, V1_26, V1_27, V1_30, V1_32, V1_33, V1_34, V1_36, Release, Span
 from dray.api.release.serving import GroupVersion, Serving, check_runtime_config, served_ever
 from dray.api.release.settings import SettingError
 
@@ -23,8 +23,10 @@ EMULATED: Final[Mapping[Release, str]] = {
     V1_34: "v1.34.11",
     V1_36: "v1.36.4",
 }
-#: Below this release Dynamic Resource Allocation was opt-in; a release is emulated for its sake, so it is on.
-_DRA_BY_DEFAULT: Final = V1_34
+#: The releases in which Dynamic Resource Allocation was opt-in; such a release is emulated for its sake, so it is on.
+_DRA_OPT_IN: Final = Span(until=V1_33)
+#: The releases with claims that drivers' controllers allocate.
+_CLASSIC: Final = Span(until=V1_30)
 #: Gates that stay off although everything else of Dynamic Resource Allocation is on without an emulated release:
 #: they need kinds that are not served (PodGroup) or only restrict.
 _KEPT_OFF: Final = frozenset({"DRAWorkloadResourceClaims"})
@@ -66,7 +68,7 @@ class EffectiveVersion:
     @property
     def serves_classic(self) -> bool:
         """Whether claims negotiated with drivers' controllers (v1alpha2 and before) may be there."""
-        return self.emulation is None or self.emulation < V1_31
+        return self.emulation is None or _CLASSIC.covers(self.emulation)
 
     def known_gates(self) -> Mapping[str, Feature]:
         return known_features(self.release)
@@ -78,7 +80,7 @@ class EffectiveVersion:
         on = {name for name, feature in known.items() if feature.on}
         if self.emulation is None:
             on |= {name for name in known if name.startswith("DRA") and name not in _KEPT_OFF}
-        elif self.emulation < _DRA_BY_DEFAULT:
+        elif _DRA_OPT_IN.covers(self.emulation):
             on.add(_DRA)
         for name, value in changes.items():
             if name in ("AllAlpha", "AllBeta"):
@@ -130,7 +132,7 @@ class EffectiveVersion:
         self, version: GroupVersion, known: frozenset[str], config: Mapping[str, bool], *, dra_off: bool
     ) -> frozenset[str]:
         on = version.stage == "ga" or self.emulation is None
-        if version.group == RESOURCE_GROUP and self.release < _DRA_BY_DEFAULT:
+        if version.group == RESOURCE_GROUP and _DRA_OPT_IN.covers(self.release):
             on = True
         for key in ("api/all", f"api/{version.stage}"):
             on = config.get(key, on)

@@ -57,4 +57,4 @@ class Span(NamedTuple):
         return cls(Release.parse(since), Release.parse(until) if until else None)
 
     def covers(self, release: Release) -> bool:
-        return self.since <= release and (self.until is None or release <= self.until)
+        return self.since <= release and (self.until is None or self.until >= release)

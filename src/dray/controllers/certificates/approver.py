@@ -1,11 +1,16 @@
-"""Approves certificate signing requests of nodes."""
+"""Approves certificate signing requests of nodes.
+
+Upstream approves any name for whoever has the right. Here the name of a node that is ready is denied to everybody but
+that node: whoever has its certificate reads the Secrets of its pods.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dray.api import nodes
 from dray.client.resources import CERTIFICATE_SIGNING_REQUESTS as REQUESTS
-from dray.client.resources import SUBJECT_ACCESS_REVIEWS
+from dray.client.resources import NODES, SUBJECT_ACCESS_REVIEWS
 from dray.controllers.certificates import certificate_authority
 from dray.controllers.certificates.controller import (
     RequestController,
@@ -13,6 +18,7 @@ from dray.controllers.certificates.controller import (
     is_decided,
     with_condition,
 )
+from dray.controllers.controller import ControllerContext
 
 if TYPE_CHECKING:
     from dray.api.types.authorization import SubjectAccessReview
@@ -59,6 +65,10 @@ class CertificateApprover(RequestController):
 
     name = "certificatesigningrequest-approving-controller"
 
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._nodes = context.informers.get(context.resource(NODES))
+
     async def sync(self, key: str) -> float | None:
         request = self._requests.get("", key)
         if request is None or is_decided(request) or certificate_of(request):
@@ -66,12 +76,24 @@ class CertificateApprover(RequestController):
         offered = recognizers(request)
         for permission in offered:
             if await self._may(request, permission.subresource):
-                await self._approve(request, permission.message)
+                if taken := self._taken_name(request):
+                    message = f"the cluster has a node {taken} already, and it is ready; choose another name"
+                    await self._decide(request, "Denied", reason="NodeIsReady", message=message)
+                else:
+                    await self._decide(request, "Approved", reason="AutoApproved", message=permission.message)
                 return None
         if offered:
             kinds = " ".join(permission.subresource for permission in offered)
             raise NotAllowed(f"{key} is recognized as {kinds}, but access review did not approve it")
         return None
+
+    def _taken_name(self, request: CertificateSigningRequest) -> str:
+        """The ready node whose name somebody else asks for; empty if there is none."""
+        spec = request["spec"]
+        wanted = certificate_authority.requested_subject(spec["request"])
+        found = self._nodes.get("", wanted.node)
+        ready = found is not None and nodes.is_ready(found)
+        return wanted.node if ready and wanted.user != spec.get("username") else ""
 
     async def _may(self, request: CertificateSigningRequest, subresource: str) -> bool:
         spec = request["spec"]
@@ -93,12 +115,14 @@ class CertificateApprover(RequestController):
         answer = await self.context.client.create(SUBJECT_ACCESS_REVIEWS, "", review)
         return bool(answer["status"].get("allowed"))
 
-    async def _approve(self, request: CertificateSigningRequest, message: str) -> None:
-        approved: CertificateSigningRequestCondition = {
-            "type": "Approved",
+    async def _decide(
+        self, request: CertificateSigningRequest, decision: str, *, reason: str, message: str
+    ) -> None:
+        condition: CertificateSigningRequestCondition = {
+            "type": decision,
             "status": "True",
-            "reason": "AutoApproved",
+            "reason": reason,
             "message": message,
         }
-        changed = with_condition(request, approved)
+        changed = with_condition(request, condition)
         await self.context.client.update(REQUESTS, "", changed, subresource="approval")

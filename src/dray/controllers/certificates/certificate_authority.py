@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from dray.api.validation.names import dns1123_subdomain
+
 if TYPE_CHECKING:
     from cryptography import x509
 
@@ -35,12 +37,18 @@ _NODE_PREFIX: Final = "system:node:"
 class RequestedSubject:
     """What a request says about its bearer."""
 
-    user: str
+    user: str  # the last common name, as Go reads it; empty where there is none
     groups: tuple[str, ...]
+    names: int = 1  # how many common names there are
     dns: tuple[str, ...] = ()
     emails: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
     uris: tuple[str, ...] = ()
+
+    @property
+    def node(self) -> str:
+        """The node that is meant, where ``user`` begins as the users of nodes do."""
+        return self.user.removeprefix(_NODE_PREFIX)
 
 
 @lru_cache(maxsize=256)
@@ -65,6 +73,7 @@ def requested_subject(encoded: str) -> RequestedSubject:
     return RequestedSubject(
         user=str(names[-1].value) if names else "",
         groups=tuple(str(g.value) for g in groups),
+        names=len(names),
         dns=tuple(alternatives.get_values_for_type(x509.DNSName)),
         emails=tuple(alternatives.get_values_for_type(x509.RFC822Name)),
         addresses=tuple(str(a) for a in alternatives.get_values_for_type(x509.IPAddress)),
@@ -98,9 +107,7 @@ def kubelet_client_problem(wanted: RequestedSubject, usages: Collection[str]) ->
     ):
         if names:
             return f"{kind} subjectAltNames are not allowed"
-    if not wanted.user.startswith(_NODE_PREFIX):
-        return "subject common name does not begin with system:node:"
-    return _usage_problem(usages, "client auth")
+    return _node_name_problem(wanted) or _usage_problem(usages, "client auth")
 
 
 def _kubelet_serving_problem(wanted: RequestedSubject, usages: Collection[str]) -> str:
@@ -111,10 +118,19 @@ def _kubelet_serving_problem(wanted: RequestedSubject, usages: Collection[str]) 
     for names, kind in ((wanted.emails, "Email"), (wanted.uris, "URI")):
         if names:
             return f"{kind} subjectAltNames are not allowed"
-    found = _usage_problem(usages, "server auth")
-    if not found and not wanted.user.startswith(_NODE_PREFIX):
+    return _usage_problem(usages, "server auth") or _node_name_problem(wanted)
+
+
+def _node_name_problem(wanted: RequestedSubject) -> str:
+    """Upstream asks for the prefix only. A certificate whose readers could see two names, or a name that no Node can have,
+    is not given to a node either."""
+    if not wanted.user.startswith(_NODE_PREFIX):
         return "subject common name does not begin with system:node:"
-    return found
+    if wanted.names != 1:
+        return "subject has more than one common name"
+    if problems := dns1123_subdomain(wanted.node):
+        return f"subject common name does not name a node: {problems[0]}"
+    return ""
 
 
 def _usage_problem(usages: Collection[str], purpose: str) -> str:

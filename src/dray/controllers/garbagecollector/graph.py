@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _ABSENT_OWNERS: Final = 500
+#: So many references are looked through; more of them get an index.
+_SCANNED_REFERENCES: Final = 8
 
 
 class ObjectReference(NamedTuple):
@@ -68,11 +70,12 @@ class Node:
 
     __slots__ = (
         "_dependents",
+        "_owners",
+        "_owners_by_uid",
         "deleting",
         "deleting_dependents",
         "identity",
         "orphaning",
-        "owners",
         "virtual",
     )
 
@@ -86,6 +89,25 @@ class Node:
         self.deleting_dependents = False
         self.orphaning = False
         self._dependents: dict[str, None] | None = None  # uids; most objects never own anything
+
+    @property
+    def owners(self) -> tuple[OwnerReference, ...]:
+        return self._owners
+
+    @owners.setter
+    def owners(self, owners: tuple[OwnerReference, ...]) -> None:
+        self._owners = owners
+        self._owners_by_uid: dict[str, list[OwnerReference]] | None = None
+
+    def references_to(self, uid: str) -> Sequence[OwnerReference]:
+        """Usually one: but an object may have thousands of owners, and each of them asks."""
+        if len(self._owners) <= _SCANNED_REFERENCES:
+            return [o for o in self._owners if o.uid == uid]
+        if self._owners_by_uid is None:
+            self._owners_by_uid = {}
+            for owner in self._owners:
+                self._owners_by_uid.setdefault(owner.uid, []).append(owner)
+        return self._owners_by_uid.get(uid, ())
 
     @property
     def dependents(self) -> Iterable[str]:
@@ -147,7 +169,7 @@ class Graph:
     def blocking(self, node: Node) -> list[Node]:
         """The dependents for which a node that is deleted in the foreground has to wait."""
         uid = node.identity.uid
-        return [d for d in self.dependents(node) if any(o.uid == uid and o.blocking for o in d.owners)]
+        return [d for d in self.dependents(node) if any(o.blocking for o in d.references_to(uid))]
 
     # -- owners that are known not to exist
 
@@ -280,8 +302,7 @@ class Graph:
             if identity.namespace and dependent.identity.namespace != identity.namespace:
                 yield from (
                     InvalidOwnerNamespace(dependent.identity, o)
-                    for o in dependent.owners
-                    if o.uid == identity.uid
+                    for o in dependent.references_to(identity.uid)
                 )
             yield AttemptToDelete(dependent.identity.uid)
 
@@ -319,7 +340,7 @@ class Graph:
             if identity.namespace and identity.namespace != dependent.identity.namespace:
                 other.append(dependent)
                 continue
-            names = [o.names(identity) for o in dependent.owners if o.uid == identity.uid]
+            names = [o.names(identity) for o in dependent.references_to(identity.uid)]
             if any(names):
                 agreeing.append(dependent)
             if not all(names):
@@ -332,9 +353,7 @@ def _alternative_identity(dependents: Iterable[Node], absent: ObjectReference) -
     found = set()
     for dependent in dependents:
         namespace = dependent.identity.namespace
-        for owner in dependent.owners:
-            if owner.uid != absent.uid:
-                continue
+        for owner in dependent.references_to(absent.uid):
             same_kind = (owner.kind, owner.api_version) == (absent.kind, absent.api_version)
             # The absent owner has no namespace, so its kind is cluster-scoped.
             found.add(owner.within("" if same_kind and not absent.namespace else namespace))

@@ -20,7 +20,8 @@ def without_owners(uid: str, owners: Sequence[str]) -> dict[str, Any]:
 
 def without_owners_merge(metadata: ObjectMeta, owners: Sequence[str]) -> dict[str, Any]:
     """The same as a JSON merge patch for an object at a version."""
-    left = [r for r in metadata.get("ownerReferences") or () if r["uid"] not in owners]
+    removed = frozenset(owners)
+    left = [r for r in metadata.get("ownerReferences") or () if r["uid"] not in removed]
     return _conditional(metadata, "ownerReferences", left)
 
 

@@ -14,7 +14,7 @@ from dray.client.resources import Resource, T
 
 if TYPE_CHECKING:
     from dray.api.types import Object
-    from dray.api.types.meta import LabelSelector, OwnerReference
+    from dray.api.types.meta import LabelSelector, ObjectMeta, OwnerReference
 
 
 def matches(selector: LabelSelector | None) -> Callable[[Object], bool]:
@@ -84,7 +84,7 @@ async def _adopt(
     client: Client, of: Resource[T], one: T, reference: OwnerReference, finalizers: Sequence[str]
 ) -> T | None:
     metadata = one["metadata"]
-    changes: dict[str, Any] = {"uid": metadata["uid"], "ownerReferences": [reference]}
+    changes: ObjectMeta = {"uid": metadata["uid"], "ownerReferences": [reference]}
     if finalizers:
         changes["finalizers"] = list(finalizers)
     try:

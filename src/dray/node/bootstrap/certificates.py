@@ -152,7 +152,7 @@ def _validity(pem: bytes) -> tuple[str, float, float]:
     certificate = x509.load_pem_x509_certificate(pem)
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return (
-        str(names[0].value) if names else "",
+        str(names[-1].value) if names else "",
         certificate.not_valid_before_utc.timestamp(),
         certificate.not_valid_after_utc.timestamp(),
     )

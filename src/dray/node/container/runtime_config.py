@@ -169,7 +169,7 @@ class HostConfigs:
             args=tuple(environment.expand(word, env.get) for word in spec.get("args") or ()),
             working_dir=spec.get("workingDir") or "",
             env=tuple(env.items()),
-            mounts=volume_manager.mounts(spec, volumes),
+            mounts=volume_manager.mounts(spec, volumes, env=env),
             cdi_devices=cdi_devices,
             edits=edits or Edits(),
             log_path=log_path,

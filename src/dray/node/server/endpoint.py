@@ -43,9 +43,9 @@ def allowed_by_certificate(certificate: bytes | None) -> bool:
     from cryptography.x509.oid import NameOID
 
     subject = x509.load_der_x509_certificate(certificate).subject
-    names = {name.value for name in subject.get_attributes_for_oid(NameOID.COMMON_NAME)}
+    names = [name.value for name in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     groups = {name.value for name in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
-    return not names.isdisjoint(ALLOWED_USERS) or ALLOWED_GROUP in groups
+    return (bool(names) and names[-1] in ALLOWED_USERS) or ALLOWED_GROUP in groups
 
 
 class Listener(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,8 @@ def sandbox_config(config: SandboxConfig, *, has_network: bool) -> Any:
     )
 
 
-def container_config(config: ContainerConfig, pod: Any) -> Any:
-    """``pod`` is the configuration of the sandbox."""
+def container_config(config: ContainerConfig, pod: Any, *, sources: Mapping[Mount, str]) -> Any:
+    """``pod`` is the configuration of the sandbox; ``sources`` says where the sub paths of mounts are."""
     m = CRI_RUNTIME.module
     security = m.LinuxContainerSecurityContext(
         privileged=config.privileged,
@@ -61,7 +62,7 @@ def container_config(config: ContainerConfig, pod: Any) -> Any:
         working_dir=config.working_dir,
         envs=[m.KeyValue(key=k, value=v.encode()) for k, v in config.env],
         mounts=[
-            m.Mount(container_path=x.target, host_path=x.source, readonly=x.read_only)
+            m.Mount(container_path=x.target, host_path=sources.get(x, x.source), readonly=x.read_only)
             for x in (*config.mounts, *_message_mount(config))
         ],
         CDI_devices=[m.CDIDevice(name=name) for name in config.cdi_devices],

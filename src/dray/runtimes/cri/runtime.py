@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 from dray.kubelet_api.services import CRI_IMAGES, CRI_RUNTIME, stub
 from dray.runtimes.cri import messages
 from dray.runtimes.cri.streaming import SpdyPortConnection, SpdySession
+from dray.runtimes.cri.subpaths import sub_path
 from dray.runtimes.interface import (
     Capabilities,
     ContainerConfig,
@@ -65,6 +66,7 @@ class CriRuntime:
         self._has_network = False
         self._sandboxes: dict[str, Any] = {}
         self._states: dict[str, State] = {}
+        self._sub_paths: dict[str, contextlib.ExitStack] = {}  # of containers that have not been started yet
         self._lifecycle_events = LifecycleEvents()
         self._watching: asyncio.Task[None] | None = None
 
@@ -171,16 +173,20 @@ class CriRuntime:
     async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
         m = self._messages
         pod = await self._config_of(sandbox)
-        wanted = messages.container_config(config, pod)
-        request = m.CreateContainerRequest(pod_sandbox_id=sandbox, config=wanted, sandbox_config=pod)
-        answer = await self._call(self._runtime.CreateContainer, request, failure="CreateContainerError")
+        with contextlib.ExitStack() as until_started:
+            sources = {x: until_started.enter_context(sub_path(x)) for x in config.mounts if x.sub_path}
+            wanted = messages.container_config(config, pod, sources=sources)
+            request = m.CreateContainerRequest(pod_sandbox_id=sandbox, config=wanted, sandbox_config=pod)
+            answer = await self._call(self._runtime.CreateContainer, request, failure="CreateContainerError")
+            self._sub_paths[answer.container_id] = until_started.pop_all()
         status = await self._status(answer.container_id, sandbox=sandbox, pod_uid=pod.metadata.uid)
         self._states[status.id] = status.state
         return status
 
     async def start_container(self, container: str) -> ContainerStatus:
         request = self._messages.StartContainerRequest(container_id=container)
-        await self._call(self._runtime.StartContainer, request, failure="StartError")
+        with self._sub_paths.pop(container, contextlib.ExitStack()):
+            await self._call(self._runtime.StartContainer, request, failure="StartError")
         status = await self._status(container)
         self._announce(status)
         return status
@@ -195,6 +201,7 @@ class CriRuntime:
 
     async def remove_container(self, container: str) -> None:
         self._states.pop(container, None)
+        self._sub_paths.pop(container, contextlib.ExitStack()).close()
         request = self._messages.RemoveContainerRequest(container_id=container)
         await self._call(self._runtime.RemoveContainer, request, gone_is_fine=True)
 

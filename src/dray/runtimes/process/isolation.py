@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import shutil
@@ -23,6 +24,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from dray.runtimes import bind_mounts
 
 if TYPE_CHECKING:
     from dray.runtimes.process import protocol
@@ -107,22 +110,23 @@ def fingerprint() -> object:
 
 def enter_root(config: protocol.Container, root: str) -> None:
     """Makes ``root`` the root of this process, with the mounts and devices of this container."""
-    sources = {id(m): os.path.realpath(m["source"]) for m in config["mounts"]}
-    nodes = {id(d): os.path.realpath(d["source"]) for d in config["devices"]}
     run_hooks(config, "createContainer")
+    sources = {id(m): _source(m) for m in config["mounts"] if m["kind"] != "tmpfs"}
+    nodes = {id(d): _node(d) for d in config["devices"]}
     _pivot(root)
     try:
         mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
     except SetupFailed:  # a host that hides parts of its own /proc
         mount(f"{_OLD_ROOT}/proc", "/proc", "", BIND | REC)
     _populate_dev()
+    # From here on no link in a volume leads to the host any more.
+    _libc.umount2(_OLD_ROOT.encode(), _DETACH)
+    os.rmdir(_OLD_ROOT)
     for device in config["devices"]:
         _device(device, nodes[id(device)])
     # Outer mounts first, or they would hide the inner ones.
     for m in sorted(config["mounts"], key=lambda m: m["target"].rstrip("/").count("/")):
-        _bind(m, sources[id(m)])
-    _libc.umount2(_OLD_ROOT.encode(), _DETACH)
-    os.rmdir(_OLD_ROOT)
+        _bind(m, sources.get(id(m)))
     if config["hostname"]:
         socket.sethostname(config["hostname"])
         with contextlib.suppress(OSError):
@@ -211,14 +215,37 @@ def _populate_dev() -> None:
         os.symlink(target if name == "fd" else f"/proc/self/{target}", f"/dev/{name}")
 
 
-def _device(device: protocol.DeviceNode, source: str) -> None:
+def _source(m: protocol.Mount) -> int:
+    """What is to be mounted, as a mount that hangs nowhere yet."""
+    where = os.path.join(m["source"], m["sub_path"]) if m["sub_path"] else m["source"]
+    try:
+        with bind_mounts.opened(m["source"], m["sub_path"]) as handle:
+            return bind_mounts.clone(handle, recursive="bind" not in m["options"])
+    except FileNotFoundError as e:
+        raise SetupFailed(f"mount source {where} does not exist") from e
+    except OSError as e:
+        if e.errno == errno.EXDEV:
+            raise SetupFailed(f"path {m['sub_path']!r} leads out of its volume") from e
+        raise SetupFailed(f"mount {where} on {m['target']}: {e.strerror}") from e
+
+
+def _node(device: protocol.DeviceNode) -> int | None:
+    """A device node of the host as such a mount; None if it is to be made by its numbers."""
+    try:
+        with bind_mounts.opened(device["source"]) as handle:
+            return bind_mounts.clone(handle, recursive=False)
+    except FileNotFoundError:
+        return None
+
+
+def _device(device: protocol.DeviceNode, source: int | None) -> None:
     target = device["target"]
     os.makedirs(os.path.dirname(target), exist_ok=True)
     if os.path.lexists(target):
         os.unlink(target) if not os.path.ismount(target) else _libc.umount2(os.fsencode(target), _DETACH)
-    if os.path.exists(_OLD_ROOT + source):
+    if source is not None:
         Path(target).touch()
-        mount(_OLD_ROOT + source, target, "", BIND)
+        bind_mounts.attach(source, target)
     elif device["kind"] in ("c", "b", "u") and device["major"] is not None:
         kind = stat.S_IFBLK if device["kind"] == "b" else stat.S_IFCHR
         os.mknod(target, (device["mode"] or 0o666) | kind, os.makedev(device["major"], device["minor"] or 0))
@@ -228,19 +255,16 @@ def _device(device: protocol.DeviceNode, source: str) -> None:
         os.chown(target, _or(device["uid"], -1), _or(device["gid"], -1))
 
 
-def _bind(m: protocol.Mount, source: str) -> None:
+def _bind(m: protocol.Mount, source: int | None) -> None:
     options = set(m["options"])
     flags = sum(_FLAGS[o] for o in options & _FLAGS.keys()) | (RDONLY if m["read_only"] else 0)
-    if m["kind"] == "tmpfs":
+    if source is None:
         _mount_point(m["target"], directory=True)
         data = ",".join(o for o in m["options"] if "=" in o)
         mount("tmpfs", m["target"], "tmpfs", flags, data)
         return
-    inside = _OLD_ROOT + source
-    if not os.path.exists(inside):
-        raise SetupFailed(f"mount source {m['source']} does not exist")
-    _mount_point(m["target"], directory=os.path.isdir(inside))
-    mount(inside, m["target"], "", BIND | (0 if "bind" in options else REC))
+    _mount_point(m["target"], directory=stat.S_ISDIR(os.fstat(source).st_mode))
+    bind_mounts.attach(source, m["target"])
     if flags:
         mount("none", m["target"], "", REMOUNT | BIND | flags)
 
@@ -271,16 +295,21 @@ def _existing_ancestor(path: str) -> str:
 
 def _replace_with_tmpfs(directory: str) -> None:
     """Replaces a directory by one in memory with the same entries."""
-    entries = list(os.scandir(_OLD_ROOT + directory))
+    links: dict[str, str] = {}
+    trees: dict[str, int] = {}
+    for entry in os.scandir(directory):
+        with contextlib.suppress(OSError):  # not worth failing for: it is merely not seen
+            if entry.is_symlink():
+                links[entry.path] = os.readlink(entry.path)
+            else:
+                with bind_mounts.opened(entry.path) as handle:
+                    trees[entry.path] = bind_mounts.clone(handle, recursive=True)
     mount("tmpfs", directory, "tmpfs", NODEV, "mode=0755")
-    for entry in entries:
-        target = os.path.join(directory, entry.name)
-        if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), target)
-            continue
-        _make(target, directory=entry.is_dir())
-        with contextlib.suppress(SetupFailed):
-            mount(entry.path, target, "", BIND | REC)
+    for path, target in links.items():
+        os.symlink(target, path)
+    for path, tree in trees.items():
+        _make(path, directory=stat.S_ISDIR(os.fstat(tree).st_mode))
+        bind_mounts.attach(tree, path)
 
 
 def apply_identity(config: protocol.Container, *, mode: str) -> None:

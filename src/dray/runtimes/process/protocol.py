@@ -8,6 +8,7 @@ from typing import TypedDict
 
 class Mount(TypedDict):
     source: str
+    sub_path: str
     target: str
     read_only: bool
     kind: str

@@ -83,18 +83,19 @@ def fill_system_fields(metadata: ObjectMeta, now: str) -> None:
 
 def dedup_owner_references(metadata: ObjectMeta, warn: Callable[[str], None], *, admitted: bool) -> None:
     owners = metadata.get("ownerReferences")
-    if not owners or len(owners) < 2:
+    if not owners or len(owners) < 2 or len({owner.get("uid") for owner in owners}) == len(owners):
         return
-    kept: list[OwnerReference] = []
+    kept: dict[frozenset[tuple[str, object]], OwnerReference] = {}
     duplicates = []
     for owner in owners:
-        if owner in kept:
+        content = frozenset(owner.items())
+        if content in kept:
             duplicates.append(owner.get("uid", ""))
         else:
-            kept.append(owner)
+            kept[content] = owner
     if duplicates:
         warn((_AFTER if admitted else _BEFORE) + ", ".join(duplicates))
-        metadata["ownerReferences"] = kept
+        metadata["ownerReferences"] = list(kept.values())
 
 
 def ensure_namespace(metadata: ObjectMeta, namespace: str) -> None:

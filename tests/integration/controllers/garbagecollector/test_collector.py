@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 
@@ -227,3 +228,21 @@ async def test_many_dependents_go(propagation):
         for i in range(60):
             await s.wait_gone(CONFIGMAPS, f"child-{i}")
         await s.wait_gone(CONFIGMAPS, "owner")
+
+
+async def test_an_object_with_twenty_thousand_owners_is_no_burden():
+    """Creation, collection and the patch that removes the references take time in proportion to their number."""
+    async with control_plane(GARBAGE) as s:
+        lost = [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": f"lost-{i}", "uid": f"lost-{i}"}
+            for i in range(20_000)
+        ]
+        kept = owned_by("ConfigMap", await s.configmap("kept"))
+        started = time.monotonic()
+        await s.configmap("child", *lost, kept)
+
+        async def forgotten() -> bool:
+            return (await s.get(CONFIGMAPS, "child"))["metadata"]["ownerReferences"] == [kept]
+
+        await wait_for("the lost owners are forgotten", forgotten)
+        assert time.monotonic() - started < 15

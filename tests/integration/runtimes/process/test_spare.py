@@ -12,6 +12,7 @@ import pytest
 
 from dray.runtimes.process import isolation
 from dray.runtimes.process.children import Child, Spawner
+from dray.runtimes.process.protocol import Mount
 
 
 @pytest.fixture
@@ -56,7 +57,9 @@ def test_a_spare_becomes_the_next_container(spawner: Spawner) -> None:
 def test_a_spare_sees_what_was_written_after_it_was_built(spawner: Spawner, tmp_path: Path) -> None:
     spawner.prepare_spare()
     (tmp_path / "late").write_text("here")
-    mounts = [{"source": str(tmp_path), "target": "/mnt/late", "read_only": True, "kind": "", "options": []}]
+    mounts = [
+        Mount(source=str(tmp_path), sub_path="", target="/mnt/late", read_only=True, kind="", options=[])
+    ]
     _, _, printed = play(spawner, config("cat", "/mnt/late/late", str(tmp_path / "late"), mounts=mounts))
     assert printed == b"herehere"
 

@@ -49,6 +49,33 @@ def subresources(one: Object) -> list[str]:
     return [permission.subresource for permission in approver.recognizers(one)]
 
 
+@pytest.mark.parametrize("name", ["", "../../x", "n1\0", "N1", "n1/../n2", "n_1", "x" * 254])
+def test_a_name_that_no_node_can_have_gets_no_certificate(name: str):
+    wanted = RequestedSubject(f"system:node:{name}", ("system:nodes",), dns=())
+    assert "does not name a node" in certificate_authority.kubelet_client_problem(wanted, USAGES)
+    serving = RequestedSubject(f"system:node:{name}", ("system:nodes",), dns=("n1",))
+    usages = ["digital signature", "server auth"]
+    found = certificate_authority.signer_problem(certificate_authority.KUBELET_SERVING, serving, usages)
+    assert "does not name a node" in found
+
+
+@pytest.mark.parametrize("first", ["system:kube-controller-manager", "kube-apiserver-kubelet-client"])
+def test_a_second_common_name_does_not_hide_the_first(first: str):
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
+            x509.NameAttribute(NameOID.COMMON_NAME, first),
+            x509.NameAttribute(NameOID.COMMON_NAME, "system:node:n1"),
+        ]
+    )
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    signed = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    encoded = base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
+    assert subresources(asking("system:bootstrap:abc", encoded)) == []
+    wanted = certificate_authority.requested_subject(encoded)
+    assert "more than one common name" in certificate_authority.kubelet_client_problem(wanted, USAGES)
+
+
 def test_nodes_need_the_right_to_their_first_certificate_and_may_renew_their_own():
     encoded = request("system:node:n1")
     assert subresources(asking("system:bootstrap:abc", encoded)) == ["nodeclient"]

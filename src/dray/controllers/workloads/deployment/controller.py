@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound, StatusError
 from dray.api.objects import controller_of
@@ -222,7 +222,7 @@ class DeploymentController(Controller[ObjectKey]):
         present = new["metadata"].get("annotations") or {}
         changed = {name: value for name, value in wanted.items() if present.get(name) != value}
         ready = deployment["spec"].get("minReadySeconds", 0)
-        patch: dict[str, Any] = {"metadata": {"annotations": changed}} if changed else {}
+        patch: ReplicaSet = {"metadata": {"annotations": changed}} if changed else {}
         if new["spec"].get("minReadySeconds", 0) != ready:
             patch["spec"] = {"minReadySeconds": ready}
         if patch:

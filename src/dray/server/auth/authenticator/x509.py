@@ -11,7 +11,8 @@ from dray.server.endpoints.requests import Request
 
 
 class ClientCertificates:
-    """A certificate that TLS has verified against the cluster's CA: CN is the user, each O a group.
+    """A certificate that TLS has verified against the cluster's CA: the last CN is the user (as Go reads it), each O a
+    group.
 
     TLS looks at a certificate when a connection begins; one that ends later must not outlive itself.
     """
@@ -52,4 +53,4 @@ def _subject(der: bytes) -> tuple[UserInfo | None, float]:
     groups = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     if not names:
         return None, ends
-    return UserInfo(str(names[0].value), groups=tuple(str(g.value) for g in groups)), ends
+    return UserInfo(str(names[-1].value), groups=tuple(str(g.value) for g in groups)), ends
