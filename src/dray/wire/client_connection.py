@@ -11,10 +11,12 @@ from typing import Final, NamedTuple, cast
 import httptools
 
 from dray.wire.duplex import Duplex
-from dray.wire.errors import ConnectionLost, ProtocolError, WireError
+from dray.wire.errors import ConnectionLost, ProtocolError, TooLarge, WireError
 
 #: Bytes received and not yet read, above which the server is made to wait.
 HIGH_WATER: Final = 4 * 2**20
+#: What may arrive before the head of an answer is complete.
+HEAD_BYTES: Final = 1 << 20
 
 
 class Head(NamedTuple):
@@ -33,6 +35,8 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}
+        self._before_head = 0
         self._head: Head | None = None
         self._pieces: deque[bytes] = deque()
         self._size = 0
@@ -54,6 +58,7 @@ class ClientConnection(asyncio.Protocol):
             raise self._error
         self._parser = httptools.HttpResponseParser(self)
         self._headers, self._head, self._complete = {}, None, False
+        self._before_head = 0
         self.write(data)
 
     async def head(self) -> Head:
@@ -194,6 +199,12 @@ class ClientConnection(asyncio.Protocol):
             else:
                 self.on_body(data)
             return
+        if self._head is None:
+            self._before_head += len(data)
+            if self._before_head > HEAD_BYTES:
+                self._fail(TooLarge(f"the head of the answer is larger than {HEAD_BYTES} bytes"))
+                self.close()
+                return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -207,10 +218,18 @@ class ClientConnection(asyncio.Protocol):
     # What the parser calls
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is not None:
+            return  # trailers are no headers
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+        if key in self._headers:
+            self._repeated.setdefault(key, [self._headers[key]]).append(text)
+        else:
+            self._headers[key] = text
 
     def on_headers_complete(self) -> None:
+        for key, values in self._repeated.items():
+            self._headers[key] = ", ".join(values)
+        self._repeated = {}
         status = self._parser.get_status_code()
         if status >= 200 or status == 101:
             self._head = Head(status, self._headers)
