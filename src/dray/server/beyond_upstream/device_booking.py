@@ -174,13 +174,17 @@ class PublishedPool(NamedTuple):
 
     def capacity(self, device: str, name: str) -> int | None:
         """How much of a capacity a device has; None if it does not say."""
-        found = (self.devices.get(device, {}).get("capacity") or {}).get(name)
+        if (published := self.devices.get(device)) is None:
+            return None
+        found = (published.get("capacity") or {}).get(name)
         return Quantity.from_json(found["value"]).nano if found is not None else None
 
     def consumed_counters(self, device: str) -> dict[Counter, int]:
+        if (published := self.devices.get(device)) is None:
+            return {}
         return {
             Counter(consumption["counterSet"], name): Quantity.from_json(counter["value"]).nano
-            for consumption in self.devices.get(device, {}).get("consumesCounters") or ()
+            for consumption in published.get("consumesCounters") or ()
             for name, counter in (consumption.get("counters") or {}).items()
         }
 
