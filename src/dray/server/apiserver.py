@@ -149,6 +149,8 @@ class APIServer:
             request.audit_context.decided(verdict)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
+        if request.receive is not None:
+            await request.receive()
         if not info.resource:
             return await self._handle_path(request, info)
         resource, codec, handler = self._route(info)
